@@ -140,6 +140,9 @@ class ChoosingModel:
     def begin_group(self, agents: Sequence[str]) -> None:
         """Do nothing: no line is ambiguous."""
 
+    def at_hand(self, agent: str) -> None:
+        """Return None: each answer is chosen for its request."""
+
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return nothing: choices that are left over decide nothing."""
         return ()

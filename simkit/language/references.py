@@ -7,7 +7,7 @@ A value that is one reference keeps the type of its target; inside a text, a ref
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -45,6 +45,17 @@ def compile(value: Any) -> Template:
     The exception's ``args`` are the sentence and the path of the text inside the value.
     """
     return _text_template(value) if type(value) is str else _template(value)
+
+
+def compile_of(value: Any, paths: Sequence[str]) -> Callable[..., Any] | None:
+    """Return a value with references as a function of the values at these paths, in their order.
+
+    None if it refers to anything else.
+    """
+    if not {text for _, text in references_in(value)} <= {*paths}:
+        return None
+    parameters = {path: f"p{place}" for place, path in enumerate(paths)}
+    return _compile(value, parameters, ", ".join(parameters.values()))
 
 
 @lru_cache(maxsize=4096)
@@ -108,38 +119,41 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
     return [piece for piece in pieces if piece != ""]
 
 
-def _compile(value: Any) -> Resolve:
+def _compile(
+    value: Any, parameters: Mapping[str, str] = {}, signature: str = "root"
+) -> Callable[..., Any]:
     """Return a function that resolves a value with references.
 
     It is one expression, so that resolving costs one call beside those that follow the paths.
+    ``parameters`` has the paths whose values it gets itself, with their names.
     """
     names: dict[str, Any] = {"as_text": as_text}
-    expression = _expression(value, names)
-    resolve: Resolve = eval(f"lambda root: {expression}", names)
+    expression = _expression(value, names, parameters)
+    resolve: Callable[..., Any] = eval(f"lambda {signature}: {expression}", names)
     return resolve
 
 
-def _expression(value: Any, names: dict[str, Any]) -> str:
+def _expression(value: Any, names: dict[str, Any], given: Mapping[str, str]) -> str:
     """Return a value's expression; ``names`` collects the objects that it names."""
     if not _has_references(value):
         return _named(_unescaped(value), names)
     if isinstance(value, str):
-        return _text_expression(value, names)
+        return _text_expression(value, names, given)
     if isinstance(value, Mapping):
         entries = [
-            f"{_key_expression(key, names)}: {_expression(inner, names)}"
+            f"{_key_expression(key, names, given)}: {_expression(inner, names, given)}"
             for key, inner in value.items()
         ]
         return f"{{{', '.join(entries)}}}"
-    return f"[{', '.join(_expression(inner, names) for inner in value)}]"
+    return f"[{', '.join(_expression(inner, names, given) for inner in value)}]"
 
 
-def _text_expression(text: str, names: dict[str, Any]) -> str:
+def _text_expression(text: str, names: dict[str, Any], given: Mapping[str, str]) -> str:
     pieces = _pieces(text)
     if len(pieces) == 1 and isinstance(pieces[0], _Path):
-        return _path_expression(pieces[0].text, None, names)
+        return _path_expression(pieces[0].text, None, names, given)
     parts = [
-        _as_text_expression(_path_expression(piece.text, ABSENT, names))
+        _as_text_expression(_path_expression(piece.text, ABSENT, names, given))
         if isinstance(piece, _Path)
         else _named(piece, names)
         for piece in pieces
@@ -147,11 +161,15 @@ def _text_expression(text: str, names: dict[str, Any]) -> str:
     return f"''.join(({', '.join(parts)},))"
 
 
-def _path_expression(path: str, missing: Any, names: dict[str, Any]) -> str:
+def _path_expression(
+    path: str, missing: Any, names: dict[str, Any], given: Mapping[str, str]
+) -> str:
     """Return the expression for the value at a path, or ``missing``.
 
     It reads a key that is there without a call, and asks the getter for everything else.
     """
+    if path in given:
+        return given[path]
     get = f"{_named(getter(path, missing), names)}(root)"
     parts = parse(path)
     key = _named(path, names)
@@ -170,8 +188,8 @@ def _as_text_expression(expression: str) -> str:
     return f"(text if (text := {expression}).__class__ is str else as_text(text))"
 
 
-def _key_expression(key: Any, names: dict[str, Any]) -> str:
-    expression = _expression(key, names)
+def _key_expression(key: Any, names: dict[str, Any], given: Mapping[str, str]) -> str:
+    expression = _expression(key, names, given)
     return _as_text_expression(expression) if _has_references(key) else expression
 
 

@@ -97,19 +97,7 @@ class Activation(msgspec.Struct, eq=False):
         self.input, recorded_input = turn.input, turn.recorded_input
         if handoff is not None or spec.input is not ABSENT:
             self.input, recorded_input = self._given_input()
-        self.root: dict[str, Any] = {
-            "state": values,
-            "run": None,
-            "handoff": handoff.facts() if handoff is not None else None,
-            "user": turn.input,
-            "agent": self.agent.name,
-            "input": self.input,
-            "task": spec.task or None,
-            "upstream": spec.upstream,
-            "now": turn.clock.last_iso[1]
-            if turn.clock.last_iso[0] == self.started_at
-            else turn.clock.iso(self.started_at),
-        }
+        self.root = self._root_before(values)
         recorder = turn.recorder
         recorder.emit(
             e.AgentStarted(
@@ -132,6 +120,23 @@ class Activation(msgspec.Struct, eq=False):
         )
         if spec.problem_text and not self.messages:
             self._hear_from("system", spec.problem_text)
+
+    def _root_before(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values for references before the run; ``values`` is the state."""
+        turn, spec, handoff = self.turn, self.spec, self.spec.handoff
+        return {
+            "state": values,
+            "run": None,
+            "handoff": handoff.facts() if handoff is not None else None,
+            "user": turn.input,
+            "agent": self.agent.name,
+            "input": self.input,
+            "task": spec.task or None,
+            "upstream": spec.upstream,
+            "now": turn.clock.last_iso[1]
+            if turn.clock.last_iso[0] == self.started_at
+            else turn.clock.iso(self.started_at),
+        }
 
     def _given_input(self) -> tuple[Any, m.JsonValue]:
         """Return the input that a step or a handoff gives, and the same as plain data."""
@@ -169,9 +174,9 @@ class Activation(msgspec.Struct, eq=False):
             else:
                 yield from self._converse()
             if self.onward is not None:
-                self._end("handed_off")
+                self.end("handed_off")
                 return
-            root = self._root_with_run()
+            root = self.root_with_run()
             rule, cause = before, "before"
             if before is None and agent.after:
                 rule, cause = _first_that_holds(agent.after, root), "after"
@@ -181,7 +186,7 @@ class Activation(msgspec.Struct, eq=False):
                 update = {**update, **ruled}
             if update:
                 turn.write(update, cause if ruled else "writes", agent.name, self.id, self.branch)
-            self._end(status, changed)
+            self.end(status, changed)
         except GeneratorExit:
             self.cancel(self.turn.closing)
             raise
@@ -195,9 +200,10 @@ class Activation(msgspec.Struct, eq=False):
     def cancel(self, why: str = "cancelled") -> None:
         """End a run that was announced and has not ended yet."""
         if not self._has_ended:
-            self._end(why)
+            self.end(why)
 
-    def _end(self, status: str, changed: tuple[str, ...] = ()) -> None:
+    def end(self, status: str, changed: tuple[str, ...] = ()) -> None:
+        """Emit the run's end."""
         self._has_ended = True
         if self.branch is not None:
             self.turn.conversation.branch_logs.end(self.id)
@@ -219,7 +225,7 @@ class Activation(msgspec.Struct, eq=False):
 
     def root_now(self) -> dict[str, Any]:
         """Return the values for a flow's references after the run."""
-        root = self._root_with_run()
+        root = self.root_with_run()
         root["state"] = self.turn.values(self.branch)
         return root
 
@@ -227,7 +233,11 @@ class Activation(msgspec.Struct, eq=False):
         """Return the run's result for later runs: its output and its tool calls."""
         return {"output": self.output, "tool_calls": self.tools.records if self.tools else []}
 
-    def _root_with_run(self) -> dict[str, Any]:
+    def root_with_run(self) -> dict[str, Any]:
+        """Return the values for references after the run, with the state before it."""
+        if not self.root:
+            # A straight run seldom needs them.
+            self.root = self._root_before(dict(self.turn.values(self.branch)))
         root, tools, now = self.root, self.tools, self.turn.clock.now
         run: dict[str, Any] = {
             "agent": self.agent.name,
@@ -355,7 +365,7 @@ class Activation(msgspec.Struct, eq=False):
             if answer.latency_ms:
                 yield answer.latency_ms
             if answer.usage is not None:
-                self._add_usage(answer.usage)
+                self.add_usage(answer.usage)
             reply = answer.reply
             if type(reply) is m.Text or type(reply) is m.Structured:
                 self._conclude(call, reply, answer.usage)
@@ -372,7 +382,8 @@ class Activation(msgspec.Struct, eq=False):
             return self.turn.user
         return Message("user", handoff.query, turn=self.turn.number), 0, 0
 
-    def _add_usage(self, usage: m.Usage) -> None:
+    def add_usage(self, usage: m.Usage) -> None:
+        """Add the tokens of a reply to those of the run."""
         for key, number in msgspec.structs.asdict(usage).items():
             self._usage[key] = self._usage.get(key, 0) + (number or 0)
 
@@ -558,7 +569,7 @@ class Activation(msgspec.Struct, eq=False):
         self.final = None
         self.replied(call, message, "interrupt", usage)
         event = self.turn.recorder.record_question(self.position(), question=question)
-        self._end("interrupted")
+        self.end("interrupted")
         answer = yield Waiting(event)
         self._model_calls = 0
         # It opened its branch when it first started, and continues in it.

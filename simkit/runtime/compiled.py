@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.references import Template
+from simkit.language.references import Template, compile_of
 from simkit.language.references import compile as compile_references
-from simkit.runtime.context.assembly import Assembly
+from simkit.runtime.context.assembly import Assembly, PlainRecipe
 from simkit.runtime.context.filters import TECHNICAL
 from simkit.runtime.context.history import HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named
@@ -23,6 +24,9 @@ from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.pipeline.recipe import Filter, items_of
 from simkit.trace import events as e
 from simkit.trace.store import canonical
+
+OF_PLAIN_RUNS: Final = ("agent", "user", "run.reply", "run.output", "run.final_message")
+"""The references whose values are at hand in a straight run (`simkit.runtime.straight_runs`)."""
 
 
 class CompiledRule:
@@ -46,7 +50,8 @@ class CompiledAgent:
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
-        "instructions", "model", "name", "output", "parse", "passes_to", "reads_input", "returns",
+        "instructions", "model", "name", "output", "parse", "passes_to", "plain",
+        "plain_writes", "reads_input", "returns",
         "settings", "tools", "writes",
     )  # fmt: skip
 
@@ -94,6 +99,10 @@ class CompiledAgent:
         self.writes: Template | None = compile_references(writes) if writes else None
         self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
+        self.plain: PlainRecipe | None = None
+        """Its recipe, if all that a run does is to answer a plain context and to write."""
+        self.plain_writes = compile_of(writes, OF_PLAIN_RUNS) if writes else None
+        """Its writes as a function of `OF_PLAIN_RUNS`; None if they refer to anything else."""
 
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
@@ -142,6 +151,11 @@ class CompiledPipeline:
             for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts
+        self._readers: dict[tuple[str, int, int], HistoryReader | None] = {}
+        """The readers made so far: agent, history section and contract (0 for none) to reader."""
+        for name, agent in self.agents.items():
+            if not (agent.function or agent.input or agent.output or agent.before or agent.after):
+                agent.plain = agent.assembly.plain(partial(self.reader, name))
         self._contracts: dict[tuple[str, str], list[Contract]] = {}
         self.tool_args = {
             name: QUERY_ARGS
@@ -161,18 +175,24 @@ class CompiledPipeline:
         self.tool_returns = {
             name: schema_of(tool.returns, pipeline.schemas) for name, tool in pipeline.tools.items()
         }
-        self.readers: dict[tuple[str, int, int], HistoryReader | None] = {}
-        """The readers made so far: agent, history section and contract (0 for none) to reader."""
         self._writes: dict[int, Template] = {
             id(contract): compile_references(contract.writes)
             for contract in pipeline.contracts
             if contract.writes
         }
 
-    def make_reader(
-        self, agent: str, place: int, contract: Contract | None
+    def reader(
+        self, agent: str, place: int, contract: Contract | None = None
     ) -> HistoryReader | None:
         """Return the reader of an agent's history section; None if no history is passed on."""
+        key = (agent, place, 0 if contract is None else id(contract))
+        try:
+            return self._readers[key]
+        except KeyError:
+            reader = self._readers[key] = self._reader_of(agent, place, contract)
+            return reader
+
+    def _reader_of(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
         name, options = self.agents[agent].assembly.histories[place]
         before: tuple[Filter, ...] = ()
         if contract is not None:

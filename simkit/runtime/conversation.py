@@ -135,6 +135,23 @@ class Conversation:
             self._read = (now, BranchLog(log, start, own))
         return self._read[1]
 
+    def stream(self, owner: str, section: str, anchor: Any) -> Stream:
+        """Return the settled history of an agent's section; ``anchor`` is what it is read from.
+
+        The history under this name goes on, unless its source was replaced.
+        """
+        name, streams = (owner, section), self.streams
+        stream = streams[name] if name in streams else None  # noqa: SIM401 - one call less.
+        if stream is None or not (
+            stream.anchor is anchor
+            or (type(anchor) is Appended and anchor.continues(stream.anchor))
+        ):
+            restarts = stream is not None or self.is_restored
+            identity = f"{self.name}/{owner}/{section}"
+            stream = streams[name] = Stream(identity, anchor, restarts)
+        stream.anchor = anchor
+        return stream
+
     def add(
         self,
         role: str,

@@ -16,6 +16,7 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
+from simkit.runtime.straight_runs import ran_straight
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
 from simkit.trace.recorder import Position
@@ -59,7 +60,9 @@ class RouterFlow:
 
     def steps(self, turn: Turn) -> Steps:
         """Run the decider, then its targets."""
-        activation: Activation = yield from chain(turn, Start(self._decide))
+        activation = ran_straight(turn, self._agents[self._decide])
+        if activation is None:
+            activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
         chosen = self._to.resolve(activation.root_now())
         parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
@@ -74,7 +77,8 @@ class RouterFlow:
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))
             return
         for target in targets:
-            yield from chain(turn, Start(target))
+            if ran_straight(turn, self._agents[target]) is None:
+                yield from chain(turn, Start(target))
 
     def _check(self, targets: Sequence[Any], answer: Any) -> None:
         for target in targets or [None]:
@@ -110,7 +114,8 @@ class HandoffsFlow:
                 f"the flow starts with {target_text}, which is no agent; agents: "
                 f"{', '.join(self._agents)}"
             )
-        yield from chain(turn, Start(first))
+        if ran_straight(turn, self._agents[first]) is None:
+            yield from chain(turn, Start(first))
 
 
 class SupervisorFlow:

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from simkit.core.errors import ModelError, ScriptBroken
 from simkit.core.messages import Fails, Message, Text, thinking_said
 from simkit.runtime.branch import Branch
-from simkit.runtime.context.history import Slice, Stream
+from simkit.runtime.context.history import Slice
 from simkit.runtime.context.tokens import tokens_of
 from simkit.runtime.conversation import Summary, continues
 from simkit.runtime.handoffs import Request
 from simkit.runtime.ports import ModelRequest
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
-from simkit.trace.reducers import Appended
 
 
 class HistorySelection(msgspec.Struct):
@@ -47,12 +46,7 @@ class HistorySelection(msgspec.Struct):
     def history(self, place: int, omit: str) -> Slice | None:
         """Return the slice for the recipe's history section; None if none is passed on."""
         contract = self.handoff.contract if self.handoff is not None else None
-        compiled = self.turn.compiled
-        key = (self.agent, place, 0 if contract is None else id(contract))
-        try:
-            reader = compiled.readers[key]
-        except KeyError:
-            reader = compiled.readers[key] = compiled.make_reader(self.agent, place, contract)
+        reader = self.turn.compiled.reader(self.agent, place, contract)
         if reader is None:
             return None
         self.omit = omit
@@ -73,20 +67,7 @@ class HistorySelection(msgspec.Struct):
         owner = self.agent
         if contract is not None and contract.history != "all" and self.handoff is not None:
             owner = f"{self.agent}#{self.handoff.source}#{self.handoff.type}"
-        # The settled history under this name goes on, unless its source was replaced.
-        name, streams = (owner, reader.section), conversation.streams
-        try:
-            stream: Stream | None = streams[name]
-        except KeyError:
-            stream = None
-        if stream is None or not (
-            stream.anchor is anchor
-            or (type(anchor) is Appended and anchor.continues(stream.anchor))
-        ):
-            restarts = stream is not None or conversation.is_restored
-            identity = f"{conversation.name}/{owner}/{reader.section}"
-            stream = streams[name] = Stream(identity, anchor, restarts)
-        stream.anchor = anchor
+        stream = conversation.stream(owner, reader.section, anchor)
         history_slice = reader.read(
             stream,
             source,

@@ -58,6 +58,12 @@ class TurnModel(Model, Protocol):
     def begin_group(self, agents: Sequence[str]) -> None:
         """Announce the agents that now run in parallel; raise ScriptBroken if that is ambiguous."""
 
+    def at_hand(self, agent: str) -> Answer | None:
+        """Answer an agent's next call before it is made, with a text or a value, at once.
+
+        Return None, and answer nothing, if the answer depends on the request, or may be more.
+        """
+
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused answers."""
 

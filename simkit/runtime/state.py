@@ -37,8 +37,8 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "last",
-        "may_grow", "name", "reduce", "reducer", "schema", "scope",
+        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "is_simple",
+        "last", "may_grow", "name", "reduce", "reducer", "schema", "scope",
     )  # fmt: skip
 
     def __init__(
@@ -61,6 +61,13 @@ class Channel:
         """Whether a write only reduces it: nothing is checked or called, and it is kept."""
         self.may_grow = scope != "turn" and (function is not None or reducer == "replace")
         """Whether its whole value is written again and again, and may be longer each time."""
+        is_log = reducer == "append" and not last and function is None
+        self.is_simple = (
+            self.is_plain
+            and not (self.may_grow or self.is_shared)
+            and (is_log or not holds_messages)
+        )
+        """Whether a write outside branches is only recorded as it is, and reduced."""
         self.empty = initial(reducer, default)
         """Returns the channel's initial value."""
         built_in = reducer if function is None else "replace"
@@ -112,6 +119,7 @@ class State:
             name for name, channel in channels.items() if not channel.may_grow
         )
         """The channels of which an update is only what joins their value."""
+        self.simple_channels = {name for name, c in channels.items() if c.is_simple}
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()

@@ -73,6 +73,8 @@ class Turn(msgspec.Struct, eq=False):
     """The user's message as a value if it has one, else its text."""
     recorded_input: JsonValue = None
     """The same as plain data, which the events of a turn share; do not change it."""
+    is_plain: bool = False
+    """Whether the user said a text, and nothing else."""
     reply: Any = None
     closing: str = "cancelled"
     """The reason for closing runs, while they are closed."""
@@ -135,8 +137,58 @@ class Turn(msgspec.Struct, eq=False):
         """Write channels, all at once, as one event; raise WriteInvalid.
 
         It is one function because every run of an agent comes through here. Most channels are
-        plain: what they get is only recorded and reduced.
+        simple, and what is written into one of messages is logged already.
         """
+        state, values, sizes = self.state, self.conversation.values, self.numbers.sizes
+        channels = state.channels
+        recorded: dict[str, JsonValue] = {}
+        if branch is not None or not state.simple_channels.issuperset(update):
+            self._write_any(update, cause, agent, run, branch, handoff)
+            return
+        for name in update:
+            delta = update[name]
+            if not channels[name].holds_messages:
+                recorded[name] = delta if type(delta) is str else canonical(delta)
+                continue
+            references: list[JsonValue] = []
+            for message in delta if type(delta) is list else (None,):
+                if type(message) is not Message or message.id not in sizes:
+                    self._write_any(update, cause, agent, run, branch, handoff)
+                    return
+                references += ({"$message": sizes[message.id][0]},)
+            recorded[name] = references
+        # Nothing is written unless all can be.
+        reduced: dict[str, Any] = {}
+        for name in update:
+            reduced[name] = channels[name].reduce(values[name], update[name])
+        values |= reduced
+        if state.conversation in update:
+            for message in update[state.conversation]:
+                state.committed |= {message.id}
+        recorder = self.recorder
+        recorder.emit(
+            e.StateUpdated(
+                recorder.clock.now,
+                self.session,
+                self.number,
+                agent,
+                run,
+                update=recorded,
+                cause=cause,
+                handoff=handoff,
+            )
+        )
+
+    def _write_any(
+        self,
+        update: Mapping[str, Any],
+        cause: str,
+        agent: str,
+        run: str,
+        branch: Branch | None,
+        handoff: str,
+    ) -> None:
+        """Write channels of any kind; most runs of an agent in a branch come through here."""
         state, values = self.state, self.conversation.values
         channels = state.channels
         recorded: dict[str, JsonValue] = {}

@@ -65,10 +65,11 @@ def canonical(value: Any) -> JsonValue:
         return value
     if kind is dict:
         mapping: dict[str, JsonValue] = {}
+        is_alone = len(value) == 1
         for key in value:
             # Keys are texts nearly always, and so are most values.
             item = value[key]
-            if key in REFERENCES and len(value) == 1:
+            if is_alone and key in REFERENCES:
                 return {"$data": [[key, canonical(item)]]}
             mapping[key if type(key) is str else _key(key)] = (
                 item if type(item) is str else canonical(item)

@@ -166,7 +166,7 @@ def a_contract_writes_nothing(patch: Patch) -> None:
 
 
 def a_flow_sees_the_state_of_before(patch: Patch) -> None:
-    patch.setattr(Activation, "root_now", Activation._root_with_run)
+    patch.setattr(Activation, "root_now", Activation.root_with_run)
 
 
 def a_step_is_tried_for_ever(patch: Patch) -> None:

@@ -12,7 +12,7 @@ from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
-from simkit.runtime.context.history import Slice
+from simkit.runtime.context.history import HistoryReader, Slice
 from simkit.runtime.context.rendering import Root
 from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
 from simkit.runtime.context.tokens import Counter
@@ -65,6 +65,16 @@ class Assembled(msgspec.Struct, frozen=True, gc=False):
 
 
 NO_PART = Put(None)
+
+
+class PlainRecipe(msgspec.Struct, frozen=True):
+    """A recipe of constant texts, whole histories and the user's message."""
+
+    entries: tuple[Made | HistoryReader | Section, ...]
+    """Constant parts, the readers of histories, and the section of the message, in order."""
+    tokens: int
+    """Those of the constant parts."""
+    shows_current: bool
 
 
 class Section:
@@ -176,6 +186,32 @@ class Assembly:
         if item.kind == "current_message":
             self._current.append(section)
         return section
+
+    def plain(self, reader: Callable[[int], HistoryReader | None]) -> PlainRecipe | None:
+        """Return the recipe if it is plain for a run that no handoff started, else None.
+
+        ``reader`` returns the reader of the history at an index.
+        """
+        entries: list[Made | HistoryReader | Section] = []
+        tokens = 0
+        for entry in self._entries:
+            put = entry.constant
+            if isinstance(entry, _TextEntry) and entry.section.item.kind == "handoff":
+                continue  # It is empty: no handoff started the run.
+            if put is not None and isinstance(put.part, Made) and not put.left_out:
+                entries.append(put.part)
+                tokens += put.tokens
+            elif isinstance(entry, _CurrentEntry) and entry.section.is_plain:
+                entries.append(entry.section)
+            elif isinstance(entry, _HistoryEntry) and entry.is_whole:
+                history = reader(entry.place)
+                if history is None or history.calls_users:
+                    return None
+                entries.append(history)
+            else:
+                return None
+        sections = len(self._current)
+        return PlainRecipe(tuple(entries), tokens, bool(sections)) if sections < 2 else None
 
     def build(self, root: Root, sources: Sources) -> Assembled:
         """Return the context's parts, its tokens, and the items that its sections left out."""
@@ -309,23 +345,25 @@ class _Shared:
 
 
 class _HistoryEntry:
-    __slots__ = ("_count", "_is_rendered", "_options", "_place", "constant", "section")
+    __slots__ = ("_count", "_is_rendered", "_options", "constant", "is_whole", "place", "section")
 
     def __init__(
         self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
     ) -> None:
         """``shares``: it is a piece of a shared message, so that it is text."""
-        self._place, self.section, self._count = place, section, count
+        self.place, self.section, self._count = place, section, count
         self.constant: Put | None = None
         self._options = options = item.history or r.History()
         around = options.title is not None or options.after is not None
         self._is_rendered = options.as_ in ("text", "json") or around or shares
         """Whether the context shows one message with its text."""
+        self.is_whole = options.summary is None and not self._is_rendered and section.when is None
+        """Whether the context always shows its messages as they are."""
 
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
             return NO_PART
-        slice_read = sources.history(self._place, current.omit)
+        slice_read = sources.history(self.place, current.omit)
         if slice_read is None:
             return NO_PART
         if self._options.summary is None and not self._is_rendered:
@@ -333,7 +371,7 @@ class _HistoryEntry:
         history_part, tokens = slice_read.shown_part, slice_read.tokens
         summary, summary_tokens = None, 0
         if self._options.summary is not None:
-            summary = sources.summarised(self._options.summary, self._place, slice_read)
+            summary = sources.summarised(self._options.summary, self.place, slice_read)
             if summary is not None:
                 summary_tokens = self._count(summary.content)
                 tokens += summary_tokens

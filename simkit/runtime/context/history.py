@@ -101,10 +101,13 @@ class HistoryReader:
     __slots__ = (
         "_are_named",
         "_count",
+        "_drops_unsaid",
         "_filters",
         "_later",
+        "_reads_part",
         "_summarises",
         "_window",
+        "calls_users",
         "channel",
         "section",
     )
@@ -139,7 +142,12 @@ class HistoryReader:
         self.section, self.channel = section, channel
         self._window, self._count = options.window, count
         self._summarises = options.summary is not None
-        self._are_named = all(name in NAMED_FILTERS for name, _ in self._filters)
+        self._reads_part = self._window is not None or self._summarises
+        names = [name for name, _ in self._filters]
+        self._are_named = all(name in NAMED_FILTERS for name in names)
+        self._drops_unsaid = "intermediate_ai" in names
+        self.calls_users = any(isinstance(of_all, _UsersFilter) for of_all, _ in self._later)
+        """Whether a filter is a user's function."""
 
     def read(
         self,
@@ -167,45 +175,30 @@ class HistoryReader:
                 settled -= 1
             if not self._later and read_to < settled:
                 messages, fresh = fresh[: settled - read_to], fresh[settled - read_to :]
-                entries = self._keep_new(
-                    messages, committed, sizes, stream.numbers_kept, stream.cuts
+                stream.tokens += self._keep_new(
+                    messages, committed, sizes, stream.entries, stream.numbers_kept, stream.cuts
                 )
-                stream.entries += entries
-                for _, message_tokens in entries:
-                    stream.tokens += message_tokens
                 stream.read_to = settled
         numbers: list[int] = []
         tail_cuts: list[Cut] = []
         tail: Entries = []
+        lo, tokens = 0, stream.tokens
         if fresh:
-            tail = self._keep_new(fresh, committed, sizes, numbers, tail_cuts, omit)
-        for of_all, filters in self._later:
-            if isinstance(of_all, _UsersFilter):
-                tail = _filtered_by_user(of_all, tail, tail_cuts, self._count)
-            else:
-                place = _newest(of_all.span, Stream("", None), tail)
-                older = self._filtered(
-                    of_all.filters, tail[:place], committed, sizes, [], tail_cuts
-                )
-                tail = [*older, *tail[place:]]
-            numbers = []
-            tail = self._filtered(filters, tail, committed, sizes, numbers, tail_cuts)
-        lo, tokens, after = 0, stream.tokens, tail
-        if self._window is not None or self._summarises:
-            stream.measure()
-            lo, size = self._start(stream, tail), len(stream.entries)
-            tokens = tokens - stream.sums[lo] if lo <= size else 0
-            after = tail if lo <= size else tail[lo - size :]
-        for _, message_tokens in after:
-            tokens += message_tokens
+            tokens += self._keep_new(fresh, committed, sizes, tail, numbers, tail_cuts, omit)
+        if self._later:
+            tail, numbers = self._filtered_later(tail, committed, sizes, tail_cuts)
+        if self._reads_part:
+            lo, tokens = self._part(stream, tail)
+        elif self._later:
+            tokens = stream.tokens + sum(size for _, size in tail)
         history_part = Shown(
             self.section,
             stream.id,
             lo,
-            tuple(stream.numbers_kept),
-            tuple(stream.cuts),
-            tuple(numbers),
-            tuple(tail_cuts),
+            tuple(stream.numbers_kept) if stream.numbers_kept else (),
+            tuple(stream.cuts) if stream.cuts else (),
+            tuple(numbers) if numbers else (),
+            tuple(tail_cuts) if tail_cuts else (),
             stream.restarts,
         )
         return Slice(history_part, tokens, stream, tail, settled)
@@ -215,22 +208,58 @@ class HistoryReader:
         messages: Sequence[Message],
         committed: Container[str],
         sizes: Sizes,
+        entries: Entries,
         numbers: list[int],
         cuts: list[Cut],
         omit: str = "",
-    ) -> Entries:
-        """Filter logged messages: return those that are kept, with their sizes."""
-        entries: Entries = []
-        # Comprehensions and methods of lists are calls, and contexts are built in every run.
+    ) -> int:
+        """Add the messages that filters keep to lists of entries and numbers; return their tokens.
+
+        Most messages are texts, of which the named filters drop those that were not said.
+        """
+        total = 0
+        filters, are_named, drops = self._filters, self._are_named, self._drops_unsaid
         for message in messages:
-            if message.id != omit:
-                number, tokens = sizes[message.id]
-                entries += ((message, tokens),)
-                if not self._filters:
-                    numbers += (number,)
-        if not self._filters:
-            return entries
-        return self._filtered(self._filters, entries, committed, sizes, numbers, cuts)
+            identity = message.id
+            if identity == omit:
+                continue
+            number, tokens = sizes[identity]
+            if filters:
+                if not are_named or message.calls or message.role == "tool":
+                    left = self._filtered(filters, [(message, tokens)], committed, sizes, cuts)
+                    if not left:
+                        continue
+                    ((message, tokens),) = left
+                elif drops and message.role == "assistant" and identity not in committed:
+                    cuts += (Cut(number, "intermediate_ai"),)
+                    continue
+            # A method of a list is a call, and contexts are built in every run.
+            numbers += (number,)
+            entries += ((message, tokens),)
+            total += tokens
+        return total
+
+    def _filtered_later(
+        self, tail: Entries, committed: Container[str], sizes: Sizes, cuts: list[Cut]
+    ) -> tuple[Entries, list[int]]:
+        """Return what the filters of the whole history keep, and the numbers of that."""
+        for of_all, filters in self._later:
+            if isinstance(of_all, _UsersFilter):
+                tail = _filtered_by_user(of_all, tail, cuts, self._count)
+            else:
+                place = _newest(of_all.span, Stream("", None), tail)
+                older = self._filtered(of_all.filters, tail[:place], committed, sizes, cuts)
+                tail = [*older, *tail[place:]]
+            tail = self._filtered(filters, tail, committed, sizes, cuts)
+        return tail, [sizes[message.id][0] for message, _ in tail]
+
+    def _part(self, stream: Stream, tail: Entries) -> tuple[int, int]:
+        """Return the index at which the window begins, and the tokens from there on."""
+        stream.measure()
+        lo, size = self._start(stream, tail), len(stream.entries)
+        tokens = stream.tokens - stream.sums[lo] if lo <= size else 0
+        after = tail if lo <= size else tail[lo - size :]
+        return lo, tokens + sum(tokens_after for _, tokens_after in after)
 
     def _filtered(
         self,
@@ -238,26 +267,12 @@ class HistoryReader:
         candidates: Entries,
         committed: Container[str],
         sizes: Sizes,
-        numbers: list[int],
         cuts: list[Cut],
     ) -> Entries:
-        """Return the result of filters; record the numbers of kept messages, and the cuts."""
-        if not filters:
-            for message, _ in candidates:
-                numbers += (sizes[message.id][0],)
-            return candidates
+        """Return the result of filters; record the cuts."""
         entries: Entries = []
-        # A message of the conversation without calls passes all named filters.
-        are_named = filters is self._filters and self._are_named
         for message, tokens in candidates:
             number, edited_by = sizes[message.id][0], ""
-            is_said = message.role == "user" or (
-                message.role == "assistant" and message.id in committed
-            )
-            if are_named and is_said and not message.calls:
-                numbers += (number,)
-                entries += ((message, tokens),)
-                continue
             for name, function in filters:
                 after = function(message, committed)
                 if after is message:
@@ -274,7 +289,6 @@ class HistoryReader:
                 if edited_by and not message.content and not message.calls:
                     cuts.append(Cut(number, edited_by))
                     continue
-                numbers.append(number)
                 entries.append((message, tokens))
         return entries
 

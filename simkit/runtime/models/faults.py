@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -70,13 +70,17 @@ class FaultyModel:
         self._model, self._plan = model, plan
         self.answer = model.answer
         """Answers a call: a turn without planned faults asks the other model itself."""
+        self.at_hand: Callable[[str], Answer | None] = model.at_hand
+        """Returns the answer at hand; None in a turn with planned faults."""
         self.begin_group, self.unused = model.begin_group, model.unused
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
         self._plan.begin_turn(place)
         self._model.begin_turn(place)
-        self.answer = self._answer if self._plan.faults else self._model.answer
+        model, has_faults = self._model, bool(self._plan.faults)
+        self.answer = self._answer if has_faults else model.answer
+        self.at_hand = _nothing if has_faults else model.at_hand
 
     def _answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer."""
@@ -84,3 +88,7 @@ class FaultyModel:
         if planned is None:
             return self._model.answer(request)
         return Answer(planned.fails, fault=planned.words)
+
+
+def _nothing(agent: str) -> None:
+    """Return no answer."""

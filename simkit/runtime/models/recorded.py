@@ -98,6 +98,10 @@ class RecordedModel:
         """Announce the agents that now run in parallel."""
         self._script.begin_group(agents)
 
+    def at_hand(self, agent: str) -> Answer | None:
+        """Return the answer of the agent's next line, if that is plain."""
+        return self._script.at_hand(agent) if self._has_lines(self._place, agent) else None
+
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused reply lines."""
         return self._script.unused()

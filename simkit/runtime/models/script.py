@@ -210,6 +210,16 @@ class ScriptedModel:
             return self._lines.answer(line, request, where)
         raise ReplyMissing(self._missing(request, self._calls[agent], unused))
 
+    def at_hand(self, agent: str) -> Answer | None:
+        """Use an agent's next line if it has neither ``when`` nor latency."""
+        unused = self._unused
+        lines = unused[agent] if agent in unused else ()  # noqa: SIM401 - one call less.
+        if not lines or not lines[0].is_at_hand:
+            return None
+        self._calls[agent] += 1
+        unused[agent] = lines[1:]
+        return lines[0].answer
+
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
         left = []

@@ -294,6 +294,8 @@ class ScriptLine(msgspec.Struct, frozen=True):
     """Whether it is a text or a JSON value without extras."""
     is_unchecked: bool = False
     """Whether it may leave the model's interface."""
+    is_at_hand: bool = False
+    """Whether it answers every call, and at once: it is plain, without `when` and latency."""
 
 
 TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
@@ -315,7 +317,10 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
             answer = line.answer()
             when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
             is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
-            compiled_lines += (ScriptLine(place, answer, when, is_plain, line.unchecked),)
+            is_at_hand = is_plain and when is None and not answer.latency_ms and not answer.fault
+            compiled_lines += (
+                ScriptLine(place, answer, when, is_plain, line.unchecked, is_at_hand),
+            )
         script[agent] = tuple(compiled_lines)
     return script
 

@@ -1,0 +1,136 @@
+"""Runs that are straight emit what the same runs emit step by step, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from simkit.core.errors import SimkitError
+from simkit.runtime import flows
+from simkit.runtime.straight_runs import ran_straight
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, Prepared, items_in, scenario_files
+from tests.building import prepared
+from tests.conversations import ROUTED, ROUTER, conversation
+from tests.oracle.comparing import played
+from tests.oracle.generator import FLOWS, Draw
+
+SCENARIOS: Final = Path(__file__).resolve().parents[2] / "scenarios"
+
+PIPELINE: Final = """
+version: 1
+pipeline: p
+channels:
+  last: {{}}
+  notes: {{reducer: append}}
+  counts: {{reducer: add}}
+  facts: {{reducer: merge}}
+agents:
+  desk: {{instructions: Answer., {agent}}}
+  other: {{instructions: Help.}}
+flow: {{handoffs: {{start: desk}}}}
+limits: {{{limits}}}
+"""
+TURNS: Final = """
+turns:
+  - {user: Hello, replies: {desk: Welcome}}
+  - {user: More, replies: {desk: [{json: {to: [other], n: 2}}, Too much]}}
+  - {user: Last, replies: {desk: 'It is {"a": 1}'}, expect: {}}
+"""
+AGENTS: Final = {
+    "nothing more": "",
+    "the log": "context: [instructions, history: {from: log, filters: [intermediate_ai]}]",
+    "a window": "context: [history: {window: {messages: 2}}, current_message, instructions]",
+    "writes of the reply": (
+        "writes: {last: '${agent}: ${run.reply}', facts: {'${agent}': '${run.output}'}}"
+    ),
+    "writes of the state": (
+        "writes: {last: '${state.last} ${user}', notes: ['${now}', '${run.took_ms}']}"
+    ),
+    "writes of texts to the conversation": (
+        "writes: {messages: ['${run.reply}', '${run.final_message}']}"
+    ),
+    "writes of a list": "writes: {notes: ['${run.output.n}', '${input}'], counts: 1}",
+    "writes of all": "writes: {facts: {all: '${state}', run: '${run}'}}",
+    "writes that fail": "writes: {counts: '${run.reply}'}",
+    "no writes": "writes: {}",
+    "json in text": "parse: json_in_text, writes: {last: '${run.output}'}",
+    "json": "parse: json",
+    "a title": "context: [instructions: {title: Yours}, history]",
+    "the current message twice": (
+        "context: [current_message, instructions, current_message: {name: again}]"
+    ),
+    "a rule": "after: [{when: {run: {reply: {$contains: W}}}, writes: {last: done}}]",
+    "a schema": "output: {type: object}",
+    "tools": "tools: [find]",
+}
+"""What an agent has beside its instructions."""
+
+
+def stepped(work: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any, int]:
+    """Returns the result of work with and without straight runs, and how many there were."""
+    runs = list[bool]()
+
+    def counted(*of: Any) -> Any:
+        runs.append(True)  # also if it fails
+        result = ran_straight(*of)
+        runs[-1] = result is not None
+        return result
+
+    results = []
+    for replacement in (counted, lambda *of: None):
+        with monkeypatch.context() as patch:
+            patch.setattr(flows, "ran_straight", replacement)
+            try:
+                results.append(work())
+            except SimkitError as problem:
+                results.append(str(problem))
+    return *results, sum(runs)
+
+
+def same(scenario: Prepared, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Asserts that a scenario's trace does not depend on straight runs; returns their number."""
+    straight, plain, number = stepped(lambda: run(scenario).lines(), monkeypatch)
+    assert straight == plain
+    return number
+
+
+@pytest.mark.parametrize("name", AGENTS)
+@pytest.mark.parametrize("limits", ["", "agent_runs_per_turn: 1", "context_tokens: 20"])
+def test_one_agent(name: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = PIPELINE.format(agent=AGENTS[name], limits=limits)
+    if name == "tools":
+        pipeline += "tools: {find: {}}\n"
+
+    number = same(prepared(pipeline, TURNS), monkeypatch)
+
+    is_stepped = name in ("a title", "the current message twice", "a rule", "a schema")
+    assert bool(number) is not is_stepped
+
+
+def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert same(conversation(ROUTER, ROUTED, 4), monkeypatch) == 12
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_drawn_pipelines(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of their runs are not straight: what decides that must not change anything."""
+    for seed in range(3_000, 3_015):
+        draw = Draw(seed, flow=flow)
+        work = partial(played, draw.pipeline, draw.scenario)
+        straight, plain, _ = stepped(work, monkeypatch)
+        assert getattr(straight, "events", straight) == getattr(plain, "events", plain), seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", scenario_files(SCENARIOS), ids=lambda file: Path(file).stem)
+def test_shipped_scenarios(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = Library()
+    for item in items_in(file):
+        scenario = library.prepared(item)
+        if scenario.skip is None:
+            same(scenario, monkeypatch)
