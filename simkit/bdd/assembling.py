@@ -155,18 +155,21 @@ class Assembly:
         self._waiting: dict[int, Any] = {}
         self._changed: set[int] = set()
         self._last: Prepared | None = None
+        self._alone: Prepared | None = None
+        """The last assembled part, if it was of a story with one turn."""
 
     def change(self, place: int) -> None:
         """Record that a turn is new or changed; or the claims on the WHOLE run."""
         if place == WHOLE:
-            self._last = None
+            self._last = self._alone = None
         else:
             self._changed.add(place)
+            self._alone = None
 
     def begin_anew(self) -> None:
         """Record that everything has changed."""
         self._changed.update(range(len(self._turns)))
-        self._last = None
+        self._last = self._alone = None
 
     def prepared(self, parts: StoryParts) -> Prepared:
         """Return the scenario ready to run; raise SourceError for errors in a turn."""
@@ -175,6 +178,8 @@ class Assembly:
         for place in sorted(self._changed):
             values, places, numbers = parts.part(place)
             self._last = self._assembled(parts, values, places, place, numbers)
+            # Of a story with one turn, its part is the whole.
+            self._alone = self._last if len(parts.values["turns"]) == 1 else None
             self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
             self._waiting.pop(place, None)
             self._waiting |= {
@@ -196,7 +201,10 @@ class Assembly:
 
     def whole(self, parts: StoryParts) -> Prepared:
         """Return the scenario as from a file: all errors in it are found."""
-        return self._assembled(parts, *parts.whole())
+        values, places = parts.whole()
+        if self._alone is not None and self._alone.document.data == values:
+            return msgspec.structs.replace(self._alone, numbers=())
+        return self._assembled(parts, values, places)
 
     def _assembled(
         self,

@@ -442,9 +442,7 @@ class Story:
         return os.path.relpath(found_files[0])
 
     def _pipelines(self, pattern: str) -> list[Path]:
-        folders = [Path(self._places.file).parent, *self._folders]
-        files = {file.resolve(): file for folder in folders for file in folder.rglob(pattern)}
-        return sorted(files.values())
+        return self._library.files([Path(self._places.file).parent, *self._folders], pattern)
 
     def _where(self) -> str:
         return self._places.position(self.lines[0])

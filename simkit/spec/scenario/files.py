@@ -155,6 +155,15 @@ class Library:
         self._pipelines: dict[tuple[str, int], Pipeline] = {}
         self._named: dict[tuple[str, str], Document] = {}
         """File and name to the pipeline's document; a file's scenarios mostly share one."""
+        self._files: dict[tuple[tuple[Path, ...], str], list[Path]] = {}
+
+    def files(self, folders: Sequence[Path], pattern: str) -> list[Path]:
+        """Return the files of a pattern in folders and below, each once; found once a library."""
+        key = tuple(folders), pattern
+        if key not in self._files:
+            files = {file.resolve(): file for folder in folders for file in folder.rglob(pattern)}
+            self._files[key] = sorted(files.values())
+        return self._files[key]
 
     def documents(self, file: str) -> list[Document]:
         """Return the documents of a file; raise SourceError."""
