@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -26,15 +26,17 @@ from simkit.cli.live_report import (
     total_cost,
 )
 from simkit.cli.processes import TaskProcesses
-from simkit.cli.selection import select
+from simkit.cli.selection import keyword, select
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.text import counted
+from simkit.explore.live_simulations import LiveSimulation, check_tools
+from simkit.explore.subjects import simulation_subject
 from simkit.language.yaml import DocumentCache
 from simkit.report.results import Result
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import (
-    LiveScenario,
+    LiveSubject,
     ReplayFiles,
     live_scenario,
     replays,
@@ -44,7 +46,14 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable, prices_in
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
+from simkit.spec.scenario.items import (
+    SCENARIO_SUFFIX,
+    SIMULATION_SUFFIX,
+    ScenarioCase,
+    items_named,
+    parted,
+    simulations_in,
+)
 from simkit.update.files import CI_VARIABLE, is_ci
 
 PRICES_FILE: Final = "prices.yaml"
@@ -108,12 +117,12 @@ def live(call: LiveOptions) -> int:
     library, scenarios, skipped = Library(DocumentCache()), list[ScenarioRuns](), []
     items = _items(call, library.cache)
     for item in items:
-        prepared = library.prepared(item)
+        plan = _plan(library, item, call)
+        prepared = plan.prepared
         if prepared.skip is not None:
             skipped.append((item.id, prepared.skip))
             continue
         _check_models(prepared, prices, call)
-        plan = _plan(prepared, call)
         scenarios.append(ScenarioRuns(item.id, item.name, item.file, plan, []))
     chosen = [item for item in items if item.id in {runs.id for runs in scenarios}]
     campaign = _Campaign(call, prices, scenarios, chosen)
@@ -171,8 +180,11 @@ def _prices(call: LiveOptions) -> PriceTable:
 
 def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
     """Return the selected scenarios; raise SimkitError if there are none, or one is broken."""
-    items = []
-    for entry in select(call.paths, cache, expression=call.expression).entries:
+    named = [path for path in call.paths if parted(path)[0].endswith(SIMULATION_SUFFIX)]
+    items = [item for path in named for item in _simulations(path, call.expression, cache)]
+    paths = [path for path in call.paths if path not in named]
+    selected = select(paths, cache, expression=call.expression).entries if paths else ()
+    for entry in selected:
         if isinstance(entry, Result):
             raise SimkitError(entry.error)
         items.append(entry)
@@ -183,7 +195,29 @@ def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
     return items
 
 
-def _plan(prepared: Prepared, call: LiveOptions) -> LiveScenario:
+def _simulations(path: str, expression: str, cache: DocumentCache) -> Iterator[ScenarioCase]:
+    """Yield the simulations of a file, or the one that is named; raise SimkitError."""
+    file, name = parted(path)
+    if not Path(file).is_file():
+        raise SourceError(file, "there is no such file")
+    cases = simulations_in(file, cache)
+    if name:
+        cases = items_named(file, cases, name)
+    fits = keyword(expression) if expression else None
+    yield from (case for case in cases if fits is None or fits(case.id))
+
+
+def _plan(library: Library, item: ScenarioCase, call: LiveOptions, number: int = 1) -> LiveSubject:
+    """Return a scenario, or the simulation's run of this number, as it is run live."""
+    if item.file.endswith(SIMULATION_SUFFIX):
+        if call.first_turn > 1:
+            raise SimkitError(
+                f"--from {call.first_turn}: {item.id} is a simulation, which has no turns"
+            )
+        subject = simulation_subject(library, item, is_live=True)
+        check_tools(subject)
+        return LiveSimulation(subject, number)
+    prepared = library.prepared(item)
     turns = len(prepared.scenario.turns)
     if call.first_turn > turns:
         raise SimkitError(
@@ -406,7 +440,7 @@ def _do_task(task: _Task) -> FinishedRun:
 def _run(task: _Task) -> FinishedRun:
     """Run a scenario with real models, and keep the run if it failed."""
     call = task.options
-    plan = _plan(Library(DocumentCache()).prepared(task.item), call)
+    plan = _plan(Library(DocumentCache()), task.item, call, task.number)
     files = _free_files(Path(call.folder), f"{task.stem}-{task.number}")
     trial, text = run_trial(
         plan,

@@ -13,7 +13,7 @@ from simkit.core.text import counted, short
 from simkit.session.live.estimates import Rate, percentile
 from simkit.session.live.meter import ModelCallFacts
 from simkit.session.live.scripted_words import ClaimUnit
-from simkit.session.live.trials import LiveScenario, Trial
+from simkit.session.live.trials import LiveSubject, Trial
 
 FORMAT: Final = 1
 """The version of the JSON."""
@@ -39,7 +39,7 @@ class ScenarioRuns(msgspec.Struct, frozen=True):
     id: str
     name: str
     file: str
-    live: LiveScenario
+    live: LiveSubject
     finished: list[FinishedRun]
 
     @property
@@ -60,7 +60,7 @@ class ScenarioRuns(msgspec.Struct, frozen=True):
 
     def rates(self) -> Iterator[tuple[str, Rate]]:
         """Yield the rate of the whole scenario, of each claim, and of runs without a finding."""
-        yield "the whole scenario", self.rate
+        yield f"the whole {self.live.noun}", self.rate
         for unit in self.live.judged:
             yield unit.label, self.rate_of(unit)
         trials = [run.trial for run in self.complete]

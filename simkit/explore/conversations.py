@@ -179,7 +179,7 @@ class _Conversation:
                 channels: set[str] = set()
                 for turn, session in zip(conversation.view.turns, crowd.speakers, strict=False):
                     channels.update(name for event in turn.updates for name in event.update)
-                    claims = _applicable(subject.always, turn, channels, session.persona)
+                    claims = applicable_claims(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
             if self._claims or any("expect" in turn for turn in crowd.turns[-1:]):
                 # Only now is it known that an error ends the last turn on purpose.
@@ -431,7 +431,7 @@ def label_of(cause: Cause) -> str:
     return head if head in CLAIM_KEYS else "error"
 
 
-def _applicable(
+def applicable_claims(
     always: Mapping[str, Any],
     turn: TurnView,
     channels: Collection[str],

@@ -139,10 +139,21 @@ def _nothing_there(name: str, known: Sequence[str]) -> str:
     )
 
 
-def simulation_subject(library: Library, case: ScenarioCase) -> Subject:
-    """Return a simulation of a file, to be explored; raise SourceError."""
+def simulation_subject(library: Library, case: ScenarioCase, *, is_live: bool = False) -> Subject:
+    """Return a simulation of a file, to be explored; raise SourceError.
+
+    Only if ``is_live`` may it ask a judge: else no model is asked.
+    """
     document = library.documents(case.file)[case.index]
     ready = prepare_simulation(library, case, document)
+    for key, claims in (("always", ready.always), ("finally", ready.finally_)):
+        if "judge" in claims and not is_live:
+            raise document.error(
+                (key, "judge"),
+                "a judge is a model, and none is asked here",
+                advice="`simkit live` asks it. Write these claims into a simulation of their own.",
+                key=True,
+            )
     simulation = ready.simulation
     if not simulation.users:
         simulation = _with_user(simulation, USER_TEXTS)

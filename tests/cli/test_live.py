@@ -481,7 +481,8 @@ def test_a_program_of_its_own_is_refused(desk: Path, simkit: Call) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("x.simulation.yaml",), "Simulations are explored: `simkit explore x.simulation.yaml`."),
+        (("y.simulation.yaml",), "y.simulation.yaml: there is no such file"),
+        (("x.simulation.yaml",), "nothing says what tool `find_order` returns"),
         (("nowhere.scenario.yaml",), "there is no such file"),
         (("desk.scenario.yaml", "-k", "other"), "there is no scenario that fits -k 'other'"),
         (("desk.scenario.yaml", "--prices", "nowhere.yaml"), "there is no such file of prices"),

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.text import short
-from simkit.language.yaml import SourcePath
+from simkit.language.yaml import SourcePath, path_text
 from simkit.spec.scenario.files import Prepared
 
 Leaf: TypeAlias = tuple[str, Any]
@@ -59,7 +59,9 @@ class ClaimUnit(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return its name in reports: `turn 1: context.refunds.includes`."""
+        """Return its name in reports: `turn 1: context.refunds.includes`, `always.reply`."""
+        if self.path[0] not in ("turns", "expect"):
+            return path_text(self.path)
         key, *inner = map(str, self.path[3 if self.turn else 1 :])
         claim = f"{key} {inner[0]!r}" if key == _JUDGE else ".".join((key, *inner))
         return f"turn {self.turn}: {claim}" if self.turn else f"whole run: {claim}"
@@ -97,7 +99,7 @@ def without_units(
 def _units_in(
     expect: Mapping[str, Any], at: SourcePath, script: _Script, replies: Mapping[str, Any]
 ) -> Iterator[ClaimUnit]:
-    for path, claim in _parts_of(expect, at):
+    for path, claim in parts_of(expect, at):
         key = str(path[len(at)])
         why = ""
         if key == _JUDGE and not script.has_judge:
@@ -109,7 +111,7 @@ def _units_in(
         yield ClaimUnit(path, why)
 
 
-def _parts_of(expect: Mapping[str, Any], at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
+def parts_of(expect: Mapping[str, Any], at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
     """Yield each claim with its path."""
     for key, claim in expect.items():
         if str(key).startswith("x-"):

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -39,9 +39,57 @@ _REFERENCE: Final = re.compile(r"\$\{(?!turns?\b)")
 """The start of a text that is no reference, since all references but these are resolved."""
 
 
+class ClaimResults(NamedTuple):
+    """The claims of one live run that did not hold, and what else was found."""
+
+    unheld: tuple[SourcePath, ...]
+    """The claims that did not hold, or whose turn was not reached."""
+    unseen: tuple[SourcePath, ...]
+    """The claims that were not judged in this run."""
+    others: tuple[Finding, ...]
+    """Findings that are no claims."""
+
+
+class LiveSubject(Protocol):
+    """Something that is run live many times."""
+
+    noun: ClassVar[str]
+    """The word for it in reports."""
+
+    @property
+    def prepared(self) -> Prepared:
+        """Return the scenario without reply lines and with a cassette."""
+
+    @property
+    def units(self) -> Sequence[ClaimUnit]:
+        """Return all of its claims."""
+
+    @property
+    def judged(self) -> Sequence[ClaimUnit]:
+        """Return the claims that live runs judge."""
+
+    @property
+    def first_turn(self) -> int:
+        """Return the first turn whose models are really asked."""
+
+    @property
+    def earlier(self) -> Path | None:
+        """Return the cassette that answers the turns before."""
+
+    def converse(self, conversation: Conversation) -> Outcome:
+        """Take all turns, and return the outcome."""
+
+    def results(self, outcome: Outcome) -> ClaimResults:
+        """Return which claims did not hold."""
+
+    def played(self, conversation: Conversation) -> Prepared:
+        """Return the scenario that was played, with everything filled in."""
+
+
 class LiveScenario(msgspec.Struct, frozen=True):
     """A scenario as its live runs take it: no reply lines, and only claims that they can keep."""
 
+    noun: ClassVar[str] = "scenario"
     prepared: Prepared
     units: tuple[ClaimUnit, ...]
     """All of its claims from the first live turn on."""
@@ -55,6 +103,27 @@ class LiveScenario(msgspec.Struct, frozen=True):
         """Return the claims that live runs judge."""
         return [unit for unit in self.units if not unit.why_left_out]
 
+    def converse(self, conversation: Conversation) -> Outcome:
+        """Take all turns, and return the outcome."""
+        conversation.follow(self.prepared)
+        return conversation.finish()
+
+    def results(self, outcome: Outcome) -> ClaimResults:
+        """Return which claims did not hold."""
+        judgement, paths = outcome.judgement, [unit.path for unit in self.judged]
+        unheld = {path for finding in judgement.findings if (path := unit_of(finding, paths))}
+        reached = len(outcome.view.turns)
+        unheld |= {unit.path for unit in self.judged if unit.turn > reached}
+        return ClaimResults(
+            tuple(path for path in paths if path in unheld),
+            tuple(path for f in judgement.passed_over if (path := unit_of(f, paths))),
+            tuple(finding for finding in judgement.findings if not unit_of(finding, paths)),
+        )
+
+    def played(self, conversation: Conversation) -> Prepared:
+        """Return the scenario that was played, with everything filled in."""
+        return self.prepared.after(said_in(conversation.view))
+
 
 FindingPlace: TypeAlias = tuple[str, SourcePath, int, str]
 """Id, path, turn and agent of a finding."""
@@ -67,7 +136,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     unheld: tuple[SourcePath, ...]
     """The judged claims that did not hold, or whose turn was not reached."""
     unseen: tuple[SourcePath, ...]
-    """The claims that were not judged, since the pipeline declares what they need as unseen."""
+    """The claims that were not judged: the pipeline declares what they need as unseen, or, in a
+    simulation, nothing that they speak of took place."""
     others: tuple[str, ...]
     """Findings that are no claims: errors and lints, by their names."""
     texts: tuple[str, ...]
@@ -150,7 +220,7 @@ def _live_claims(expect: Any, left_out: frozenset[SourcePath]) -> Any:
 
 
 def run_trial(
-    live: LiveScenario,
+    live: LiveSubject,
     files: ReplayFiles,
     prices: PriceTable,
     *,
@@ -181,8 +251,7 @@ def run_trial(
     started = time.perf_counter()
     with Conversation(prepared, recording) as conversation:
         try:
-            conversation.follow(prepared)
-            outcome = conversation.finish()
+            outcome = live.converse(conversation)
         except SimkitError as problem:
             seconds = time.perf_counter() - started
             if meter.is_spent:
@@ -203,7 +272,7 @@ def run_trial(
 
 
 def _with_replay(
-    live: LiveScenario, conversation: Conversation, files: ReplayFiles, trial: Trial
+    live: LiveSubject, conversation: Conversation, files: ReplayFiles, trial: Trial
 ) -> tuple[Trial, str]:
     """Save the cassette of a failed run; return the run, and the text of its scenario."""
     assert conversation.traffic is not None
@@ -211,7 +280,7 @@ def _with_replay(
         interactions = conversation.traffic.save(files.cassette)
     except CassetteInvalid as problem:
         return msgspec.structs.replace(trial, unsaved=str(problem)), ""
-    prepared = live.prepared.after(said_in(conversation.view))
+    prepared = live.played(conversation)
     return trial, replay_text(prepared, files, trial, has_traffic=interactions > 0)
 
 
@@ -236,7 +305,7 @@ def _stopped(meter: Meter, seconds: float) -> Trial:
     )
 
 
-def _broken(live: LiveScenario, problem: str, meter: Meter, seconds: float, now: str) -> Trial:
+def _broken(live: LiveSubject, problem: str, meter: Meter, seconds: float, now: str) -> Trial:
     """Return the result of a run that an error broke off: it keeps no claim."""
     headline = problem.partition("\n")[0]
     return Trial(
@@ -253,29 +322,22 @@ def _broken(live: LiveScenario, problem: str, meter: Meter, seconds: float, now:
     )
 
 
-def _trial_of(
-    live: LiveScenario, outcome: Outcome, meter: Meter, seconds: float, now: str
-) -> Trial:
-    judgement = outcome.judgement
-    paths = [unit.path for unit in live.judged]
-    unheld = {path for finding in judgement.findings if (path := _unit_of(finding, paths))}
-    reached = len(outcome.view.turns)
-    unheld |= {unit.path for unit in live.judged if unit.turn > reached}
-    others = [finding for finding in judgement.findings if not _unit_of(finding, paths)]
+def _trial_of(live: LiveSubject, outcome: Outcome, meter: Meter, seconds: float, now: str) -> Trial:
+    findings, results = outcome.judgement.findings, live.results(outcome)
     return Trial(
-        passed=judgement.passed,
-        unheld=tuple(path for path in paths if path in unheld),
-        unseen=tuple(path for f in judgement.passed_over if (path := _unit_of(f, paths))),
-        others=tuple(dict.fromkeys(map(_name_of, others))),
-        texts=tuple(finding.what.partition("\n")[0] for finding in judgement.findings),
-        places=tuple(map(_place_of, judgement.findings)),
+        passed=outcome.judgement.passed,
+        unheld=results.unheld,
+        unseen=results.unseen,
+        others=tuple(dict.fromkeys(map(_name_of, results.others))),
+        texts=tuple(finding.what.partition("\n")[0] for finding in findings),
+        places=tuple(map(_place_of, findings)),
         calls=meter.calls,
         seconds=seconds,
         began_at=now,
     )
 
 
-def _unit_of(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
+def unit_of(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
     """Return the path of the claim that a finding concerns; empty if it concerns none."""
     if finding.id != CLAIM:
         return ()

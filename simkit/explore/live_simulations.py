@@ -1,0 +1,255 @@
+"""Simulations that run live: their users are drawn, and real models answer.
+
+A run is a scenario: its users' words are chosen by the seed and the number of the run, and it has
+the simulation's claims, each turn those that speak of something that took place in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Outcome
+from simkit.core.rng import Chance
+from simkit.explore.choices import Drawn, Plan, TurnPlan
+from simkit.explore.conversations import Subject, applicable_claims
+from simkit.explore.users import Crowd
+from simkit.language.yaml import SourcePath
+from simkit.session.live.scripted_words import ClaimUnit, parts_of
+from simkit.session.live.trials import ClaimResults
+from simkit.session.simulate import Conversation
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import CassetteOptions
+from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.never import JoinedClaims
+from simkit.spec.scenario.simulated_users import sample
+from simkit.spec.scenario.simulations import SimulatedTool, with_persona
+from simkit.trace.events import TurnFinished
+
+_BITS: Final = 128
+"""The size of the numbers from which a turn is chosen."""
+_ALWAYS: Final = "always"
+_NEVER: Final = "never"
+_FINALLY: Final = "finally"
+
+
+def live_units(subject: Subject) -> list[ClaimUnit]:
+    """Return the claims of a simulation, as its live runs count them."""
+    parts = [*parts_of(subject.always, (_ALWAYS,)), *parts_of(subject.finally_, (_FINALLY,))]
+    places = range(len(subject.never))
+    return [ClaimUnit(path) for path, _ in parts] + [ClaimUnit((_NEVER, n)) for n in places]
+
+
+def check_tools(subject: Subject) -> None:
+    """Raise SourceError for a tool of a declared pipeline for which nothing answers."""
+    pipeline, prepared = subject.prepared.pipeline, subject.prepared
+    for name, tool in pipeline.tools.items() if isinstance(pipeline, Pipeline) else ():
+        answers = subject.simulation.tools.get(name)
+        has_result = answers is not None and "returns" in answers.model_fields_set
+        if not has_result and not tool.function and not tool.reads:
+            raise prepared.document.error(
+                ("simulation",),
+                f"nothing says what tool `{name}` returns, so a live run cannot go on",
+                advice=f"Write `tools: {{{name}: {{returns: …}}}}`, or give the tool a function.",
+            )
+
+
+class LiveSimulation:
+    """One live run of a simulation."""
+
+    noun: ClassVar[str] = "conversation"
+    first_turn = 1
+    earlier: Path | None = None
+
+    def __init__(self, subject: Subject, number: int = 1) -> None:
+        """``number`` is that of the run: each has users of its own."""
+        self._subject, self._number = subject, number
+        prepared = subject.prepared
+        scenario = prepared.scenario.model_copy(update={"cassette": CassetteOptions(file="live")})
+        data = {**prepared.document.data, "cassette": "live"}
+        self.prepared = msgspec.structs.replace(
+            prepared, scenario=scenario, document=prepared.document.with_data(data)
+        )
+        self.units = self.judged = live_units(subject)
+        self._played = self.prepared
+        self._unheld: set[SourcePath] = set()
+        self._judged_parts: set[SourcePath] = set()
+
+    def converse(self, conversation: Conversation) -> Outcome:
+        """Let the users speak until nobody has anything to say, and judge the claims."""
+        chance = Chance(self.prepared.scenario.seed).child(f"live/{self._number}").random
+        crowd = Crowd(self._subject.simulation, Drawn(_plan(self._subject, chance)), {})
+        turns: list[Turn] = []
+        while crowd.speak():
+            crowd.turns[-1] |= self._results(chance, crowd.speakers[-1].persona)
+            turns.append(_turn(crowd.turns[-1]))
+            # A run that an error breaks off is kept, too.
+            self._played = self._scenario(crowd.turns, turns, {})
+            conversation.follow(self._played)
+            if conversation.turns_taken < len(turns):
+                crowd.turns.pop()
+                break
+            events = reversed(conversation.events)
+            last = next(event for event in events if isinstance(event, TurnFinished))
+            crowd.speakers[-1].is_asked = bool(last.waits_for)
+            if last.error is not None:
+                break
+        return self._judge(conversation, crowd)
+
+    def results(self, outcome: Outcome) -> ClaimResults:
+        """Return which claims did not hold, and which spoke of nothing that took place."""
+        paths = [unit.path for unit in self.units]
+        skipped = {_unit_path(finding, paths) for finding in outcome.judgement.passed_over}
+        unheld = tuple(path for path in paths if path in self._unheld)
+        unseen = [path for path in paths if path not in self._judged_parts or path in skipped]
+        findings = outcome.judgement.findings
+        others = tuple(f for f in findings if f.id != CLAIM or "expect" not in f.path)
+        return ClaimResults(unheld, tuple(path for path in unseen if path not in unheld), others)
+
+    def played(self, conversation: Conversation) -> Prepared:
+        """Return the scenario that was played."""
+        return self._played
+
+    def _results(self, chance: Random, persona: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the results of the tools that the simulation names, for one turn."""
+        tools = self._subject.simulation.tools.items()
+        results = {name: _result(tool, chance, persona) for name, tool in tools}
+        results = {name: result for name, result in results.items() if result}
+        return {"tool_results": results} if results else {}
+
+    def _judge(self, conversation: Conversation, crowd: Crowd) -> Outcome:
+        """Judge all claims, then those of the scenario that replays the run; return that."""
+        subject, view = self._subject, conversation.view
+        claims: list[Mapping[str, Any]] = []
+        channels: set[str] = set()
+        sessions = crowd.speakers[: len(view.turns)]
+        for turn, session in zip(view.turns, sessions, strict=True):
+            channels.update(name for event in turn.updates for name in event.update)
+            claims.append(applicable_claims(subject.always, turn, channels, session.persona))
+        self._judged_parts = {
+            path for claim in claims for path, _ in parts_of(claim, (_ALWAYS,))
+        } | {path for path, _ in parts_of(subject.finally_, (_FINALLY,))}
+        paths = [unit.path for unit in self.units]
+        for finding in self._findings(conversation, crowd, claims, subject.finally_):
+            self._unheld.add(_unit_path(finding, paths))
+        broken = []
+        for number, thing in enumerate(subject.never):
+            self._judged_parts.add((_NEVER, number))
+            by_turn = [_of_turn({}, [thing], session.persona) for session in sessions]
+            if any(self._findings(conversation, crowd, by_turn, _of_whole({}, [thing]))):
+                self._unheld.add((_NEVER, number))
+                broken.append(thing)
+        joined = [
+            _of_turn(claim, broken, session.persona)
+            for claim, session in zip(claims, sessions, strict=True)
+        ]
+        at_end = _of_whole(subject.finally_, broken)
+        self._unheld.discard(())
+        self._played = self._judged_scenario(conversation, crowd, joined, at_end)
+        conversation.follow(self._played)
+        return conversation.finish()
+
+    def _findings(
+        self,
+        conversation: Conversation,
+        crowd: Crowd,
+        claims: Sequence[Mapping[str, Any]],
+        whole: Mapping[str, Any],
+    ) -> Iterator[Finding]:
+        """Yield the claims that do not hold."""
+        conversation.follow(self._judged_scenario(conversation, crowd, claims, whole))
+        for finding in conversation.judgement().findings:
+            if finding.id == CLAIM and "expect" in finding.path:
+                yield finding
+
+    def _judged_scenario(
+        self,
+        conversation: Conversation,
+        crowd: Crowd,
+        claims: Sequence[Mapping[str, Any]],
+        whole: Mapping[str, Any],
+    ) -> Prepared:
+        """Return the scenario of all turns with these claims, and the results that were used."""
+        view = conversation.view
+        turns = []
+        for place, turn in enumerate(crowd.turns):
+            used = {tool.tool for tool in view.turns[place].tools}
+            results = {k: v for k, v in turn.get("tool_results", {}).items() if k in used}
+            rest = {key: value for key, value in turn.items() if key != "tool_results"}
+            turns.append({**rest, **({"tool_results": results} if results else {})})
+        data = [
+            {**turn, "expect": claim} if claim else turn
+            for turn, claim in zip(turns, claims, strict=True)
+        ]
+        return self._scenario(data, [_turn(turn) for turn in data], whole)
+
+    def _scenario(
+        self,
+        data: Sequence[Mapping[str, Any]],
+        turns: Sequence[Turn],
+        whole: Mapping[str, Any],
+    ) -> Prepared:
+        """Return the scenario with turns, as data and as models, and claims on the whole run."""
+        prepared = self.prepared
+        tree = {key: value for key, value in prepared.document.data.items() if key != "expect"}
+        tree |= {"turns": list(data)} | ({"expect": whole} if whole else {})
+        update = {"turns": tuple(turns), "expect": Expect.model_validate(whole)}
+        return msgspec.structs.replace(
+            prepared,
+            scenario=prepared.scenario.model_copy(update=update),
+            document=prepared.document.with_data(tree),
+            waiting={},
+        )
+
+
+def _plan(subject: Subject, chance: Random) -> Plan:
+    """Return the numbers from which the users of one run are chosen."""
+    turns = [TurnPlan(chance.getrandbits(_BITS)) for _ in range(subject.simulation.turns)]
+    return Plan(tuple(turns), chance.getrandbits(_BITS))
+
+
+def _of_turn(
+    claims: Mapping[str, Any], things: Sequence[Any], persona: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return the claims on a turn, and those that deny things in it."""
+    denied = [with_persona(thing, persona) for thing in things]
+    return JoinedClaims(claims, denied, at=_ALWAYS, is_whole=False).claims
+
+
+def _of_whole(claims: Mapping[str, Any], things: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the claims on a whole conversation, and those that deny things in it."""
+    return JoinedClaims(claims, things, at=_FINALLY, is_whole=True).claims
+
+
+def _turn(data: Mapping[str, Any]) -> Turn:
+    """Return a turn; the results of tools may stay unused, since a model decides which it calls."""
+    turn = Turn.model_validate(data)
+    results = {
+        name: msgspec.structs.replace(answers, may_wait=True)
+        for name, answers in turn.tool_results.items()
+    }
+    return turn.model_copy(update={"tool_results": results})
+
+
+def _result(tool: SimulatedTool, chance: Random, persona: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a tool answers in one turn; empty if its function does."""
+    latency = {"latency_ms": tool.latency_ms} if tool.latency_ms else {}
+    if tool.fails and chance.random() < tool.fails:
+        return {"error": tool.error, **latency}
+    if "returns" not in tool.model_fields_set:
+        return {}
+    return {"returns": with_persona(sample(tool.returns, chance.choice), persona), **latency}
+
+
+def _unit_path(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
+    """Return the path of the claim that a finding concerns; empty if it concerns none."""
+    path = finding.path
+    inner = (_ALWAYS, *path[3:]) if path[:1] == ("turns",) else (_FINALLY, *path[1:])
+    return next((unit for unit in paths if inner[: len(unit)] == unit), ())

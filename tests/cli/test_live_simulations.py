@@ -1,0 +1,227 @@
+"""``simkit live`` runs simulations: drawn users, real models, and the claims of the simulation."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.cli import main
+from simkit.core.messages import Message, ToolCall, Usage
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.protocols import protocol_of
+from simkit.providers.values import OutgoingReply
+from tests.recording import Provider, provider
+from tests.scripted_providers import point_clients
+
+PIPELINE = """\
+version: 1
+pipeline: desk
+models: {default: openai/gpt-5-mini}
+channels: {messages: {reducer: append, scope: session}}
+agents:
+  front:
+    instructions: You are the front.
+    tools: [refund]
+    handoffs: [expert]
+    writes: {messages: ["${run.final_message}"]}
+  expert: {instructions: You are the expert.}
+tools:
+  refund: {args: {type: object, properties: {order: {type: string}}}}
+flow: {handoffs: {start: front}}
+"""
+SIMULATION = """\
+version: 1
+simulation: nobody is refunded twice, and everybody is answered politely
+pipeline: desk.pipeline.yaml
+judge: openai/gpt-5
+turns: 3
+users:
+  buyer:
+    persona: {order: {$sample: [A-1, B-2, C-3, D-4]}}
+    states:
+      asks: {says: "Refund ${persona.order}", then: thanks}
+      thanks: {says: "Thanks for ${persona.order}"}
+tools: {refund: {returns: {refunded: "${persona.order}"}}}
+always:
+  reply: {$not: {$contains: idiot}}
+  context: {front: {includes: [{$contains: "${persona.order}"}]}, expert: {tokens: {$lt: 9}}}
+  judge: {Is the reply polite?: yes}
+never:
+  - {tool: refund, args: {order: Z-9}}
+  - {tool: refund, twice_with: args}
+finally:
+  state: {messages: {$len: {$lte: 4}}}
+"""
+
+
+class Desk:
+    """Refunds once or twice by the number of the conversation, and thanks."""
+
+    def __init__(self, twice: Sequence[str] = ("B-2",), rude: Sequence[str] = ("C-3",)) -> None:
+        self._twice, self._rude = twice, rude
+        self._numbers = itertools.count()
+        self.orders: list[str] = []
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answers one request."""
+        protocol = protocol_of(request)
+        assert protocol is not None
+        parsed = protocol.parse_request(request)
+        number = next(self._numbers)
+        message = self._answer(parsed.messages, parsed.output is not None, number)
+        return protocol.served(OutgoingReply(f"s{number}", message, Usage(11, 7)), parsed)
+
+    def _answer(self, messages: Sequence[Message], is_judge: bool, number: int) -> Message:
+        last = messages[-1].content
+        if is_judge:
+            answer = "no" if "Go away" in last else "yes"
+            return Message("assistant", json.dumps({"reason": "It is so.", "answer": answer}))
+        order = next(m.content for m in messages if m.role == "user").split()[-1]
+        results = sum(m.role == "tool" for m in messages)
+        if last.startswith("Refund"):
+            self.orders.append(order)
+        if last.startswith("Thanks"):
+            text = "Go away." if order in self._rude else "You are welcome."
+            return Message("assistant", text)
+        if results < (2 if order in self._twice else 1):
+            call = ToolCall(f"call_{number}", "refund", {"order": order})
+            return Message("assistant", "", calls=(call,))
+        return Message("assistant", "It is refunded.")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Provider]:
+    with provider() as result:
+        yield result
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
+    monkeypatch.chdir(tmp_path)
+    point_clients(server, monkeypatch)
+    server.requests.clear()
+    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    (tmp_path / "desk.simulation.yaml").write_text(SIMULATION, encoding="utf-8")
+    return tmp_path
+
+
+def live(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["live", *arguments])
+    return int(stop.value.code or 0)
+
+
+def replayed(file: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "simkit", "replay", file, "--format", "json"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    return scenario
+
+
+@pytest.mark.slow
+def test_claims_of_a_simulation_have_rates_and_its_failed_runs_replay_offline(
+    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.answer = desk_model = Desk()
+
+    code = live("desk.simulation.yaml", "--runs", "12", "--format", "json")
+
+    output = capsys.readouterr()
+    assert code == 1, output.err
+    (scenario,) = json.loads(output.out)["scenarios"]
+    orders = desk_model.orders
+    assert len(orders) == 12
+    assert {*orders} == {"A-1", "B-2", "C-3", "D-4"}
+    twice, rude = orders.count("B-2"), orders.count("C-3")
+    claims = {claim["claim"]: (claim["held"], claim["judged"]) for claim in scenario["claims"]}
+    assert claims == {
+        "always.reply": (12, 12),
+        "always.context.front.includes": (12, 12),
+        # The expert was never asked.
+        "always.context.expert.tokens": (0, 0),
+        'always.judge."Is the reply polite?"': (12 - rude, 12),
+        "finally.state.messages": (12, 12),
+        "never[0]": (12, 12),
+        "never[1]": (12 - twice, 12),
+    }
+    assert scenario["held"] == 12 - twice - rude
+    failed = [run for run in scenario["runs"] if not run["held"]]
+    assert [run["replays"] for run in failed] == [True] * (twice + rude)
+    server.requests.clear()
+    paths = [finding["path"] for run in failed for finding in replayed(run["scenario"])["findings"]]
+    assert sum(path[:3] == ["turns", 1, "expect"] and path[3] == "judge" for path in paths) == rude
+    assert sum(path[:2] == ["expect", "tool_calls"] for path in paths) == twice
+    assert server.requests == []
+    # Each run draws users of its own, and the same ones each time.
+    again = server.answer = Desk()
+    live("desk.simulation.yaml", "--runs", "12", "--to", "again")
+    assert again.orders == orders
+
+
+@pytest.mark.slow
+def test_an_error_of_a_turn_ends_the_conversation_and_has_a_row_of_its_own(
+    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answer(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(400, (("content-type", "application/json"),), (b'{"error": {}}',))
+
+    server.answer = answer
+
+    code = live("desk.simulation.yaml", "--runs", "1", "--format", "json")
+
+    assert code == 1
+    (scenario,) = json.loads(capsys.readouterr().out)["scenarios"]
+    (row,) = [claim for claim in scenario["claims"] if claim["claim"].startswith("not: ")]
+    assert "turn 1 ended with error" in row["claim"]
+    assert row["held"] == 0
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words", "problem"),
+    [
+        ("", "", ("--from", "2"), "is a simulation, which has no turns"),
+        (
+            'tools: {refund: {returns: {refunded: "${persona.order}"}}}\n',
+            "",
+            (),
+            "nothing says what tool `refund` returns, so a live run cannot go on",
+        ),
+        ("", "", ("-k", "nothing"), "there is no scenario that fits -k 'nothing'"),
+        ("always:", "alwys:", (), "unknown key `alwys`"),
+    ],
+)
+def test_a_mistake_in_a_simulation_is_one_error_before_anything_is_sent(
+    desk: Path,
+    server: Provider,
+    capsys: pytest.CaptureFixture[str],
+    old: str,
+    new: str,
+    words: tuple[str, ...],
+    problem: str,
+) -> None:
+    assert old in SIMULATION
+    Path("desk.simulation.yaml").write_text(SIMULATION.replace(old, new), encoding="utf-8")
+
+    assert live("desk.simulation.yaml", *words) == 2
+
+    assert problem in capsys.readouterr().err
+    assert server.requests == []
+
+
+def test_an_exploration_asks_no_judge(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["explore", "desk.simulation.yaml", "--runs", "1"])
+
+    assert stop.value.code == 2
+    output = capsys.readouterr()
+    assert "a judge is a model, and none is asked here" in output.out + output.err
