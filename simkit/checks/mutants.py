@@ -13,20 +13,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.claims import Writer
-from simkit.checks.endings import Endings, check_endings
-from simkit.checks.findings import CLAIM, Finding
-from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
-from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
-from simkit.checks.lints import Watch, all_lints
-from simkit.checks.observing import doubtful_claims
-from simkit.core.messages import ABSENT, JsonValue, Message, or_nothing
-from simkit.language.matching import compile_matcher
-from simkit.language.yaml import Document
-from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.model import Scenario
+from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.trace import events as e
-from simkit.trace.store import Trace
 from simkit.trace.views import CallView, View
 
 KINDS: Final = ("contexts", "payloads", "state", "targets", "arguments", "results", "replies")
@@ -37,9 +25,6 @@ KEYS_MAX: Final = 12
 """The number of keys of one value that are changed one by one."""
 HISTORY_MAX: Final = 20
 """The number of messages of one history, the newest ones, that are left out one by one."""
-
-IMPOSSIBLE: Final = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
-"""Raised where views or checks read a mutant that no run could have left."""
 
 Changes: TypeAlias = Mapping[int, e.AnyEvent]
 """Index of an event in its trace to the event that stands there instead."""
@@ -75,78 +60,6 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the value in a payload or in arguments; empty for the whole value."""
     source: str = ""
     target: str = ""
-
-
-# Judging
-
-
-class _QuietWriter(Writer):
-    """Says only that something does not hold: texts and places of findings take the most time."""
-
-    _NOTHING_HOLDS: Final = Finding(CLAIM, "E", "does not hold", "")
-
-    def __init__(self, document: Document, is_code: bool = False) -> None:
-        super().__init__(document, is_code)
-        self.is_quiet = True
-
-    def compare(self, matcher: Any, value: Any, *_: Any, **__: Any) -> list[Finding]:
-        holds = compile_matcher(matcher).holds(or_nothing(value))
-        return [] if holds else [self._NOTHING_HOLDS]
-
-    def finding(self, *_: Any, **__: Any) -> Finding:
-        return self._NOTHING_HOLDS
-
-
-def mutated(events: Events, changes: Changes) -> list[e.AnyEvent]:
-    """Return the events of a mutant."""
-    mutated_events = list(events)
-    for place, event in changes.items():
-        mutated_events[place] = event
-    return mutated_events
-
-
-def claims_hold(
-    scenario: Scenario, document: Document, view: View, find: Find, first: int = 0
-) -> bool:
-    """Return whether the claims on turn ``first`` (an index) and on all later ones hold."""
-    writer = _QuietWriter(document, view.pipeline.is_code)
-    places = range(first, len(view.turns))
-    doubtful = doubtful_claims(view.pipeline)
-    for scope in scopes_of(scenario, view, places):
-        if any(True for _ in checked(scope, writer, doubtful)):
-            return False
-        if any(True for _ in check_satisfies(scope, writer, view, find)):
-            return False
-    return True
-
-
-def lints_hold(scenario: Scenario, document: Document, events: Events) -> bool:
-    """Return whether no lint, and no ending of a turn, fails the scenario of a trace."""
-    trace = Trace()
-    trace.events.extend(events)
-    watch = Watch(all_lints())
-    watch.see(trace)
-    view = watch.view
-    writer = _QuietWriter(document, view.pipeline.is_code)
-    scopes = scopes_of(scenario, view, range(len(view.turns)))
-    by_turn = HitsByTurn(watch.hits, scopes)
-    sorted_ = sorted_hits(by_turn, scenario.lints, writer)
-    claimed = check_lint_claims(scopes, by_turn, writer)
-    return not sorted_.failing and not any(
-        True for _ in (*claimed, *check_endings(scenario, Endings(events), sorted_, writer))
-    )
-
-
-def expectation_holds(
-    expect: Expect, turn: int, scenario: Scenario, document: Document, view: View
-) -> bool:
-    """Return whether claims hold on a turn, given by its number; they are not in the file."""
-    turns = list(scenario.turns)
-    turns[turn - 1] = turns[turn - 1].model_copy(update={"expect": expect})
-    alone = scenario.model_copy(update={"turns": tuple(turns), "expect": Expect()})
-    writer = _QuietWriter(document, view.pipeline.is_code)
-    (scope,) = scopes_of(alone, view, (turn - 1,))
-    return not any(True for _ in checked(scope, writer, doubtful_claims(view.pipeline)))
 
 
 # Changing values

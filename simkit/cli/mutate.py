@@ -13,16 +13,14 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from simkit.checks.findings import CLAIM
-from simkit.checks.mutants import (
+from simkit.checks.judging_mutants import (
     IMPOSSIBLE,
-    KINDS,
-    TraceMutant,
+    LintJudge,
     claims_hold,
     expectation_holds,
-    lints_hold,
     mutated,
-    trace_mutants,
 )
+from simkit.checks.mutants import KINDS, Changes, Events, TraceMutant, trace_mutants
 from simkit.cli.console import Progress
 from simkit.cli.observed_runs import ObservedRun, ObservedRuns
 from simkit.core.errors import SimkitError
@@ -98,7 +96,7 @@ def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
         for mutant in trace_mutants(run.outcome.view):
             places.setdefault((name, mutant.kind, mutant.text), []).append((place, mutant))
     chosen = chosen_by_seed(list(places), call.most, call.seed)
-    judges = [_TraceJudge(run) for run in runs]
+    judges = [TraceJudge(run) for run in runs]
     verdicts = [_verdict(judges, places[fact]) for fact in chosen]
     noticeable = [verdict for verdict in verdicts if verdict is not None]
     return MutationReport(
@@ -110,7 +108,7 @@ def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
 
 
 def _verdict(
-    judges: Sequence[_TraceJudge], places: Sequence[tuple[int, TraceMutant]]
+    judges: Sequence[TraceJudge], places: Sequence[tuple[int, TraceMutant]]
 ) -> Verdict | None:
     """Return the first verdict of death, else the first of survival; None if no claim can see it.
 
@@ -136,7 +134,7 @@ def chosen_by_seed(rows: Sequence[T], most: int, seed: int) -> list[T]:
     return [rows[place] for place in sorted(place for _, place in nsmallest(most, ranked))]
 
 
-class _TraceJudge:
+class TraceJudge:
     """Judges the mutants of one run."""
 
     def __init__(self, run: ObservedRun) -> None:
@@ -144,6 +142,7 @@ class _TraceJudge:
         prepared = run.prepared
         self._scenario, self._document = prepared.scenario, prepared.document
         self._places: dict[int, str] = {}
+        self._lints: LintJudge | None = None
         self._stable = StableClaims(prepared.redactor(os.environ), words_of(prepared.document.data))
 
     def verdict(self, mutant: TraceMutant, *, needs_claim: bool = True) -> Verdict | None:
@@ -157,13 +156,14 @@ class _TraceJudge:
             return None
 
     def _verdict(self, mutant: TraceMutant, needs_claim: bool) -> Verdict | None:
-        events = mutated(self._run.outcome.trace.events, mutant.changes())
+        changes = mutant.changes()
+        events = mutated(self._run.outcome.trace.events, changes)
         view = view_of(events)
         scenario, document = self._scenario, self._document
         by, claim = "", dict[str, Any]()
         if not claims_hold(scenario, document, view, function_named, mutant.turn - 1):
             by = "claim"
-        elif not lints_hold(scenario, document, events):
+        elif not self._lints_hold(events, changes):
             by = "lint"
         else:
             killing = self._killing(mutant, view) if needs_claim else None
@@ -180,6 +180,12 @@ class _TraceJudge:
             turn=mutant.turn,
             claim=literal(claim),
         )
+
+    def _lints_hold(self, events: Events, changes: Changes) -> bool:
+        if self._lints is None:
+            own = self._run.outcome.trace.events
+            self._lints = LintJudge(self._scenario, self._document, own)
+        return self._lints.holds(events, changes)
 
     def _killing(self, mutant: TraceMutant, view: View) -> dict[str, Any] | None:
         turn = self._run.outcome.view.turns[mutant.turn - 1]
@@ -291,7 +297,7 @@ class _PipelineJudge:
             if by:
                 return self._verdict(mutant, run, by=by)
             if survivor is None and view is not None:
-                judge = _TraceJudge(run)
+                judge = TraceJudge(run)
                 difference = judge.difference(view)
                 if difference is not None:
                     turn, claim = difference

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from simkit.checks.mutants import (
-    claims_hold,
-    lints_hold,
-    mutated,
-    other_value,
-    trace_mutants,
-)
+from simkit.checks.judging_mutants import IMPOSSIBLE, LintJudge, claims_hold, mutated
+from simkit.checks.lints import all_lints
+from simkit.checks.mutants import other_value, trace_mutants
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in, scenario_files
+from simkit.trace import events as e
 from simkit.trace.views import view_of
 from tests.building import prepared
 
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PIPELINE = """
 channels:
   messages: {reducer: append, scope: session}
@@ -55,17 +58,18 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     outcome = simulate(ready)
     events = outcome.trace.events
     whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
+    judge = LintJudge(ready.scenario, ready.document, events)
     histories: list[Any] = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
 
     for mutant in histories:
         unchanged = replace(mutant.changes, at=-1, tokens=0)
         same = mutated(events, unchanged())
+        assert judge.holds(same, unchanged())
         lacking = mutated(events, mutant.changes())
         place = mutant.changes.event.call
         contexts = {c: [*v.context.messages] for c, v in view_of(lacking).calls.items()}
         sizes = {call: len(whole[call]) - len(contexts[call]) for call in whole}
 
-        assert lints_hold(ready.scenario, ready.document, same)
         view = view_of(same)
         assert {c: [*v.context.messages] for c, v in view.calls.items()} == whole
         assert [v.context.dropped() for v in view.calls.values()] == [
@@ -93,6 +97,54 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
         first = next(n for n, event in enumerate(events) if event != outcome.trace.events[n])
         assert events[first].turn == mutant.turn, mutant.text
         assert claims_hold(ready.scenario, ready.document, view_of(events), function_named)
+
+
+class EveryLint(LintJudge):
+    """A judge whose lints all look again, whatever has changed."""
+
+    def lints_reading(self, kinds: frozenset[type]) -> frozenset[type]:
+        """All lints."""
+        return frozenset(map(type, all_lints()))
+
+
+def verdict(judge: LintJudge, events: Any, changes: Any) -> bool | None:
+    """What a judge says of a mutant; None if no run could have left it."""
+    try:
+        return judge.holds(events, changes)
+    except IMPOSSIBLE:
+        return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["handoff_pattern", "agent_engine", "supervisor_context"])
+def test_lints_that_do_not_look_again_would_have_found_nothing_new(system: str) -> None:
+    library = Library()
+    verdicts: Counter[bool | None] = Counter()
+    for file in scenario_files(str(SCENARIOS / system)):
+        for item in items_in(file, library.cache)[::3]:
+            ready = library.prepared(item)
+            if ready.skip is not None or not (outcome := simulate(ready)).passed:
+                continue
+            events = outcome.trace.events
+            judge = LintJudge(ready.scenario, ready.document, events)
+            thorough = EveryLint(ready.scenario, ready.document, events)
+            for mutant in trace_mutants(outcome.view):
+                changes = mutant.changes()
+                changed = mutated(events, changes)
+                expected = verdict(thorough, changed, changes)
+                assert verdict(judge, changed, changes) == expected, mutant.text
+                verdicts[expected] += 1
+
+    assert verdicts[True] > 20
+    assert verdicts[False] > 5
+
+
+def test_few_lints_look_again_at_another_reply() -> None:
+    ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
+    judge = LintJudge(ready.scenario, ready.document, simulate(ready).trace.events)
+
+    assert len(judge.lints_reading(frozenset((e.TurnFinished,)))) < 15
+    assert len([*all_lints()]) > 40
 
 
 def test_another_value_is_of_the_same_kind() -> None:

@@ -5,7 +5,7 @@ Each event is added to the view, and then passed to the lints that asked for its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final
 
 from simkit.checks.lints import (
@@ -89,14 +89,19 @@ _PAIRING: Final = (
 """The lints that share one walk through all contexts."""
 
 
-def all_lints(screen: Screen | None = None) -> Iterator[Lint]:
+def all_lints(
+    screen: Screen | None = None, *, chosen: Collection[type] | None = None
+) -> Iterator[Lint]:
     """Yield a new instance of every lint; each keeps its state over one trace.
 
-    ``screen`` leaves out the contexts that are too plain for some of them.
+    ``screen`` leaves out the contexts that are too plain for some of them. ``chosen``: those of
+    these types alone.
     """
     screen = screen or Screen()
     pairing = Pairing(screen)
     for lint in _LINTS:
+        if chosen is not None and lint not in chosen:
+            continue
         if lint in _PAIRING:
             yield lint(pairing)
         else:

@@ -86,7 +86,7 @@ def readings_of(lint: type) -> Sequence[_Reading]:
     return _READINGS[lint]
 
 
-_Watched: TypeAlias = tuple[Any, Callable[[Any], Any] | None, Any, Look]
+Watched: TypeAlias = tuple[Any, Callable[[Any], Any] | None, Any, Look]
 """A method, with the container that it waits for, and the fields that it needs, with their values
 in an event that does not set them."""
 
@@ -102,7 +102,7 @@ class _Listed(NamedTuple):
     name: str
 
 
-@lru_cache
+@lru_cache(maxsize=2048)
 def _listed(lints: tuple[type, ...], kind: type) -> Sequence[_Listed]:
     """Return the methods of these lints that read events of a kind."""
     event = e.MessageAdded if kind is ToolMessage else kind
@@ -148,7 +148,7 @@ class Watch:
         """A ``view`` of a kind of its own reads each event as it comes."""
         self.view, self.hits = View() if view is None else view, list[Hit]()
         self._lints = tuple(lints)
-        self._watching: dict[type, Sequence[_Watched]] = {}
+        self._watching: dict[type, Sequence[Watched]] = {}
         """Kind of event to the methods that read it, as far as there were such events."""
         self._all: tuple[Any, ...] = ()
         """The readers and the lints."""
@@ -211,7 +211,7 @@ class Watch:
         readers: dict[Any, None] = {}
         for lint in self._lints:
             if hasattr(lint, "reader"):
-                readers.update(dict.fromkeys(_readers_of(lint)))
+                readers.update(dict.fromkeys(readers_of(lint)))
         self._all = (*readers, *self._lints)
         self._kinds = tuple(map(type, self._all))
         self._idle = frozenset(
@@ -221,7 +221,7 @@ class Watch:
         )
         self._watching.clear()
 
-    def _methods_for(self, kind: type) -> Sequence[_Watched]:
+    def _methods_for(self, kind: type) -> Sequence[Watched]:
         """Return the methods of the chosen lints that read a kind of event."""
         lints, idle = self._all, self._idle
         return [
@@ -236,9 +236,9 @@ class Watch:
         ]
 
 
-def _readers_of(lint: object) -> Iterator[object]:
+def readers_of(lint: object) -> Iterator[object]:
     """Yield the reader of a lint, after the readers of that."""
     reader = getattr(lint, "reader", None)
     if reader is not None:
-        yield from _readers_of(reader)
+        yield from readers_of(reader)
         yield reader
