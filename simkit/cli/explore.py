@@ -139,11 +139,6 @@ def _are_left_out(campaign: Campaign) -> bool:
 
 def _check(bounds: Bounds) -> None:
     """Raise SimkitError for options that do not fit together."""
-    if bounds.exhaustive and (bounds.processes > 1 or bounds.cluster is not None):
-        raise SimkitError(
-            "--exhaustive: every conversation is run in one process\n"
-            "  Leave out -j and --cluster, or --exhaustive."
-        )
     if bounds.cluster not in (None, LOCAL) and not _ADDRESS.fullmatch(str(bounds.cluster)):
         raise SimkitError(
             f"--cluster: {bounds.cluster!r} is no address\n"

@@ -20,9 +20,18 @@ from simkit.explore.choices import SIMPLEST
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
-from simkit.explore.processes import Processes
+from simkit.explore.processes import Processes, Workers
 from simkit.explore.profiles import with_profile
-from simkit.explore.search import Campaign, InProcess, Tell, Work, conduct, search_all
+from simkit.explore.search import (
+    Campaign,
+    InProcess,
+    Tell,
+    Work,
+    conduct,
+    every_found,
+    search_all,
+)
+from simkit.explore.spreading import spread
 from simkit.explore.worker import LOCAL as LOCAL
 from simkit.explore.worker import Setup, versions
 from simkit.report.last_run import failure_text
@@ -88,7 +97,7 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        return exploration.enumerate() if bounds.exhaustive else exploration.draw(places)
+        return exploration.enumerate(places) if bounds.exhaustive else exploration.draw(places)
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
 
@@ -114,15 +123,24 @@ class _Exploration:
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def enumerate(self) -> Campaign:
+    def enumerate(self, places: Places | None) -> Campaign:
         """Run every conversation."""
-        return search_all(
-            partial(converse_by, self._subject, observes=self._bounds.measures),
-            runs=self._bounds.runs,
-            turns_max=self._turns,
-            tell=self._tell,
-            is_late=self._is_late,
-        )
+        run, bounds = partial(converse_by, self._subject), self._bounds
+        if places is None or (bounds.processes == 1 and bounds.cluster is None):
+            return search_all(
+                partial(run, observes=bounds.measures),
+                runs=bounds.runs,
+                turns_max=self._turns,
+                tell=self._tell,
+                is_late=self._is_late,
+            )
+        # All files that it reads are known only then, and what cannot be run is said at once.
+        self._run(SIMPLEST)
+        with self._workers(self._setup(places.reads)) as work:
+            tally, is_complete = spread(
+                work, runs=bounds.runs, is_late=self._is_late, tell=self._tell
+            )
+        return every_found(run, tally, self._turns, is_complete=is_complete)
 
     def draw(self, places: Places | None) -> Campaign:
         """Draw conversations, and keep what the campaign needs to go on."""
@@ -172,6 +190,15 @@ class _Exploration:
     @contextmanager
     def _work(self, setup: Setup) -> Iterator[Work]:
         """Return where conversations are run."""
+        if self._bounds.cluster is None and self._bounds.processes == 1:
+            yield self._in_process()
+        else:
+            with self._workers(setup) as work:
+                yield work
+
+    @contextmanager
+    def _workers(self, setup: Setup) -> Iterator[Workers]:
+        """Return the processes that run conversations."""
         bounds = self._bounds
         if bounds.cluster is not None:
             from simkit.explore.cluster import Cluster
@@ -180,11 +207,9 @@ class _Exploration:
                 bounds.cluster, setup, bounds.processes, self._deadline, self._say
             ) as work:
                 yield work
-        elif bounds.processes > 1:
+        else:
             with Processes(setup, bounds.processes, self._deadline) as work:
                 yield work
-        else:
-            yield self._in_process()
 
     def _setup(self, reads: FileReads) -> Setup:
         return Setup(

@@ -59,6 +59,8 @@ class Example(msgspec.Struct, frozen=True):
     """Its number in the campaign: of two that are as small, the first one counts."""
     tape: Tape
     finding: Finding
+    digits: tuple[int, ...] = ()
+    """The digits of one of an enumeration, whose tape is empty."""
 
 
 class CauseTally(msgspec.Struct, frozen=True):
@@ -96,6 +98,19 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
     coverage: RunsCoverage | None = None
     """The coverage of the conversations; None if it is not measured."""
 
+    def numbered_after(self, count: int) -> Tally:
+        """Return it for conversations that come after so many others."""
+        replace = msgspec.structs.replace
+        causes = (
+            replace(
+                each,
+                first=each.first + count,
+                smallest=replace(each.smallest, run=each.smallest.run + count),
+            )
+            for each in self.causes
+        )
+        return replace(self, causes=tuple(causes))
+
     def merged(self, other: Tally) -> Tally:
         """Return the tally of both, which have no conversation in common."""
         causes = {tally.cause: tally for tally in self.causes}
@@ -129,8 +144,11 @@ class TallyBuilder:
         self._records: dict[Cause, ExploredRun] = {}
         self._collector: CoverageCollector | None = None
 
-    def add(self, record: ExploredRun) -> None:
-        """Count a conversation; keep it if it is the smallest one of a cause."""
+    def add(self, record: ExploredRun, digits: tuple[int, ...] = ()) -> None:
+        """Count a conversation; keep it if it is the smallest one of a cause.
+
+        ``digits`` are those of one of an enumeration.
+        """
         self._runs += 1
         self._turns += len(record.turns)
         self._calls += record.model_calls
@@ -143,7 +161,8 @@ class TallyBuilder:
         if record.causes:
             size = size_of(record)
             for cause, finding in record.causes.items():
-                self._see(cause, Example(size, self._number, record.tape, finding), record)
+                example = Example(size, self._number, record.tape, finding, digits)
+                self._see(cause, example, record)
         self._number += 1
 
     def _see(self, cause: Cause, example: Example, record: ExploredRun) -> None:

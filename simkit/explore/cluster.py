@@ -109,6 +109,11 @@ class Cluster(Workers):
             with suppress(Exception):
                 self._local.close(timeout=10)
 
+    @property
+    def processes(self) -> int:
+        """Return the number of tasks that are done at once."""
+        return max(self._threads, 1)
+
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         """Yield the answer to each task; what a lost scheduler had is submitted again."""
         waiting = list(reversed(tasks))

@@ -5,9 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
+import msgspec
+
 from simkit.explore.choices import Choices
 
 T = TypeVar("T")
+LEFT_MAX: Final = 6
+"""The number of intervals into which what is left of one is cut."""
+
+
+class Interval(msgspec.Struct, frozen=True, array_like=True):
+    """Conversations of an enumeration that follow each other."""
+
+    start: tuple[int, ...] = ()
+    """The digits of the first one, up to its last that is not 0."""
+    shared: int = 0
+    """The number of digits that all of them begin with."""
+
+
 RARE_MAX: Final = 1
 """The number of rare things that happen in one conversation."""
 
@@ -27,10 +42,10 @@ class _Path:
         self.steps.append((digit, count))
         return digit
 
-    def following(self) -> list[int] | None:
-        """Return the digits of the next conversation; None after the last one."""
+    def following(self, shared: int = 0) -> list[int] | None:
+        """Return the digits of the next conversation with the same first ones; None if none is."""
         steps = list(self.steps)
-        while steps:
+        while len(steps) > shared:
             digit, count = steps.pop()
             if digit + 1 < count:
                 return [*(digit for digit, _ in steps), digit + 1]
@@ -65,10 +80,15 @@ class Enumerated:
     is_each = True
 
     def __init__(self, path: _Path, turns: int) -> None:
-        self._path, self.turns = path, turns
+        self.path, self.turns = path, turns
         self.personas: Choices = _EnumeratedChoices(path)
         self._rare = RARE_MAX
         self._fates: dict[int, str] = {}
+
+    @property
+    def digits(self) -> tuple[int, ...]:
+        """Return the digits that were used so far: they give the same conversation again."""
+        return tuple(digit for digit, _ in self.path.steps)
 
     def begin_turn(self, place: int) -> None:
         """Do nothing: choices follow each other."""
@@ -94,18 +114,38 @@ class Enumerated:
         return kind
 
 
-class Enumeration:
-    """All conversations of at most ``turns`` turns."""
+def enumerated(digits: Sequence[int], turns: int) -> Enumerated:
+    """Return the choices of one conversation by its digits."""
+    return Enumerated(_Path(digits), turns)
 
-    def __init__(self, turns: int) -> None:
-        self._turns = turns
+
+class Enumeration:
+    """All conversations of at most ``turns`` turns, or those of an interval."""
+
+    def __init__(self, turns: int, interval: Interval = Interval()) -> None:  # noqa: B008
+        self._turns, self._interval = turns, interval
         self.is_complete = False
         """Whether all were taken."""
 
     def __iter__(self) -> Iterator[Enumerated]:
-        digits: list[int] | None = []
+        digits: list[int] | None = [*self._interval.start]
         while digits is not None:
             path = _Path(digits)
             yield Enumerated(path, self._turns)
-            digits = path.following()
+            digits = path.following(self._interval.shared)
         self.is_complete = True
+
+    def left_after(self, source: Enumerated) -> tuple[Interval, ...]:
+        """Return the conversations after one of them, as intervals that follow each other."""
+        steps = source.path.steps
+        digits = [digit for digit, _ in steps]
+        left = [
+            Interval((*digits[:depth], digit + 1), depth)
+            for depth, (digit, count) in enumerate(steps)
+            if depth >= self._interval.shared and digit + 1 < count
+        ]
+        # The first digits change last, and lead to the most conversations.
+        large, small = left[: LEFT_MAX - 1], left[LEFT_MAX - 1 :]
+        if small:
+            large.append(Interval(small[-1].start, small[0].shared))
+        return tuple(reversed(large))

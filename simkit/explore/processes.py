@@ -20,6 +20,7 @@ from simkit.core.errors import SimkitError
 from simkit.explore.choices import Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally
 from simkit.explore.conversations import Cause
+from simkit.explore.enumeration import Interval
 from simkit.explore.search import Tell
 from simkit.explore.worker import Answer, Setup, Shrinking, Task
 
@@ -103,6 +104,23 @@ class Workers(ABC):
             assert answer.tape is not None
             yield cause, answer.tape
 
+    def intervals(
+        self, intervals: Sequence[tuple[int, Interval, int]]
+    ) -> Iterator[tuple[int, Tally, tuple[Interval, ...]]]:
+        """Run intervals of an enumeration, each with its number and its most conversations."""
+        tasks = [
+            (number, Task(setup=self._setup, interval=interval, most=most))
+            for number, interval, most in intervals
+        ]
+        for number, answer in self._answers(tasks):
+            assert answer.tally is not None
+            yield number, answer.tally, answer.left
+
+    @property
+    @abstractmethod
+    def processes(self) -> int:
+        """Return the number of tasks that are done at once."""
+
     @abstractmethod
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         """Yield the answer to each task."""
@@ -121,7 +139,7 @@ class Processes(Workers):
     def __init__(self, setup: Setup, count: int, deadline: float | None) -> None:
         """``deadline`` is the monotonic time at which chunks end; None for no limit."""
         self._setup, self._deadline = setup, deadline
-        self._threads = ThreadPoolExecutor(count)
+        self._threads, self._count = ThreadPoolExecutor(count), count
         self._free: SimpleQueue[WorkerProcess | None] = SimpleQueue()
         self._started: list[WorkerProcess] = []
         self._is_over = False
@@ -143,6 +161,11 @@ class Processes(Workers):
         self._threads.shutdown(wait=True, cancel_futures=True)
         for process in self._started:
             process.close()
+
+    @property
+    def processes(self) -> int:
+        """Return the number of tasks that are done at once."""
+        return self._count
 
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
         keys: dict[Future[Answer], T] = {
@@ -187,11 +210,11 @@ def died_text(task: Task, code: int | None) -> str:
     """Return the error of a part whose processes died; ``code`` is the last exit code, if known."""
     chunk = task.chunk
     how = "" if code is None else f" (exit code {code})"
-    part = (
-        "made a finding small"
-        if chunk is None
-        else f"ran conversations {chunk.first} to {chunk.first + chunk.runs - 1}"
-    )
+    part = "made a finding small"
+    if chunk is not None:
+        part = f"ran conversations {chunk.first} to {chunk.first + chunk.runs - 1}"
+    elif task.interval is not None:
+        part = "ran a part of all conversations"
     return (
         f"the process that {part} died {TRIES_MAX} times{how}\n"
         "  Run without `-j` and `--cluster` to see which conversation does it."

@@ -16,9 +16,10 @@ from simkit.explore.choices import Source, Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks_of, merged
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.drawing import Run, draw
-from simkit.explore.enumeration import Enumeration
+from simkit.explore.enumeration import Interval, enumerated
 from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
+from simkit.explore.spreading import RunBy, run_interval
 from simkit.viewer import RunsCoverage
 
 TELL_EVERY_S: Final = 0.2
@@ -212,8 +213,11 @@ def _discovery(run: Run, tally: CauseTally, tape: Tape) -> Discovery:
 
     One that shows it only now and then is reported as it was when it did.
     """
+    return _discovery_of(run(tape), tally)
+
+
+def _discovery_of(record: ExploredRun, tally: CauseTally) -> Discovery:
     cause = tally.cause
-    record = run(tape)
     is_repeatable = cause in record.causes
     if not is_repeatable:
         record = msgspec.structs.replace(record, causes={cause: tally.smallest.finding})
@@ -229,25 +233,30 @@ def search_all(
     is_late: Callable[[], bool] = lambda: False,
 ) -> Campaign:
     """Run every conversation of at most so many turns, or the first ``runs`` of them."""
-    builder = TallyBuilder()
-    enumeration = Enumeration(turns_max)
-    is_stopped, due = False, 0.0
-    try:
-        for number, source in enumerate(enumeration):
-            if number == runs:
-                break
-            if is_late():
-                raise KeyboardInterrupt
-            builder.add(run(source))
-            if time.monotonic() >= due:
-                due = time.monotonic() + TELL_EVERY_S
-                tell(builder.tally())
-    except KeyboardInterrupt:
-        is_stopped = True
-    tally = builder.tally(is_stopped=is_stopped)
+    due = 0.0
+
+    def tell_now_and_then(builder: TallyBuilder) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + TELL_EVERY_S
+            tell(builder.tally())
+
+    def run_in_time(source: Source) -> ExploredRun:
+        if is_late():
+            raise KeyboardInterrupt
+        return run(source)
+
+    tally, left = run_interval(
+        run_in_time, Interval(), turns_max=turns_max, most=runs, tell=tell_now_and_then
+    )
+    return every_found(run, tally, turns_max, is_complete=not left and not tally.is_stopped)
+
+
+def every_found(run: RunBy, tally: Tally, turns_max: int, *, is_complete: bool) -> Campaign:
+    """Return the result of an enumeration; the smallest conversations are run once more."""
     discoveries = [
-        Discovery(each.cause, builder.record_of(each.cause), each.runs, each.first)
+        _discovery_of(run(enumerated(each.smallest.digits, turns_max)), each)
         for each in tally.causes
     ]
     campaign = campaign_of(tally, discoveries)
-    return msgspec.structs.replace(campaign, is_complete=enumeration.is_complete)
+    return msgspec.structs.replace(campaign, is_complete=is_complete)

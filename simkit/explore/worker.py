@@ -19,9 +19,10 @@ from simkit.core.errors import SimkitError
 from simkit.explore.choices import Tape
 from simkit.explore.chunks import Chunk, Tally
 from simkit.explore.conversations import Cause
+from simkit.explore.enumeration import Interval
 
 if TYPE_CHECKING:
-    from simkit.explore.drawing import Run
+    from simkit.explore.conversations import Subject
 
 LOCAL: Final = "local"
 """The address of a dask cluster on this machine, which ends with the campaign."""
@@ -63,6 +64,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     setup: Setup
     chunk: Chunk | None = None
     shrinking: Shrinking | None = None
+    interval: Interval | None = None
+    """A part of an enumeration."""
+    most: int = 0
+    """The most conversations of an interval."""
     seconds: float | None = None
     """The time after which a chunk ends; None for no limit."""
 
@@ -72,6 +77,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     tally: Tally | None = None
     tape: Tape | None = None
+    left: tuple[Interval, ...] = ()
+    """The conversations of an interval that were not run."""
     error: str = ""
     """Why it could not be done."""
     is_bug: bool = False
@@ -121,15 +128,24 @@ def _check(setup: Setup) -> None:
 
 
 def _answer(task: Task) -> Answer:
+    from simkit.explore.conversations import converse, converse_by
     from simkit.explore.search import InProcess
+    from simkit.explore.spreading import run_interval, sliced
 
     setup, started = task.setup, time.monotonic()
-    run, rare = _subject(setup.name, setup.profile, setup.measures)
+    subject = _subject(setup.name, setup.profile)
+    if task.interval is not None:
+        run_by = partial(converse_by, subject, observes=setup.measures)
+        tally, left = run_interval(
+            run_by, task.interval, turns_max=setup.turns, most=task.most, is_late=sliced()
+        )
+        return Answer(tally=tally, left=left)
+    run = partial(converse, subject, observes=setup.measures)
 
     def is_late() -> bool:
         return task.seconds is not None and time.monotonic() - started > task.seconds
 
-    work = InProcess(run, turns_max=setup.turns, rare=rare, is_late=is_late)
+    work = InProcess(run, turns_max=setup.turns, rare=len(subject.rare), is_late=is_late)
     if task.chunk is not None:
         ((_, tally),) = work.draw([task.chunk], lambda tally: None)
         return Answer(tally=tally)
@@ -138,9 +154,8 @@ def _answer(task: Task) -> Answer:
 
 
 @lru_cache(maxsize=1)
-def _subject(name: str, profile: str | None, measures: bool) -> tuple[Run, int]:
-    """Return the function that runs a conversation, and the number of what happens rarely."""
-    from simkit.explore.conversations import converse
+def _subject(name: str, profile: str | None) -> Subject:
+    """Return the subject that a name stands for."""
     from simkit.explore.profiles import with_profile
     from simkit.explore.subjects import subjects_named
     from simkit.spec.scenario.files import Library
@@ -150,7 +165,7 @@ def _subject(name: str, profile: str | None, measures: bool) -> tuple[Run, int]:
         raise subject.prepared.refusal()
     if profile is not None:
         subject = with_profile(subject, profile)
-    return partial(converse, subject, observes=measures), len(subject.rare)
+    return subject
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:

@@ -212,9 +212,6 @@ def test_a_process_that_always_dies_ends_the_campaign(process: Call) -> None:
 def test_options_that_do_not_fit_together_are_refused(simkit: Call) -> None:
     write(FILE, SIMULATION)
 
-    every = simkit("explore", FILE, "--exhaustive", "-j", "2")
-    assert (every.code, every.out) == (2, "")
-    assert every.err.startswith("--exhaustive: every conversation is run in one process\n")
     cluster = simkit("explore", FILE, "--cluster", "tcp://host:1", "-j", "2")
     assert cluster.code == 2
     assert cluster.err.startswith("-j: the workers of a cluster that runs already")
