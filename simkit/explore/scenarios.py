@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +21,8 @@ from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, with_texts
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, items_in
-from simkit.spec.scenario.modules import folder_with
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
+from simkit.spec.scenario.moving import moved_paths
 from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.writing import block, comment
 
@@ -42,7 +42,7 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     name = title[:100] if subject.is_made_up else subject.simulation.simulation
     tree: dict[str, Any] = {"scenario": name}
     tree |= {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
-    tree |= dict(_paths(tree, Path(document.file).parent, folder))
+    tree |= dict(moved_paths(tree, prepared, folder))
     tree |= _conversation(discovery, subject)
     # All references are resolved: what is left is meant literally.
     tree = with_texts(tree, lambda text: text.replace("${", "$${"))
@@ -135,28 +135,3 @@ def shows(file: Path, cause: Cause) -> bool:
     if label_of(cause) == "never":  # In the scenario it is an ordinary claim, the only one.
         return any(label_of(cause_of(finding)) in CLAIM_KEYS for finding in findings)
     return cause in {cause_of(finding) for finding in findings}
-
-
-def _paths(tree: Mapping[str, Any], before: Path, now: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the keys that name files, seen from another folder."""
-    moved = os.path.relpath(before or ".", now)
-
-    def seen_from_there(names: Any) -> list[str]:
-        listed = [names] if isinstance(names, str) else names
-        return [os.path.normpath(os.path.join(moved, name)) for name in listed]
-
-    pipeline = str(tree["pipeline"])
-    if pipeline.endswith(PIPELINE_SUFFIX):
-        yield "pipeline", seen_from_there(pipeline)[0]
-    elif ":" in pipeline:
-        app = dict(tree.get("app", {}))
-        if "path" in app:
-            yield "app", {**app, "path": seen_from_there(app["path"])}
-        else:
-            # The folder is one that simkit finds, but perhaps not from everywhere.
-            module = pipeline.partition(":")[0]
-            folder = folder_with(module, before)
-            if folder is not None and folder != folder_with(module, now):
-                yield "app", {**app, "path": [os.path.relpath(folder, now.resolve())]}
-    if "use" in tree:
-        yield "use", seen_from_there(tree["use"])

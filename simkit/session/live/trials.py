@@ -25,8 +25,9 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.prices import PriceTable
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, items_in
+from simkit.spec.scenario.items import items_in
 from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.moving import moved_paths
 from simkit.spec.scenario.turns import WHOLE
 from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in
@@ -373,7 +374,7 @@ def replay_text(prepared: Prepared, files: ReplayFiles, trial: Trial, *, has_tra
     if has_traffic:
         tree["cassette"] = name if len(options) == 1 else options
     literal = {key: value if key == "app" else _literal(value) for key, value in tree.items()}
-    literal |= _moved_paths(literal, prepared, folder)
+    literal |= dict(moved_paths(literal, prepared, folder))
     order = ("version", "scenario", "pipeline", "app", "cassette")
     ordered = {key: literal[key] for key in order if key in literal}
     redactor = prepared.redactor(os.environ)
@@ -391,25 +392,6 @@ def replay_text(prepared: Prepared, files: ReplayFiles, trial: Trial, *, has_tra
 def _literal(value: Any) -> Any:
     """Return a value that a scenario reads as it is: its references are resolved."""
     return with_texts(value, lambda text: _REFERENCE.sub("$${", text))
-
-
-def _moved_paths(tree: Mapping[str, Any], prepared: Prepared, folder: Path) -> dict[str, Any]:
-    """Return the keys that name files, seen from another folder."""
-    before = Path(prepared.document.file).resolve().parent
-    moved: dict[str, Any] = {}
-    if str(tree["pipeline"]).endswith(PIPELINE_SUFFIX):
-        moved["pipeline"] = _relative(before / tree["pipeline"], folder)
-    elif isinstance(prepared.pipeline, App) and prepared.pipeline.entry:
-        folders = [_relative(Path(path), folder) for path in prepared.pipeline.folders()]
-        moved["app"] = {**tree.get("app", {}), "path": folders}
-    if "use" in tree:
-        listed = [tree["use"]] if isinstance(tree["use"], str) else tree["use"]
-        moved["use"] = [_relative(before / name, folder) for name in listed]
-    return moved
-
-
-def _relative(path: Path, folder: Path) -> str:
-    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def replays(file: Path, trial: Trial) -> bool:
