@@ -33,6 +33,19 @@ def test_a_loop_of_a_model_and_its_tools_hands_nothing_over_and_reaches_no_limit
     assert len(ran.turn().runs) == 2 * ROUNDS + 1
 
 
+@pytest.mark.parametrize("name", ["dug", "called"])
+def test_a_conversation_under_any_name_and_reducer_is_handed_to_nobody(name: str) -> None:
+    """Its model need not be sent the user's message: nothing passed control to it."""
+    ran = check_app(
+        f"langgraph_commands:{name}",
+        "turns:\n  - user: What are trams?\n    replies:\n      ask: trams\n"
+        f"      dig:\n{LINES}          - Cars on rails.\n"
+        "    expect: {handoffs: [], reply: Cars on rails.}\n",
+    )
+
+    assert [hit.id for hit in ran.judgement.findings] == []
+
+
 def test_a_loop_that_asks_models_without_end_reaches_the_limit() -> None:
     ran = run_app(
         "langgraph_commands:loop",

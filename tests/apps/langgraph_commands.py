@@ -55,6 +55,63 @@ sending.add_node("act", ToolNode([look_up]))
 sending.add_edge(START, "think")
 sending.add_edge("act", "think")
 
+# The same loop in a graph below, whose conversation has a name and a reducer of its own
+
+
+def added_or_set(left: list[Any], right: Any) -> list[Any]:
+    """Adds to a list, or begins it anew."""
+    return right["anew"] if isinstance(right, dict) else left + right
+
+
+class Digging(TypedDict, total=False):
+    digger_messages: Annotated[list[Any], added_or_set]
+    topic: str
+
+
+class Asked(MessagesState):
+    digger_messages: Annotated[list[Any], added_or_set]
+    topic: str
+
+
+def ask(state: Asked) -> Command[Literal["digging"]]:
+    topic = str(llm.invoke([("system", "You name topics."), *state["messages"]]).content)
+    update = {"topic": topic, "digger_messages": {"anew": [HumanMessage(topic)]}}
+    return Command(goto="digging", update=update)
+
+
+def dig(state: Digging) -> Command[Literal["tools_of_dig"]]:
+    result = llm.bind_tools([look_up]).invoke(state["digger_messages"])
+    return Command(goto="tools_of_dig", update={"digger_messages": [result]})
+
+
+def tools_of_dig(state: Digging) -> Command[Literal["dig", "__end__"]]:
+    message = state["digger_messages"][-1]
+    if not message.tool_calls:
+        return Command(goto=END)
+    results = [
+        ToolMessage(look_up.invoke(call["args"]), tool_call_id=call["id"], name="look_up")
+        for call in message.tool_calls
+    ]
+    return Command(goto="dig", update={"digger_messages": results})
+
+
+def report(state: Asked) -> dict[str, Any]:
+    return {"messages": [AIMessage(state["digger_messages"][-1].content)]}
+
+
+def call_digger(state: Asked) -> dict[str, Any]:
+    given = {"digger_messages": {"anew": [HumanMessage(state["topic"])]}}
+    return {"digger_messages": COMPILED["digger"].invoke(given)["digger_messages"]}
+
+
+digger = StateGraph(Digging).add_node("dig", dig).add_node("tools_of_dig", tools_of_dig)
+digger.add_edge(START, "dig")
+COMPILED = {"digger": digger.compile()}
+called = StateGraph(Asked).add_node("ask", ask).add_node("digging", call_digger)
+called.add_node("report", report).add_edge(START, "ask").add_edge("digging", "report")
+dug = StateGraph(Asked).add_node("ask", ask).add_node("digging", digger.compile())
+dug.add_node("report", report).add_edge(START, "ask").add_edge("digging", "report")
+
 # A supervisor whose workers are agents with conversations of their own
 
 

@@ -33,7 +33,7 @@ def is_handoff(
 
     It does if a tool returned it (``is_tools``), if it goes to the outer graph, if the target
     ``node`` is or calls a graph that holds messages, or if messages are in the ``payload``, which
-    excludes the conversation of the ``graph``. All other commands are routes: a model's node and
+    excludes the conversations of the ``graph``. All other commands are routes: a model's node and
     its tools' node pass control with each call.
     """
     if command.graph is not None or is_tools:

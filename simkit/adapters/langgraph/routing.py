@@ -91,7 +91,10 @@ class Moves:
                     task.targets.add(agent)
                 if node == END or agent == run.agent or agent in targets:
                     continue
-                payload = input if input is not command.update else self._parallel_root(input, root)
+                payload = input
+                if input is command.update:
+                    payload = self._parallel_root(input, root)
+                    payload = payload if task is None else task.state.replacing(payload)
                 is_route = run.agent in self.routers or not is_handoff(
                     command, node, payload, graph, is_tools=is_tools
                 )

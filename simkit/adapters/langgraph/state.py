@@ -156,6 +156,21 @@ class State:
         """Return whether a step continues that has some recorded writes."""
         return bool(self._resumed)
 
+    def replacing(self, update: Any) -> Any:
+        """Return an update without what reducers gather.
+
+        Messages that are added to a list are a conversation of all the graph's nodes, whatever the
+        list's name and reducer. A message that takes another one's place is for its reader alone.
+        """
+        if not isinstance(update, Mapping):
+            return update
+        facts = self._facts
+        return {
+            key: value
+            for key, value in update.items()
+            if key not in facts or facts[key].reducer == "replace"
+        }
+
     def pauses(self) -> None:
         """Record that a node asks the user, so that its step is not over."""
         self._pauses = True
