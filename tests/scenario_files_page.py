@@ -33,6 +33,7 @@ HEADINGS: Final[Mapping[str, str]] = {
     "ThinkingLine": "Thinking in a reply line",
     "CitationLine": "Citation in a reply line",
     "Fault": "Planned fault",
+    "Moment": "Moment in a turn",
     "ToolLine": "Tool result",
     "Expect": "Claims",
     "ContextClaims": "Claims on a context",

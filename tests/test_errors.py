@@ -27,12 +27,15 @@ from simkit.core.errors import (
     MessageInvalid,
     ModelError,
     NetworkRefused,
+    ProcessCrashed,
     ProcessFailed,
     ProgramNamed,
     ReferenceInvalid,
     ScriptBroken,
     SimkitError,
     SourceError,
+    TurnCancelled,
+    TurnCut,
 )
 from simkit.language.yaml.nodes import Fault
 
@@ -52,6 +55,9 @@ ARGS: dict[type[Exception], tuple[Any, ...]] = {
     ReferenceInvalid: ("what", ("a", 0)),
     ProcessFailed: ("what", ("turns", 1, "restart")),
     ScriptBroken: ("what", ("turns", 0)),
+    TurnCut: ("what", "cancel at call 1"),
+    TurnCancelled: ("what", "cancel at call 1"),
+    ProcessCrashed: ("what", "crash at call 1"),
     SourceError: ("f.yaml:1:1", "what", "at", "near", ("known",), "advice"),
 }
 """What each is raised with; the others with one sentence."""

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "troubleshooting.md"
 
 NEVER_PRINTED = {
-    *("SimkitError", "PipelineError"),  # the branches of the tree
+    *("SimkitError", "PipelineError", "TurnCut"),  # the branches of the tree
     *("MatcherError", "MessageInvalid"),  # become a SourceError
     *("ReferenceInvalid", "FakeInvalid"),  # become a SourceError
     *("OutputUnread", "WordUnasked"),  # nobody reads any longer; becomes a SourceError

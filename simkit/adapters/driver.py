@@ -207,6 +207,7 @@ class CodeDriver:
             recorder, attribution, answers, self._others, self._is_allowed,
             script.plan, lambda: self._driver.run_now(), self._caller.give_up, self._wait_turn,
             self._names.rename, lambda: self._driver.run_around(), _Waiting(self), self._waits_as,
+            self._caller.cancels,
         )  # fmt: skip
         self._use = use = ToolUse(recorder, self._gate, script.tools, self._others)
         self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
@@ -289,7 +290,7 @@ class CodeDriver:
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
         )
         # An error of an earlier turn was claimed, or there is none now.
-        self._gate.halted = self._gate.last_failure = None
+        self._gate.halted = self._gate.last_failure = self._gate.cut = None
         script.schedule.begin_turn(place)
         script.model.begin_turn(place)
         script.plan.begin_turn(place)
@@ -383,12 +384,16 @@ class CodeDriver:
         except (Exception, SystemExit, CancelledError) as problem:
             if gate.halted is not None:
                 raise gate.halted from None
+            if gate.cut is not None and isinstance(problem, CancelledError):
+                raise gate.cut from None
             named, raised = app.options.errors, raised_by(problem)
             if isinstance(problem, SimkitError) and not name_of(raised, named):
                 raise
             raise failure_of(raised, gate.last_failure, app.entry, named) from problem
         if gate.halted is not None:
             raise gate.halted
+        if gate.cut is not None:
+            raise gate.cut
         return reply
 
     def _tell_left_threads(self) -> None:

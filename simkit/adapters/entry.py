@@ -301,6 +301,20 @@ class Caller:
             with suppress(RuntimeError):  # It has ended meanwhile, and its loop with it.
                 loop.call_soon_threadsafe(lambda: loop.call_later(GRACE_S, working.cancel))
 
+    def cancels(self) -> Callable[[], None] | None:
+        """Return the function that cancels the task that runs the code; None if there is none.
+
+        Any thread may call it.
+        """
+        working = self._working
+        if working is None:
+            return None
+
+        def cancel() -> None:
+            working.get_loop().call_soon_threadsafe(working.cancel)
+
+        return cancel
+
     def call(self, talk: Callable[..., Any], *args: Any) -> Any:
         """Return the result of a call; texts of a stream are joined."""
         result = talk(*args)

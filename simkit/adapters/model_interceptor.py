@@ -15,6 +15,7 @@ from simkit.adapters.attribution import Attribution
 from simkit.adapters.refusals import refusal_of, sent_at
 from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.thread_turns import is_in_loop
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Decision, Forward, Later, Pauses
 from simkit.core import messages as m
@@ -25,7 +26,10 @@ from simkit.core.errors import (
     PipelineError,
     ReplyMissing,
     RunHalted,
+    ScriptMisfit,
     SimkitError,
+    TurnCancelled,
+    TurnCut,
     WireInvalid,
     unanswered_as,
 )
@@ -43,6 +47,10 @@ from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import WHOLE_RUN
 
 _encode: Final = msgspec.json.Encoder().encode
+
+
+_SETTLES_MS: Final = 1
+"""How long a call of a cancelled turn waits; everything that is cancelled has ended by then."""
 
 
 class _LastRequest(msgspec.Struct, frozen=True):
@@ -112,6 +120,7 @@ class ModelInterceptor:
         around: Callable[[], Run | None] = lambda: None,
         pauses: Pauses | None = None,
         waits_as: Callable[[str], Pauses | None] = lambda agent: None,
+        cancels: Callable[[], Callable[[], None] | None] = lambda: None,
     ) -> None:
         """``run_now`` returns the agent run of the calling code, if no annotation does.
 
@@ -119,7 +128,8 @@ class ModelInterceptor:
         after the other, in an order that is the same every time; ``rename`` gives a run the name
         that a rule has for its agent. ``around`` returns the agent run around an annotated block;
         ``pauses`` lets callers wait in parallel. ``waits_as`` returns the way in which a call of an
-        agent waits until it is chosen; None if it is answered at once.
+        agent waits until it is chosen; None if it is answered at once. ``cancels`` returns the
+        function that cancels the task that runs the turn; None if there is no such task.
         """
         self._recorder, self._attribution = recorder, attribution
         self._script, self._others = script, others
@@ -127,7 +137,7 @@ class ModelInterceptor:
         self._give_up, self._rename, self._around = give_up, rename, around
         self.wait_turn = wait_turn
         self._pauses = pauses or _Alone(recorder.clock)
-        self._waits_as = waits_as
+        self._waits_as, self._cancels = waits_as, cancels
         self._chains = Chains()
         self._known_messages = {name: KnownMessages() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}
@@ -139,6 +149,8 @@ class ModelInterceptor:
         self.halted: SimkitError | None = None
         """Why the run cannot continue, even if the pipeline's code caught the exception; else
         None."""
+        self.cut: TurnCut | None = None
+        """The cancellation of this turn; None if there was none."""
         self.last_failure: m.Fails | None = None
         """The last served failure; None if there is none."""
 
@@ -228,6 +240,8 @@ class ModelInterceptor:
         """Do the work that answers a call; emit the failure if nothing answers it."""
         try:
             return work()
+        except TurnCut:
+            raise
         except PipelineError as problem:
             self._recorder.failed(call.run, call.id, *unanswered_as(problem))
             raise
@@ -252,8 +266,42 @@ class ModelInterceptor:
         planned = self._plan.due(call.run.agent)
         if planned is None:
             return None
+        if isinstance(planned, TurnCut):
+            return self._end_turn(call, planned)
         self._recorder.events.record_fault(self._recorder.at(call.run), fault=planned.words)
         return self._failing(call, planned.fails)
+
+    def _end_turn(self, call: ModelCall, cut: TurnCut) -> Later | None:
+        """End the turn at a call: raise ProcessCrashed, or let the user cancel it.
+
+        None means that the call is answered at once: a thread's, which no cancellation reaches, or
+        one of a turn that no task runs and that need not end.
+        """
+        cancel = self._cancels() if isinstance(cut, TurnCancelled) else None
+        if isinstance(cut, TurnCancelled) and cancel is None:
+            if not self._plan.is_certain:
+                return None
+            raise ScriptMisfit(
+                f"turn {self._recorder.turn} cannot be cancelled: no task of asyncio runs it.\n"
+                "Only asynchronous code ends where it waits: name an `async def` under "
+                "`pipeline`, or let the process end there: `crash`.",
+                ("turns", self._recorder.turn - 1, "cancel"),
+            )
+        self._recorder.events.record_fault(self._recorder.at(), fault=cut.moment)
+        if cancel is None:
+            raise cut
+        # The task may end at once, in another thread.
+        self.cut = cut
+        cancel()
+        if not is_in_loop():
+            return None
+        return Later(
+            self._pauses,
+            _SETTLES_MS,
+            lambda: self._while_locked(
+                lambda: self._with_answer(call, lambda: self._answered(call))
+            ),
+        )
 
     def _answered(self, call: ModelCall) -> Decision | Later:
         if self._others is not None and not self._script.has_lines(call.run.agent):

@@ -261,7 +261,7 @@ class ThreadTurns:
         """Stop this thread until the schedule chooses its model call; raise ScriptMisfit."""
         me = threading.get_ident()
         call = self._pending_call(agent, self._ranks.get(me, -me))
-        if _has_loop():  # It blocks the loop, so that no other task can be chosen.
+        if is_in_loop():  # It blocks the loop, so that no other task can be chosen.
             self._take(call)
         else:
             self._stop(self._now(), call=call)
@@ -270,7 +270,7 @@ class ThreadTurns:
     async def wait_answer_in_loop(self, agent: str) -> None:
         """Let this task wait until the schedule chooses its model call; raise ScriptMisfit."""
         call = self._pending_call(agent, asyncio.current_task() or threading.get_ident())
-        if self.is_led and not self._is_over and _has_loop():
+        if self.is_led and not self._is_over and is_in_loop():
             await self._tasks.sleep(self._now(), call)
         else:
             self._take(call)
@@ -560,13 +560,13 @@ class _Led:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
     ) -> None:
         try:
-            if problem is None or isinstance(problem, Exception):
+            if problem is None or isinstance(problem, (Exception, asyncio.CancelledError)):
                 self._turns._come_to_rest(self._me)
         finally:
             self._turns._leave(self._me, self._before)
 
 
-def _has_loop() -> bool:
+def is_in_loop() -> bool:
     """Return whether this thread runs a loop in which tasks can wait here."""
     try:
         return isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)

@@ -6,18 +6,20 @@ run; these functions only compare.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from simkit.checks.findings import Hit
+from simkit.checks.scope import Path
 from simkit.trace import events as e
 from simkit.trace.diff import Parting, first_parting
 from simkit.trace.views import View
 
 
-def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list[Hit]:
+def resumed_differs(view: View, unbroken: View, restarts: Mapping[int, Path]) -> list[Hit]:
     """STA-06: continuing from a checkpoint equals not having stopped.
 
-    ``restarts`` are the turns before which a new process started, counted from 1.
+    ``restarts`` are the turns before which a new process started, counted from 1, with the places
+    in the scenario that say so.
     """
     parting = first_parting(zip(view.turns, unbroken.turns, strict=False))
     if parting is None:
@@ -34,7 +36,7 @@ def resumed_differs(view: View, unbroken: View, restarts: Sequence[int]) -> list
             f"turn {parting.turn}, before any restart, is not the same in a second run: "
             f"{_words(parting, 'here', 'there')}"
         )
-    path = ("turns", restart - 1, "restart")
+    path = restarts[restart]
     return [Hit("STA-06", problem, parting.turn, parting.agent, data=_data(parting), path=path)]
 
 

@@ -9,7 +9,7 @@ from simkit.checks.claims import Writer
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.lint_claims import ERRORS, Sorted
 from simkit.core.text import counted
-from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.model import CUTS, Scenario
 from simkit.trace import events as e
 
 UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
@@ -100,8 +100,10 @@ def ended_by(hit: Hit, endings: Endings) -> bool:
 
 
 def _is_claimed(scenario: Scenario, endings: Endings, place: int) -> bool:
-    if place < len(scenario.turns) and scenario.turns[place].expect.has("error"):
-        return True
+    if place < len(scenario.turns):
+        turn = scenario.turns[place]
+        if turn.expect.has("error") or (turn.is_cut and endings.errors[place][1].type in CUTS):
+            return True
     return scenario.expect.has("error") and place == endings.turns - 1
 
 

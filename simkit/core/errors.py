@@ -28,6 +28,9 @@
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits the router's answer
         ├── ModelError            a scripted or real provider error
+        ├── TurnCut               a turn ended where its scenario says that it does
+        │   ├── TurnCancelled     the user cancelled it
+        │   └── ProcessCrashed    the process ended in it
         ├── InputInvalid          an agent's input does not satisfy its schema
         ├── OutputInvalid         an agent's output does not satisfy its schema
         ├── HandoffInvalid        a handoff was refused and its contract says `retry`
@@ -276,6 +279,23 @@ class ModelError(PipelineError):
     @property
     def type(self) -> str:
         return self.kind
+
+
+class TurnCut(PipelineError):
+    """A turn ended where its scenario says that it does: ``args`` are message and moment."""
+
+    def __init__(self, message: str, moment: str) -> None:
+        super().__init__(message, moment)
+        self.moment = moment
+        """The moment, as ``call 2 of billing``."""
+
+
+class TurnCancelled(TurnCut):
+    """The user cancelled the turn."""
+
+
+class ProcessCrashed(TurnCut):
+    """The process ended in the middle of the turn."""
 
 
 class InputInvalid(PipelineError):

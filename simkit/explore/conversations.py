@@ -21,7 +21,7 @@ from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts
-from simkit.explore.users import Crowd
+from simkit.explore.users import CUT_KEYS, Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
@@ -30,9 +30,9 @@ from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Contract, Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.never import claim_against, is_of_whole
-from simkit.spec.scenario.simulations import DUPLICATE_TURN, RESTART, Simulation, with_persona
+from simkit.spec.scenario.simulations import TURN_FAULTS, Simulation, with_persona
 from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
 from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView, View, run_ids
@@ -40,8 +40,6 @@ from simkit.trace.views import TurnView, View, run_ids
 CLAIM_KEYS: Final = ("always", "never", "finally")
 """The keys of a simulation that hold its claims."""
 _ERROR: Final = re.compile(r"ended with error (\w+)")
-_OF_TURNS: Final = (RESTART, DUPLICATE_TURN)
-"""Faults that happen to turns, not to answers."""
 _RAISED: Final = re.compile(r"raised (\w+)")
 _PREDICATE: Final = re.compile(r"`[\w.]+:(\w+)` ")
 _MISTAKES: Final = frozenset(
@@ -149,13 +147,13 @@ class _Conversation:
         self._subject, simulation = subject, subject.simulation
         shares = {**simulation.misbehaves, **simulation.faults}
         self._crowd = Crowd(
-            simulation, source, {name: shares[name] for name in shares if name in _OF_TURNS}
+            simulation, source, {name: shares[name] for name in shares if name in TURN_FAULTS}
         )
         self._scene = Scene(
             source,
             simulation,
             subject.lines,
-            {name: shares[name] for name in shares if name not in _OF_TURNS},
+            {name: shares[name] for name in shares if name not in TURN_FAULTS},
         )
         self._source = source
         self._order: OrderChoices | None = None
@@ -169,7 +167,7 @@ class _Conversation:
     def run(self, observes: bool) -> ExploredRun:
         crowd, subject = self._crowd, self._subject
         # Whether a store is needed must be known before the first turn.
-        data = [{"user": ".", "restart": flag} for flag in crowd.restarts()]
+        data = [{"user": ".", "restart": flag} for flag in crowd.ends_process()]
         first = self._prepared(data, map(_turn, data))
         with Conversation(first, simulate=self._answering) as conversation:
             while self._takes_turn(conversation):
@@ -278,15 +276,30 @@ class _Conversation:
             return False
         last = next(e for e in reversed(conversation.events) if type(e) is TurnFinished)
         crowd.speakers[-1].is_asked = bool(last.waits_for)
+        self._settle_cut(last.error)
         if last.error is None:
             self._is_broken = False
             return True
         if not self._is_planned(last.error):
             return False
         self._is_broken = False
+        if last.error.type in CUTS:
+            return True
         crowd.turns[-1]["expect"] = {"error": last.error.type}
         self._turns[-1] = _turn(crowd.turns[-1])
         return True
+
+    def _settle_cut(self, error: ErrorFacts | None) -> None:
+        """Note that the last turn was cut; one that ended before was not to be cut."""
+        turn = self._crowd.turns[-1]
+        for fault, key in CUT_KEYS.items():
+            if key not in turn:
+                continue
+            if error is not None and error.type in CUTS:
+                self._scene.faults[-1].add(fault)
+            else:
+                del turn[key]
+                self._turns[-1] = _turn(turn)
 
     def _is_planned(self, error: ErrorFacts) -> bool:
         """Return whether a fault explains the error that ended the last turn, or a guardrail.

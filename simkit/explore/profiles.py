@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.explore.conversations import Subject
 from simkit.spec.scenario.simulated_users import SimulatedUser
-from simkit.spec.scenario.simulations import DUPLICATE_TURN, MISBEHAVIOURS
+from simkit.spec.scenario.simulations import CANCELLED_TURN, DUPLICATE_TURN, MISBEHAVIOURS
 
 
 class Profile(NamedTuple):
@@ -28,7 +28,7 @@ PROFILES: Final[Mapping[str, Profile]] = {
     "overload": Profile(faults=OVERLOAD),
     "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.05}),
     "models": Profile(misbehaves=dict.fromkeys(MISBEHAVIOURS, 0.05)),
-    "users": Profile(faults={DUPLICATE_TURN: 0.1}, sessions=3),
+    "users": Profile(faults={DUPLICATE_TURN: 0.1, CANCELLED_TURN: 0.05}, sessions=3),
     "races": Profile(schedule="pct"),
 }
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 from simkit.explore.choices import Choices, Source
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
+    CANCELLED_TURN,
+    CRASH,
     DUPLICATE_TURN,
     RESTART,
     Simulation,
@@ -16,6 +18,10 @@ from simkit.spec.scenario.simulations import (
 
 FIRST_SESSION: Final = "s1"
 """The session of turns that name none."""
+CUT_CALLS: Final[Mapping[int, int]] = {1: 4, 2: 3, 3: 2, 4: 1}
+"""The model calls of a turn at which it may be cut, each with its weight: most turns make few."""
+CUT_KEYS: Final[Mapping[str, str]] = {CANCELLED_TURN: "cancel", CRASH: "crash"}
+"""Fault that ends a turn before its reply, to the key of the turn that says so."""
 
 
 class UserSession:
@@ -88,9 +94,12 @@ class Crowd:
         self.speakers: list[UserSession] = []
         """The session of each turn."""
 
-    def restarts(self) -> list[bool]:
-        """Return for each turn that may come whether it restarts the process."""
-        return [self._fate(place) == RESTART and place > 0 for place in range(self._source.turns)]
+    def ends_process(self) -> list[bool]:
+        """Return for each turn that may come whether a process may end before it, or in it."""
+        fates = [self._fate(place) for place in range(self._source.turns)]
+        return [
+            fate == CRASH or (fate == RESTART and place > 0) for place, fate in enumerate(fates)
+        ]
 
     def speak(self) -> bool:
         """Add the next turn; return whether there is one."""
@@ -111,6 +120,8 @@ class Crowd:
             turn["session"] = session.name
         if fate == RESTART and place:
             turn["restart"] = True
+        if fate in CUT_KEYS:
+            turn[CUT_KEYS[fate]] = {"call": choices.weighted(CUT_CALLS)}
         self._add(session, turn)
         return True
 

@@ -14,6 +14,7 @@ from simkit.core.errors import (
     OutputInvalid,
     PipelineError,
     ScriptBroken,
+    TurnCut,
     unanswered_as,
 )
 from simkit.core.messages import ABSENT, Message
@@ -190,7 +191,7 @@ class Activation(msgspec.Struct, eq=False):
         except GeneratorExit:
             self.cancel(self.turn.closing)
             raise
-        except TurnStopped:
+        except (TurnStopped, TurnCut):
             self.cancel()
             raise
         except (PipelineError, ScriptBroken):
@@ -357,7 +358,8 @@ class Activation(msgspec.Struct, eq=False):
             try:
                 answer = turn.model.answer(request)
             except PipelineError as problem:
-                self._fail_unanswered(call, problem)
+                if not isinstance(problem, TurnCut):
+                    self._fail_unanswered(call, problem)
                 raise
             if answer.fault:
                 recorder.record_fault(self.position(), fault=answer.fault)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from simkit.core.errors import ModelError, PipelineError, ScriptMisfit
+from simkit.core.errors import ModelError, PipelineError, ScriptMisfit, TurnCut
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoff_execution import TurnStopped
@@ -70,6 +70,8 @@ def work(
         return None
     except PipelineError as problem:
         turn.reply = None
+        if isinstance(problem, TurnCut):
+            turn.recorder.record_fault(turn.position(), fault=problem.moment)
         status = problem.status if isinstance(problem, ModelError) else 0
         return e.ErrorFacts(problem.type, str(problem), status=status)
     return None

@@ -39,7 +39,7 @@ from simkit.session.execution.recorded import (
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.model import Turn, begins_process
 from simkit.spec.scenario.questions import Question
 from simkit.trace.events import ErrorFacts, Event, JudgeAnswered, RunFinished
 from simkit.trace.store import Trace
@@ -144,7 +144,7 @@ class Conversation:
         """
         self._prepared, self._recording = prepared, recording
         self._simulate, self._is_apart = simulate, is_apart
-        self._begin(is_durable=any(turn.restart for turn in prepared.scenario.turns))
+        self._begin(is_durable=_has_processes(prepared.scenario.turns))
 
     def __enter__(self) -> Conversation:
         return self
@@ -161,7 +161,7 @@ class Conversation:
         turns = prepared.scenario.turns
         coming = turns[len(self._execution.turns) :]
         self._prepared = prepared
-        if not self._execution.is_durable and any(turn.restart for turn in coming):
+        if not self._execution.is_durable and _has_processes(coming):
             self.close()
             self._begin(is_durable=True)
         with gc_paused(), placed(prepared):
@@ -323,10 +323,19 @@ class Conversation:
         return ended
 
 
+def _has_processes(turns: Sequence[Turn]) -> bool:
+    """Return whether turns may need several processes, so that a store must be there."""
+    return any(turn.restart or turn.crash is not None for turn in turns)
+
+
 def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     """Yield the differences to a run without restarts, and to each session alone."""
     scenario = prepared.scenario
-    restarts = [place for place, turn in enumerate(scenario.turns, 1) if turn.restart]
+    restarts: dict[int, SourcePath] = {
+        place + 1: ("turns", place, "restart") if turn.restart else ("turns", place - 1, "crash")
+        for place, turn in enumerate(scenario.turns)
+        if begins_process(scenario.turns, place)
+    }
     sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
     if not restarts and len(sessions) < 2:
         return

@@ -113,6 +113,18 @@ ERRORS: Final[Mapping[str, ErrorEntry]] = {
         cause="A reply line with `error:` made the call fail on purpose, and nothing in the "
               "pipeline handles that. The type is the fault's: `rate_limit`, `timeout`, …",
     ),
+    "TurnCancelled": ErrorEntry(
+        "the user cancelled the turn at …",
+        "a turn ends with its reply, unless its scenario says otherwise",
+        "Nothing is to be done: `cancel` in the turn says that it ends there.",
+        cause="The turn has `cancel`, and its model call was made.",
+    ),
+    "ProcessCrashed": ErrorEntry(
+        "the process ended at …",
+        "a turn ends with its reply, unless its scenario says otherwise",
+        "Nothing is to be done: `crash` in the turn says that the process ends there.",
+        cause="The turn has `crash`, and its model call was made.",
+    ),
     "NoRoute": ErrorEntry(
         "node … decided …, which … none of its labels: …",
         "what a router decides is one of its labels, agents or edges",

@@ -133,7 +133,7 @@ def test_difference_before_any_restart_is_told_as_what_it_is() -> None:
     outcome = run_yaml(NAMES, f"turns:{asks('Ann')}{asks('Bob')}")
     other = run_yaml(NAMES.replace("A.", "B."), f"turns:{asks('Ann')}{asks('Bob')}")
 
-    (hit,) = resumed_differs(outcome.view, other.view, [2])
+    (hit,) = resumed_differs(outcome.view, other.view, {2: ("turns", 1, "restart")})
 
     assert (hit.id, hit.turn, hit.path) == ("STA-06", 1, ("turns", 1, "restart"))
     assert hit.what == (

@@ -38,8 +38,8 @@ scenarios/b.scenario.yaml:9:50: VAL-02: unknown claim `replly`
 judge, logs, model_calls, reply, runs, satisfies, state, tool_calls
 scenarios/b.scenario.yaml:21:76: VAL-02: unknown key `x`
   at turns[0].x
-  known: expect, faults, judge_replies, pause, project, repeat, replies, restart, resume, \
-schedule, session, tool_results, user
+  known: cancel, crash, expect, faults, judge_replies, pause, project, repeat, replies, \
+restart, resume, schedule, session, tool_results, user
 scenarios/c.pipeline.yaml:3:13: VAL-02: must be a mapping, not a number
   at agents.a
 """,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.runtime.models.faults import FaultPlan
+from simkit.runtime.models.faults import FaultPlan, Planned
 from simkit.spec.scenario.replies import Fault
 from simkit.trace.events import FaultInjected, ModelFailed
 from tests.building import Ran, run_yaml
@@ -30,7 +30,7 @@ def struck(plan: FaultPlan, *agents: str) -> list[str]:
     """What is said of a turn's calls, one after the other; empty for those that do not fail."""
     plan.begin_turn(0)
     planned = [plan.due(agent) for agent in agents]
-    return [item.words if item is not None else "" for item in planned]
+    return [item.words if isinstance(item, Planned) else "" for item in planned]
 
 
 def test_the_first_call_fails_unless_another_is_named() -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, TurnCut
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
-from simkit.spec.scenario.replies import Fault
+from simkit.spec.scenario.replies import Fault, Moment
 
 
 class Planned(msgspec.Struct, frozen=True, gc=False):
@@ -25,6 +26,34 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         return f"{self.fails.kind} on call {self.number}"
 
 
+class Cut(msgspec.Struct, frozen=True, gc=False):
+    """The moment at which a turn ends before its reply."""
+
+    key: str
+    """`cancel` or `crash`."""
+    moment: Moment
+
+    def due(self, agent: str, number: int, total: int) -> TurnCut | None:
+        """Return the end of the turn; None if a call is not the one.
+
+        ``number`` counts the agent's calls in the turn, ``total`` those of all agents.
+        """
+        own = self.moment.agent
+        if own not in (None, agent) or self.moment.call != (total if own is None else number):
+            return None
+        if self.key == "crash":
+            return ProcessCrashed(f"the process ended at {self.words}", f"crash at {self.words}")
+        return TurnCancelled(
+            f"the user cancelled the turn at {self.words}", f"cancel at {self.words}"
+        )
+
+    @property
+    def words(self) -> str:
+        """Return ``call 2 of billing``."""
+        agent = self.moment.agent
+        return f"call {self.moment.call}{f' of {agent}' if agent else ''}"
+
+
 class FaultPlan:
     """Decides for each model call whether it fails; counts begin again with every turn.
 
@@ -32,25 +61,57 @@ class FaultPlan:
     """
 
     def __init__(
-        self, turns: Sequence[Sequence[Fault]] = (), always: Sequence[Fault] = (), seed: int = 0
+        self,
+        turns: Sequence[Sequence[Fault]] = (),
+        always: Sequence[Fault] = (),
+        seed: int = 0,
+        cuts: Sequence[Cut | None] = (),
     ) -> None:
-        """``turns`` may grow; ``always`` applies to each."""
-        self._turns, self._always = turns, tuple(always)
+        """``turns`` and ``cuts`` may grow; ``always`` applies to each turn."""
+        self._turns, self._always, self._cuts = turns, tuple(always), cuts
         self._chance = Chance(seed).child("faults")
         self._place = 0
         self._calls: dict[str, int] = {}
         self.faults: tuple[Fault, ...] = ()
         """The faults of the current turn."""
+        self.is_certain = True
+        """Whether a turn that cannot end at its moment is an error; else it goes on."""
+        self._cut: Cut | None = None
+        """The end of the current turn, until it took place."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is planned for the current turn."""
+        return not self.faults and self._cut is None
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
         self._place, self._calls = place, {}
         own = self._turns[place] if place < len(self._turns) else ()
         self.faults = (*own, *self._always)
+        self._cut = self._cuts[place] if place < len(self._cuts) else None
 
-    def due(self, agent: str) -> Planned | None:
-        """Count a model call of an agent; return its failure, or None. The first fault wins."""
+    def check_cut(self) -> None:
+        """Raise ScriptMisfit if the turn was to end at a call that it did not make."""
+        if self._cut is not None and self.is_certain:
+            key, calls = self._cut.key, ", ".join(f"{n} of {a}" for a, n in self._calls.items())
+            raise ScriptMisfit(
+                f"turn {self._place + 1} ended before its `{key}`, {self._cut.words}: its model "
+                f"calls were {calls or 'none'}.\nName a call that it makes.",
+                ("turns", self._place, key),
+            )
+
+    def due(self, agent: str) -> Planned | TurnCut | None:
+        """Count a model call of an agent; return its failure, or None. The first fault wins.
+
+        The end of the turn comes before any failure; it takes place once.
+        """
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
+        if self._cut is not None:
+            cut = self._cut.due(agent, number, sum(self._calls.values()))
+            if cut is not None:
+                self._cut = None
+                return cut
         for which, fault in enumerate(self.faults):
             if fault.agent in (None, agent) and self._strikes(fault, which, agent, number):
                 return Planned(fault.failure(), number)
@@ -78,15 +139,17 @@ class FaultyModel:
         """Begin the turn at this index."""
         self._plan.begin_turn(place)
         self._model.begin_turn(place)
-        model, has_faults = self._model, bool(self._plan.faults)
+        model, has_faults = self._model, not self._plan.is_empty
         self.answer = self._answer if has_faults else model.answer
         self.at_hand = _nothing if has_faults else model.at_hand
 
     def _answer(self, request: ModelRequest) -> Answer:
-        """Return the planned failure, or the other model's answer."""
+        """Return the planned failure, or the other model's answer; raise TurnCut."""
         planned = self._plan.due(request.agent)
         if planned is None:
             return self._model.answer(request)
+        if isinstance(planned, TurnCut):
+            raise planned
         return Answer(planned.fails, fault=planned.words)
 
 

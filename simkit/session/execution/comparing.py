@@ -55,7 +55,11 @@ def _apart(
     else:
         is_apart = compiled(pipeline).functions.were_called
     with Execution(
-        prepared, is_apart=is_apart, given_project=given_project, numbers=numbers
+        prepared,
+        is_apart=is_apart,
+        given_project=given_project,
+        numbers=numbers,
+        outlives_crashes=True,
     ) as execution:
         execution.follow(turns, starts)
         return execution.finish()

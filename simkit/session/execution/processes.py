@@ -12,7 +12,7 @@ from simkit.core.messages import JsonValue
 from simkit.runtime.compiled import CompiledPipeline, compiled
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
-from simkit.runtime.models.faults import FaultPlan, FaultyModel
+from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Schedule, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.schedules import ScenarioSchedule
@@ -84,12 +84,16 @@ class InProcessWorker:
         self._replies: list[TurnScript] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
+        self._cuts: list[Cut | None] = []
         self._paused_ms = 0
         self._read = 0
         """The number of turns whose agents the driver of code knows."""
         self._orders: list[tuple[str, Sequence[str]]] = []
         for turn in task.before:
             self._add(turn)
+        scenario = task.prepared.scenario
+        self._plan = FaultPlan(self._faults, scenario.faults, scenario.seed, self._cuts)
+        self._plan.is_certain = task.simulate is None
         self._store = _store_of(task)
         self._code: CodeDriver | ProgramDriver | None = None
         self._driver = self._driver_of(task)
@@ -103,7 +107,10 @@ class InProcessWorker:
         begin = user_turn(turn, not_before, turns_before)
         if self._paused_ms:
             begin = msgspec.structs.replace(begin, paused_ms=self._paused_ms)
-        return self._driver.take(begin)
+        error = self._driver.take(begin)
+        if error is None:
+            self._plan.check_cut()
+        return error
 
     def restart(self) -> None:
         """Build a pipeline that is code again; raise ScriptBroken if nothing would be left."""
@@ -129,6 +136,7 @@ class InProcessWorker:
         self._replies.append(turn.script)
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
+        self._cuts.append(cut_of(turn))
         self._paused_ms += turn.pause_ms
         self._orders.append((turn.session, turn.schedule))
 
@@ -159,7 +167,7 @@ class InProcessWorker:
             self._has_lines if task.simulate is None else lambda place, agent: True,
             self._new_agents,
             limits_of(Limits(), scenario),
-            self._plan(scenario),
+            self._plan,
             schedule,
             state,
             stubs=lambda place: self._results[place],
@@ -180,9 +188,6 @@ class InProcessWorker:
 
     def _schedule(self, scenario: Scenario) -> Schedule:
         return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed)
-
-    def _plan(self, scenario: Scenario) -> FaultPlan:
-        return FaultPlan(self._faults, scenario.faults, scenario.seed)
 
     def _native(self, task: ProcessSetup, pipeline: Pipeline) -> Driver:
         scenario = task.prepared.scenario
@@ -213,7 +218,7 @@ class InProcessWorker:
             seed=scenario.seed,
             start=scenario.start,
             initial_state=state,
-            model=FaultyModel(model, self._plan(scenario)),
+            model=FaultyModel(model, self._plan),
             tools=tools,
             limits=limits_of(pipeline.limits, scenario),
             schedule=schedule,
@@ -255,6 +260,13 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
         results.update(shared.tool_results)
         values.update(shared.given.state)
     return results, canonical({**values, **prepared.scenario.given.state})
+
+
+def cut_of(turn: Turn) -> Cut | None:
+    """Return the moment at which a turn is to end; None if it ends with its reply."""
+    if turn.cancel is not None:
+        return Cut("cancel", turn.cancel)
+    return None if turn.crash is None else Cut("crash", turn.crash)
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:

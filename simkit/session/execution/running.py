@@ -22,7 +22,7 @@ from simkit.session.execution.processes import (
 )
 from simkit.session.execution.recorded import REPLAY, Recording, traffic_of
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.model import CRASHED, CUTS, Turn
 from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
 from simkit.trace.recorder import EventRecorder, Moment, Position
 from simkit.trace.store import Trace
@@ -49,13 +49,15 @@ class Execution:
         recording: Recording = REPLAY,
         numbers: Sequence[int] = (),
         simulate: Simulate | None = None,
+        outlives_crashes: bool = False,
     ) -> None:
         """``prepared`` has everything except the turns. A run must be durable for restarts.
 
         A run with ``is_apart`` has its own process, free of module state from other runs.
         ``given_project`` gets given project channels; None means the first turn's project.
         ``numbers`` are the numbers of its turns in the scenario, if they are only a part.
-        ``simulate`` makes what answers in place of the script.
+        ``simulate`` makes what answers in place of the script. With ``outlives_crashes`` a crash
+        ends its turn, and the process goes on.
         """
         self.trace = Trace()
         """The trace so far."""
@@ -67,7 +69,7 @@ class Execution:
         """Whether no further turn is possible, whatever is claimed."""
         self.misfits: tuple[Misfit, ...] = ()
         """Parts of the scenario that the pipeline did not do."""
-        self._numbers = numbers
+        self._numbers, self._outlives_crashes = numbers, outlives_crashes
         self.is_durable = is_durable or kept_in(prepared) == "sqlite"
         self.traffic = traffic_of(prepared, recording)
         """The scenario's cassette; None if it has none."""
@@ -126,15 +128,18 @@ class Execution:
         """Return whether a scenario with these turns ends with those taken so far."""
         if self.is_over or self.error is None:
             return self.is_over
-        return not turns[len(self.turns) - 1].expect.has("error")
+        last = turns[len(self.turns) - 1]
+        is_meant = last.is_cut and self.error.type in CUTS
+        return not is_meant and not last.expect.has("error")
 
     def take(self, turn: Turn, not_before: int = 0) -> None:
-        """Take one turn, in a new process if it has ``restart``.
+        """Take one turn, in a new process if it has ``restart``, or follows a crash.
 
         A pipeline that is code is built again in this process: its module state is gone too.
         """
         try:
-            if turn.restart:
+            has_crashed = self.error is not None and self.error.type == CRASHED
+            if turn.restart or (has_crashed and not self._outlives_crashes):
                 self._begin_anew()
             if turn.pause is not None:
                 now = self.trace.events[-1].at if self.trace.events else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -30,6 +31,7 @@ from simkit.spec.scenario.questions import JudgeModel
 from simkit.spec.scenario.replies import (
     Faults,
     Lines,
+    Moment,
     ToolResult,
     TurnScript,
     compiled_script,
@@ -91,12 +93,23 @@ class Turn(YamlModel):
     """Question to the judge to its answer."""
     faults: Faults = ()
     """Planned faults in this turn."""
+    cancel: Moment | None = None
+    """The user cancels the turn while this model call waits for its answer: `{agent: billing}`,
+    `{call: 2}`. The turn ends there, without a reply and without an error to claim."""
+    crash: Moment | None = None
+    """The process ends while this model call waits for its answer. The next turn begins in a new
+    process, which reads only the store."""
     schedule: Order = ()
     """The agents in the order in which their model calls are answered, from the turn's first call
     on; `billing[1]` is the second call of `billing` that waits. Calls beyond the list are answered
     in the order in which they were made."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it is to end before its reply."""
+        return self.cancel is not None or self.crash is not None
 
     @property
     def pause_ms(self) -> int:
@@ -118,6 +131,16 @@ class Turn(YamlModel):
         state = super().__getstate__()
         values = {key: value for key, value in state["__dict__"].items() if key != "script"}
         return {**state, "__dict__": values}
+
+
+CRASHED: Final = "ProcessCrashed"
+CUTS: Final = ("TurnCancelled", CRASHED)
+"""The types of the errors with which a turn ends that is cut."""
+
+
+def begins_process(turns: Sequence[Turn], place: int) -> bool:
+    """Return whether a new process takes the turn at an index."""
+    return turns[place].restart or (place > 0 and turns[place - 1].crash is not None)
 
 
 class Given(YamlModel):

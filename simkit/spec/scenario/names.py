@@ -166,14 +166,16 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
                 "nothing has run before the first turn that could be restarted",
                 key=True,
             )
+        _check_cut(turn, document, at, known, subject)
         _check_project(turn, document, at, projects)
         _check_replies(turn, document, at, known)
         _check_faults(turn.faults, document, (*at, "faults"), known)
         _check_order(turn.schedule, document, (*at, "schedule"), known)
         _check_results(turn.tool_results, document, (*at, "tool_results"), known)
-        if turn.restart and not isinstance(subject, App) and subject.store == "memory":
+        ends_process = "restart" if turn.restart else "crash" if turn.crash is not None else ""
+        if ends_process and not isinstance(subject, App) and subject.store == "memory":
             raise document.error(
-                (*at, "restart"),
+                (*at, ends_process),
                 f"pipeline `{subject.pipeline}` has `store: memory`, which ends with its process",
                 advice="With `store: sqlite`, or without `store:`, there is something to restore.",
                 key=True,
@@ -283,6 +285,25 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
     for form in ("parts",):
         if form in turn.user.model_fields_set:
             raise _unsupported(document, (*at, "user", form), f"`{form}`")
+
+
+def _check_cut(
+    turn: Turn, document: Document, at: SourcePath, known: KnownNames, subject: Subject
+) -> None:
+    """Check the moment at which a turn ends before its reply."""
+    if turn.cancel is not None and turn.crash is not None:
+        raise document.error((*at, "crash"), "a turn is cancelled or crashes, not both", key=True)
+    for key, moment in (("cancel", turn.cancel), ("crash", turn.crash)):
+        if moment is None:
+            continue
+        if isinstance(subject, App) and subject.program:
+            raise document.error(
+                (*at, key),
+                "a program runs by itself: simkit cannot end its turns",
+                key=True,
+            )
+        if moment.agent is not None:
+            require(document, (*at, key, "agent"), "agent", moment.agent, known.agents)
 
 
 def _check_project(

@@ -57,7 +57,10 @@ PROVIDER_FAULTS: Final = tuple(
     if not failure.is_wire_only and name not in _OF_MODELS
 )
 RESTART, DUPLICATE_TURN = "restart", "duplicate_turn"
-FAULTS: Final = (*PROVIDER_FAULTS, RESTART, DUPLICATE_TURN)
+CANCELLED_TURN, CRASH = "cancelled_turn", "crash"
+TURN_FAULTS: Final = (RESTART, DUPLICATE_TURN, CANCELLED_TURN, CRASH)
+"""Faults that happen to turns, not to model calls."""
+FAULTS: Final = (*PROVIDER_FAULTS, *TURN_FAULTS)
 TURNS_MAX: Final = 3
 """The most turns of a conversation, if nothing else is said."""
 TURNS_LIMIT: Final = 8_000
@@ -176,8 +179,8 @@ class Simulation(RunSetup):
     misbehaves: Misbehaviours = Field(default_factory=dict)
     """Way in which a model leaves its interface, to the share of answers."""
     faults: SimulatedFaults = Field(default_factory=dict)
-    """Fault to its share: failures of providers by model call, `restart` and `duplicate_turn` by
-    turn."""
+    """Fault to its share: failures of providers by model call; by turn `restart` (a new process
+    before it), `crash` (the process ends in it), `cancelled_turn` and `duplicate_turn`."""
     schedule: Schedule = "random"
     """The order in which model calls that wait at the same time are answered: any (`random`), one
     of priorities that change once (`pct`), or as they are made (`fifo`)."""
