@@ -25,6 +25,7 @@ from simkit.explore.campaigns import (
     Bounds,
     Places,
     command_of,
+    is_exhaustive,
     run_campaign,
     turns_most,
 )
@@ -169,7 +170,7 @@ def _lines(
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
     )
     yield from reach_lines(campaign.reach)
-    if bounds.exhaustive:
+    if is_exhaustive(subject, bounds):
         bound = f"conversation of at most {counted(turns_most(subject, bounds), 'turn')}"
         more = f"not every {bound} was run: --runs {bounds.runs * 10} runs more"
         yield f"every {bound} was run" if campaign.is_complete else more

@@ -36,6 +36,7 @@ from simkit.explore.worker import LOCAL as LOCAL
 from simkit.explore.worker import Setup, versions
 from simkit.report.last_run import failure_text
 from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.orders import EXHAUSTIVE
 
 RUNS: Final = 300
 """The number of conversations, if nothing else is said."""
@@ -97,7 +98,9 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        return exploration.enumerate(places) if bounds.exhaustive else exploration.draw(places)
+        if is_exhaustive(subject, bounds):
+            return exploration.enumerate(places)
+        return exploration.draw(places)
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
 
@@ -240,6 +243,11 @@ def turns_most(subject: Subject, bounds: Bounds) -> int:
     return bounds.turns or subject.simulation.turns
 
 
+def is_exhaustive(subject: Subject, bounds: Bounds) -> bool:
+    """Return whether every conversation is run: the bounds or the simulation say so."""
+    return bounds.exhaustive or subject.simulation.schedule == EXHAUSTIVE
+
+
 def seed_of(subject: Subject, bounds: Bounds) -> int:
     """Return the seed of a campaign."""
     return subject.simulation.seed if bounds.seed is None else bounds.seed
@@ -255,7 +263,7 @@ def command_of(name: str, subject: Subject, bounds: Bounds) -> str:
     if bounds.turns is not None:
         words += ["--turns", str(bounds.turns)]
     seed = f"--seed {seed_of(subject, bounds)}"
-    return " ".join([*words, "--exhaustive" if bounds.exhaustive else seed])
+    return " ".join([*words, "--exhaustive" if is_exhaustive(subject, bounds) else seed])
 
 
 def _advised(problem: SourceError, subject: str) -> str:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from simkit.explore.conversations import Subject
+from simkit.spec.scenario.orders import EXHAUSTIVE
 from simkit.spec.scenario.simulated_users import SimulatedUser
 from simkit.spec.scenario.simulations import CANCELLED_TURN, DUPLICATE_TURN, MISBEHAVIOURS
 
@@ -40,12 +41,15 @@ def with_profile(subject: Subject, name: str) -> Subject:
         user: _with_sessions(simulated, profile.sessions)
         for user, simulated in simulation.users.items()
     }
+    schedule = simulation.schedule
+    if profile.schedule is not None and schedule != EXHAUSTIVE:  # It has every order already.
+        schedule = profile.schedule
     changed = simulation.model_copy(
         update={
             "faults": {**profile.faults, **simulation.faults},
             "misbehaves": {**profile.misbehaves, **simulation.misbehaves},
             "users": users,
-            "schedule": profile.schedule or simulation.schedule,
+            "schedule": schedule,
         }
     )
     return msgspec.structs.replace(subject, simulation=changed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simkit.core.text import counted
-from simkit.explore.campaigns import Bounds, command_of, run_campaign
+from simkit.explore.campaigns import Bounds, command_of, is_exhaustive, run_campaign
 from simkit.explore.conversations import label_of
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
@@ -32,6 +32,9 @@ def failure_of(
     lines: list[str] = []
     for name in unjudged_claims(campaign.reach) if is_strict else ():
         lines += [f"{name}: no conversation judged it: what it speaks of never happened", ""]
+    if is_exhaustive(subject, bounds) and not campaign.is_complete:
+        ran = counted(campaign.runs, "conversation")
+        lines += [f"not every conversation was run, but {ran}: --simkit-runs draws more", ""]
     for discovery in campaign.discoveries:
         times = counted(discovery.runs, "conversation")
         lines += [f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})", ""]

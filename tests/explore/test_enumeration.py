@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit import explore
 from simkit.explore.conversations import converse_by
 from simkit.explore.enumeration import Enumeration
 from simkit.explore.search import search_all
@@ -107,6 +108,30 @@ def test_an_order_that_breaks_a_claim_is_found_and_written(
     (discovery,) = campaign.discoveries
     assert discovery.runs == 1
     assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+def test_a_simulation_may_say_that_every_conversation_is_run(
+    simkit: Call, pytester: pytest.Pytester
+) -> None:
+    text = f"{PARALLEL}schedule: exhaustive\n"
+    write("a.simulation.yaml", text)
+    pytester.makefile(".simulation.yaml", a=text)
+
+    done = simkit("explore", "a.simulation.yaml")
+    race = simkit("explore", "a.simulation.yaml", "--profile", "races")
+    whole = explore("a.simulation.yaml")
+    call = ("-p", "no:cacheprovider")
+    pytester.runpytest_subprocess(*call).assert_outcomes(passed=1)
+    part = pytester.runpytest_subprocess(*call, "--simkit-runs", "4")
+
+    assert done.out.startswith("6 conversations, 6 turns, 24 model calls")
+    assert "every conversation of at most 1 turn was run\n" in done.out
+    assert race.out.startswith("6 conversations, 6 turns, 24 model calls")
+    assert (whole.conversations, whole.is_complete) == (6, True)
+    part.assert_outcomes(failed=1)
+    part.stdout.fnmatch_lines(
+        ["not every conversation was run, but 4 conversations: --simkit-runs draws more"]
+    )
 
 
 def test_the_command_says_whether_all_were_run(simkit: Call) -> None:

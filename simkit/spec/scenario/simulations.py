@@ -33,7 +33,7 @@ from simkit.spec.scenario.filling import Filling
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
-from simkit.spec.scenario.orders import Schedule
+from simkit.spec.scenario.orders import SimulationSchedule
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
 from simkit.spec.scenario.replies_of import with_replies_of
 from simkit.spec.scenario.simulated_users import (
@@ -181,9 +181,10 @@ class Simulation(RunSetup):
     faults: SimulatedFaults = Field(default_factory=dict)
     """Fault to its share: failures of providers by model call; by turn `restart` (a new process
     before it), `crash` (the process ends in it), `cancelled_turn` and `duplicate_turn`."""
-    schedule: Schedule = "random"
+    schedule: SimulationSchedule = "random"
     """The order in which model calls that wait at the same time are answered: any (`random`), one
-    of priorities that change once (`pct`), or as they are made (`fifo`)."""
+    of priorities that change once (`pct`), as they are made (`fifo`), or every one in turn
+    (`exhaustive`): every conversation within the bound is then run, as by `--exhaustive`."""
     always: Expect = Field(default_factory=Expect)
     """Claims on every turn in which what they speak of took place."""
     never: NeverThings = ()
