@@ -28,6 +28,7 @@ from benchmarks import (
     schemas,
     startup,
     states,
+    viewer,
     wire,
 )
 from benchmarks.page import machine, places, write
@@ -50,9 +51,10 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "planted": planted.rows,
     "processes": processes.rows,
     "restarts": restarts.rows,
+    "viewer": viewer.rows,
 }
 COUNTS = {"planted", "rooms", "states"}
-WALL = {"restarts"}
+WALL = {"restarts", "viewer"}
 
 
 def main() -> None:

@@ -124,6 +124,8 @@ class CallData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     thinking: int = -1
     usage: Mapping[str, int] = {}
     error: str = ""
+    until: int = -1
+    """When its reply, or its failure, came; -1 if none did."""
 
 
 class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -138,6 +140,8 @@ class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     handoff: str = ""
     handoff_from: str = ""
     group: str = ""
+    after: tuple[str, ...] = ()
+    """The runs before it, where an edge or a route led from them to it."""
     input: int = -1
     output: int = -1
 

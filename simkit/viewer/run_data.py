@@ -57,6 +57,11 @@ class _Reader:
         self._handoffs_seen = 0
         self._usage: dict[str, e.ModelReplied] = {}
         self._ends: dict[str, int] = {}
+        self._route: e.RouteChosen | None = None
+        self._after: dict[str, tuple[str, ...]] = {}
+        """Run to the runs before it."""
+        self._untils: dict[str, int] = {}
+        """Call to the time of its reply, or of its failure."""
         self._event = 0
         """The index of the event at hand."""
         self._places: list[int] = []
@@ -125,20 +130,23 @@ class _Reader:
             handoff=run.handoff,
             handoff_from=run.handoff_from,
             group=run.group,
+            after=self._after.get(run.id, ()),
             input=self._tables.value(run_input(run)),
             output=self._tables.value(_plain_output(run.output)),
         )
 
     def _with_reply(self, call: CallData) -> CallData:
         replied = self._usage.get(call.id)
+        until = self._untils.get(call.id, -1)
         if replied is None:
-            return call
+            return call if until < 0 else replace(call, until=until)
         usage = {} if replied.usage is None else asdict(replied.usage)
         return replace(
             call,
             kind=replied.reply,
             thinking=self._tables.text(replied.thinking),
             usage={name: count for name, count in usage.items() if count is not None},
+            until=-1 if until == call.at else until,
         )
 
     def _handoffs(self) -> Iterable[HandoffData]:
@@ -216,8 +224,10 @@ class _Reader:
 
     def _model_replied(self, event: e.ModelReplied) -> None:
         self._usage[event.call] = event
+        self._untils[event.call] = event.at
 
     def _model_failed(self, event: e.ModelFailed) -> None:
+        self._untils[event.call] = event.at
         self._mark("failure", event, text=f"{event.error} {event.message}".strip())
 
     def _model_retried(self, event: e.ModelRetried) -> None:
@@ -269,6 +279,7 @@ class _Reader:
         )
 
     def _route_chosen(self, event: e.RouteChosen) -> None:
+        self._route = event
         self._mark("route", event, text=", ".join(event.targets))
 
     def _interrupted(self, event: e.TurnInterrupted) -> None:
@@ -308,6 +319,15 @@ class _Reader:
 
     def _unread(self, event: e.RequestUnread) -> None:
         self._mark("unread", event, text=f"{event.method} {event.url}")
+
+    def _agent_started(self, event: e.AgentStarted) -> None:
+        route = self._route
+        if event.handoff:
+            return
+        if event.after:
+            self._after[event.run] = event.after
+        elif route is not None and route.turn == event.turn and event.agent in route.targets:
+            self._after[event.run] = (route.run,)
 
     def _agent_finished(self, event: e.AgentFinished) -> None:
         self._ends[event.run] = event.at
@@ -361,6 +381,7 @@ _HANDLERS: Final[Mapping[type, Callable[[_Reader, Any], None]]] = {
     e.UncontrolledEffect: _Reader._uncontrolled,
     e.RequestUnread: _Reader._unread,
     e.JudgeAnswered: _Reader._judge_answered,
+    e.AgentStarted: _Reader._agent_started,
     e.AgentFinished: _Reader._agent_finished,
     e.TurnFinished: _Reader._turn_finished,
 }

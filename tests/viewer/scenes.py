@@ -170,3 +170,31 @@ def long_scenario(turns: int) -> str:
         for number in range(1, turns + 1)
     ]
     return LONG + "\n".join(lines) + "\n"
+
+
+LATE: Final = """\
+pipeline: fork
+channels: {verdict: {reducer: append, scope: turn}}
+agents:
+  desk: {instructions: Choose., output: {type: object}}
+  left: {instructions: Left., handoffs: [clerk]}
+  right: {instructions: Right., writes: {verdict: ["${run.reply}"]}}
+  clerk: {instructions: Clerk., context: [instructions, handoff]}
+contracts: [{from: left, to: clerk, type: refund, payload: {type: object}}]
+flow: {router: {decide: desk, to: "${run.output.to}"}}
+---
+scenario: two at once
+pipeline: fork
+turns:
+  - user: Hello
+    replies:
+      desk: {json: {to: {parallel: [left, right]}}, latency_ms: 400}
+      left:
+        - {handoff: {to: clerk, payload: {order_id: A-1042, reason: broken}}, latency_ms: 900}
+      clerk: Done.
+      right: {text: R, latency_ms: 600}
+  - user: Again
+    pause: 3 days
+    replies: {desk: {json: {to: [right]}}, right: R}
+"""
+"""Branches that overlap in time, a handoff with a payload, and a pause."""

@@ -125,6 +125,7 @@ export interface Call {
   thinking?: number;
   usage?: Record<string, number>;
   error?: string;
+  until?: number;
 }
 
 export interface AgentRun {
@@ -137,6 +138,7 @@ export interface AgentRun {
   handoff?: string;
   handoff_from?: string;
   group?: string;
+  after?: string[];
   input?: number;
   output?: number;
 }

@@ -16,6 +16,7 @@ const VERSION = 1;
 const HELP: [string, string][] = [
   ["j / k", "next and previous event; in the list of all, scenario"],
   ["n / p", "next and previous finding"],
+  ["+ / − / 0", "zoom in and out, whole run; Ctrl and the wheel do it too, and dragging moves the timeline"],
   ["Enter", "open the scenario"],
   ["/", "search"],
   ["u", "up, to all scenarios"],
@@ -37,7 +38,7 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
   const help = useRef<HTMLDialogElement>(null);
   const [cursor] = useState({ place: -1, count: 0 });
   const [, redraw] = useState(0);
-  const moves = useMemo<Moves>(() => ({ event: () => undefined, finding: () => undefined }), []);
+  const moves = useMemo<Moves>(() => ({ event: () => undefined, finding: () => undefined, zoom: () => undefined }), []);
   const place = placeOf(hash);
   const scenario = keys.get(place.scenario);
 
@@ -77,6 +78,8 @@ const App = ({ index, source }: { index: Index; source: Source }): JSX.Element =
         if (now.view !== "run") return;
         if (key === "j" || key === "k") moves.event(step);
         else moves.finding(step);
+      } else if (here && now.view === "run" && "+-=0".includes(key)) {
+        moves.zoom(key === "0" ? 0 : key === "-" ? -1 : 1);
       } else if (here?.base && key === "b") {
         location.replace(hashOf({ ...now, base: !now.base, item: "" }));
       } else if (here && /^[1-6]$/.test(key)) {

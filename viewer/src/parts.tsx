@@ -1,6 +1,7 @@
 // Small parts that several views share.
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { Fragment } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Share } from "./contexts";
 import { lineDiff } from "./comparing";
 import { escaped, HIDDEN } from "./hidden";
@@ -66,7 +67,18 @@ export const number = (value: number): string => value.toLocaleString("en");
 export const counted = (count: number, noun: string): string =>
   `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-export const time = (ms: number): string => (ms >= 10000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`);
+const UNITS: [string, number][] = [["d", 86_400_000], ["h", 3_600_000], ["min", 60_000], ["s", 1000]];
+
+/** A time in its two largest units: `2 h 5 min`; below 10 seconds in milliseconds. */
+export const time = (ms: number): string => {
+  if (ms < 10_000) return `${number(ms)} ms`;
+  if (ms < 120_000) return `${number(Math.round(ms / 100) / 10)} s`;
+  const first = UNITS.findIndex(([, size]) => ms >= size);
+  const [name, size] = UNITS[first];
+  const [next, part] = UNITS[first + 1] ?? ["", 0];
+  const rest = part ? Math.floor((ms % size) / part) : 0;
+  return `${number(Math.floor(ms / size))} ${name}${rest ? ` ${rest} ${next}` : ""}`;
+};
 
 const HUES = 8;
 const KNOWN = ["instructions", "history", "current_message", "handoff", "run", "notes", "memories", "state"];
@@ -128,6 +140,9 @@ export const Diff = ({ one: left, other }: { one: string; other: string }): JSX.
   return <div class="diff text code">{rows}</div>;
 };
 
+const STEP = 8;
+const stepped = (place: number): number => Math.floor(place / STEP) * STEP;
+
 /** Rows of equal height, of which only those in sight are in the page. */
 export const Windowed = ({
   count, height, row, label, header, focus, class: name, role = "list",
@@ -146,8 +161,9 @@ export const Windowed = ({
   const look = (): void => {
     const element = box.current;
     if (!element) return;
-    const first = Math.max(0, Math.floor(element.scrollTop / height) - 10);
-    const last = Math.min(count, Math.ceil((element.scrollTop + element.clientHeight) / height) + 10);
+    // In steps, so that most frames of scrolling change nothing in the page.
+    const first = Math.max(0, stepped(Math.floor(element.scrollTop / height)) - STEP);
+    const last = Math.min(count, stepped(Math.ceil((element.scrollTop + element.clientHeight) / height)) + 2 * STEP);
     setRange((old) => (old[0] === first && old[1] === last ? old : [first, last]));
   };
   useEffect(look, [count]);
@@ -159,14 +175,19 @@ export const Windowed = ({
       element.scrollTop = Math.max(0, top - element.clientHeight / 2);
     }
   }, [focus]);
-  const rows: JSX.Element[] = [];
+  // A row that was drawn is the same object in the next drawing, and is not compared again.
+  const drawn = useMemo(() => ({ rows: new Map<number, JSX.Element>() }), [row]);
   const last = Math.min(range[1], count);
-  for (let place = range[0]; place < last; place++) rows.push(row(place));
+  const kept = new Map<number, JSX.Element>();
+  for (let place = range[0]; place < last; place++) {
+    kept.set(place, drawn.rows.get(place) ?? <Fragment key={place}>{row(place)}</Fragment>);
+  }
+  drawn.rows = kept;
   return (
     <div class={`windowed ${name ?? ""}`} ref={box} onScroll={look} tabIndex={0} role={role} aria-label={label} aria-rowcount={role === "grid" ? count + 1 : undefined}>
       {header}
       <div class="spacer" role="presentation" style={{ height: `${range[0] * height}px` }} />
-      {rows}
+      {[...kept.values()]}
       <div class="spacer" role="presentation" style={{ height: `${(count - last) * height}px` }} />
     </div>
   );

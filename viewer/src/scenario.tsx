@@ -1,6 +1,6 @@
 // One scenario: its findings, and a view of its run.
 import type { JSX } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useCallback, useEffect, useMemo, useState } from "preact/hooks";
 import { Context } from "./context";
 import { CallDetails, MarkDetails } from "./details";
 import { Difference } from "./difference";
@@ -12,7 +12,8 @@ import { Copy, counted, Differences, number, one, time, visible } from "./parts"
 import { Pipeline } from "./pipeline";
 import type { Source } from "./reading";
 import { State } from "./state";
-import { NAMES, Timeline } from "./timeline";
+import { NAMES } from "./marks";
+import { Timeline } from "./timeline";
 import { Who } from "./who";
 
 const TITLES: Record<View, string> = {
@@ -21,7 +22,12 @@ const TITLES: Record<View, string> = {
 };
 
 /** What the keyboard moves through; the view in sight sets it. */
-export interface Moves { event: (step: number) => void; finding: (step: number) => void }
+export interface Moves {
+  event: (step: number) => void;
+  finding: (step: number) => void;
+  /** In (1), out (-1), or to the whole run (0). */
+  zoom: (step: number) => void;
+}
 
 export const ScenarioView = ({
   scenario: whole_, name: key, place, source, index, moves,
@@ -135,9 +141,9 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
     }
     return hashOf({ scenario: name, turn: one_?.turn ?? 0, item: `mark-${mark + 1}` });
   };
-  const select = (mark: number): void => {
+  const select = useCallback((mark: number): void => {
     if (mark >= 0 && mark < run.marks.length) location.replace(hashOfMark(mark));
-  };
+  }, [run, name]);
   const named = place.item.startsWith("finding-") ? Number(place.item.slice(8)) - 1 : -1;
   const current = named >= 0 ? named : findings.findIndex((finding, at) => marks[at] === selected && finding.level === "failing");
   moves.event = (step) => select(Math.min(run.marks.length - 1, Math.max(0, selected + step)));
@@ -152,7 +158,7 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
   return (
     <>
       <Findings findings={findings} run={run} name={name} current={finding ? current : -1} />
-      {run.marks.length > 0 && <Timeline run={run} selected={selected} pinned={pinned} select={select} />}
+      {run.marks.length > 0 && <Timeline run={run} selected={selected} pinned={pinned} select={select} zooms={moves} />}
       {!mark && <p class="empty">Nothing happened in this run.</p>}
       {mark && mark.kind !== "call" && <MarkDetails run={run} mark={mark} scenario={name} />}
       {call >= 0 && (

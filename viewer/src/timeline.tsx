@@ -1,77 +1,21 @@
-// The run as a picture: a lane an agent, turns as columns, in the order of what happened.
+// The run as a picture: a lane an agent, turns as columns, events in order with room for the time that passes.
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { axisOf, type Axis, type Column, firstAt, reachOf, slotOf, type Span, spansIn, spansOf } from "./axis";
 import type { Finding, Mark, RunData, Turn } from "./document";
+import { LANE, MarkShape } from "./marks";
 import { number, one, time, visible } from "./parts";
+import { seenOf, Strip } from "./strip";
 
-const LANE = 34;
-const HEAD = 40;
+const HEAD = 54;
 const PAD = 14;
 const LABEL = 132;
-
-const CROSS = "M -5 -5 L 5 5 M 5 -5 L -5 5";
-const ROUND = "M 5 -2 A 5.5 5.5 0 1 0 5 3 M 5.5 -7 L 5.5 -2 L 0.5 -2";
-/** Drawn and not written: no font has all of such signs. */
-const SHAPES: Record<string, string> = {
-  user: "M -3.2 -4 a 3.2 3.2 0 1 0 6.4 0 a 3.2 3.2 0 1 0 -6.4 0 M -6.5 7 a 6.5 6 0 0 1 13 0 z",
-  tool: "M -5.5 -5.5 h 11 v 11 h -11 z",
-  write: "M 0 -6 L 6 0 L 0 6 L -6 0 z",
-  route: "M -6 0 h 4 L 5 -5 M -2 0 L 5 5 M 5 -5 l -4 0 M 5 -5 l -1.5 3.6 M 5 5 l -4 0 M 5 5 l -1.5 -3.6",
-  fault: "M 1 -7 L -4 1 L 0 1 L -1 7 L 4 -1 L 0 -1 z",
-  failure: CROSS, error: CROSS, end: CROSS, retry: ROUND, restart: `${ROUND} M -9 -9 V 9`,
-  resume: "M -4 -5 L 5 0 L -4 5 z", rule: "M -5 -5 L 1 0 L -5 5 M 1 -5 L 7 0 L 1 5",
-  limit: "M -5.5 -5.5 h 11 v 11 h -11 z M -5.5 5.5 L 5.5 -5.5",
-  guardrail: "M -5 -6 H 5 V 0 C 5 4 2 6 0 7 C -2 6 -5 4 -5 0 z",
-  judge: "M -6 -4 H 6 M 0 -6 V 6 M -4 6 H 4 M -6 -4 L -8 2 H -4 z M 6 -4 L 4 2 H 8 z",
-  summary: "M 5 -6 H -5 L 1 0 L -5 6 H 5", log: "M -5 -4 H 5 M -5 0 H 5 M -5 4 H 5",
-};
-const SOLID = new Set(["user", "write", "tool", "resume"]);
-export const NAMES: Record<string, string> = {
-  user: "user", call: "model call", tool: "tool", handoff: "handoff", write: "state written",
-  route: "route", fault: "planted fault", failure: "the model failed", retry: "retry",
-  interrupt: "question to the user", resume: "answer of the user", restart: "restart",
-  limit: "limit", guardrail: "guardrail", summary: "summary", log: "log record",
-  effect: "beyond control", unread: "unread request", error: "error", end: "ended", rule: "rule",
-  judge: "answer of the judge",
-};
-const BAD = new Set(["fault", "failure", "limit", "guardrail", "effect", "unread", "error", "end"]);
-
-export const markWords = (run: RunData, mark: Mark): string => {
-  const name = NAMES[mark.kind] ?? mark.kind;
-  const who = mark.agent ? ` of ${mark.agent}` : "";
-  const when = mark.turn ? `, turn ${mark.turn}` : "";
-  if (mark.kind === "user") {
-    const message = run.messages[mark.ref ?? -1];
-    return `user${when}: ${message && message.text >= 0 ? one(run.texts[message.text], 80) : ""}`;
-  }
-  if (mark.kind === "call") {
-    const call = run.calls[mark.ref ?? 0];
-    return `${name}${who}${when}: ${number(call.tokens ?? 0)} tokens${call.error ? `, ${call.error}` : ""}`;
-  }
-  if (mark.kind === "handoff") {
-    const handoff = run.handoffs[mark.ref ?? 0];
-    return `handoff ${handoff.source} → ${handoff.target}${when}: ${handoff.outcome}${handoff.type ? `, ${handoff.type}` : ""}`;
-  }
-  return `${name}${who}${when}${mark.text ? `: ${one(mark.text, 80)}` : ""}`;
-};
-
-interface Column { turn: number; start: number; from: number; to: number }
-
-/** Turns as columns: where each begins, in slots, and its marks. */
-export const columnsOf = (marks: Mark[]): Column[] => {
-  const columns: Column[] = [];
-  let start = 0;
-  marks.forEach((mark, place) => {
-    const last = columns[columns.length - 1];
-    if (last && last.turn === mark.turn) {
-      last.to = place + 1;
-      return;
-    }
-    if (last) start = last.start + Math.max(4, last.to - last.from) + 0.5;
-    columns.push({ turn: mark.turn, start, from: place, to: place + 1 });
-  });
-  return columns;
-};
+const SLOT = 30;
+const SLOT_MIN = 3;
+const SLOT_MAX = 72;
+const ZOOM = 1.35;
+/** What is beyond the window at each side and drawn all the same, in pixels; drawn anew after each half of it. */
+const MARGIN = 600;
 
 /** The parallel groups of a turn, each with its first mark and the one after its last. */
 const groupsOf = (
@@ -93,98 +37,140 @@ export const lanesOf = (run: RunData): string[] => {
   return ["user", ...run.agents.filter((agent) => used.has(agent))];
 };
 
+/** Everything about a run's picture that does not change while somebody looks at it. */
+class Layout {
+  readonly axis: Axis;
+  readonly spans: Span[];
+  readonly reach: Float64Array;
+  readonly lanes: string[];
+  readonly height: number;
+  readonly spanOf = new Map<string, Span>();
+  readonly groups: Map<string, string>;
+  readonly turns: Map<number, Turn>;
+  /** Lane to its top, and to its number of rows. */
+  readonly tops = new Map<string, number>();
+  readonly rows = new Map<string, number>();
+
+  constructor(readonly run: RunData) {
+    this.axis = axisOf(run.marks);
+    this.spans = spansOf(run, this.axis);
+    this.reach = reachOf(this.spans);
+    this.lanes = lanesOf(run);
+    this.groups = new Map(run.runs.filter((one_) => one_.group).map((one_) => [one_.id, one_.group!]));
+    this.turns = new Map(run.turns.map((turn) => [turn.number, turn]));
+    for (const span of this.spans) {
+      this.spanOf.set(span.run.id, span);
+      this.rows.set(span.run.agent, Math.max(this.rows.get(span.run.agent) ?? 1, span.row + 1));
+    }
+    let top = HEAD;
+    for (const lane of this.lanes) {
+      this.tops.set(lane, top);
+      top += (this.rows.get(lane) ?? 1) * LANE;
+    }
+    this.height = top + 8;
+  }
+
+  /** The middle of an agent's lane, or of the row of one of its runs. */
+  y = (agent: string, run?: string): number => {
+    const span = run ? this.spanOf.get(run) : undefined;
+    const row = span && span.run.agent === agent ? span.row : 0;
+    return (this.tops.get(agent || "user") ?? HEAD) + row * LANE + LANE / 2;
+  };
+
+  columnAt(slot: number): number {
+    return Math.max(0, firstAt(this.axis.columns.length, slot + 1e-9, (place) => this.axis.columns[place].start) - 1);
+  }
+}
+
 export const Timeline = ({
-  run, selected, pinned, select,
+  run, selected, pinned, select, zooms,
 }: {
   run: RunData;
   selected: number;
   /** Mark to the findings that are pinned to it. */
   pinned: Map<number, Finding[]>;
   select: (mark: number) => void;
+  /** Set here: zooms in (1), out (-1), or to the whole run (0). */
+  zooms: { zoom: (step: number) => void };
 }): JSX.Element => {
-  const [slot, setSlot] = useState(30);
+  const [slot, setSlot] = useState(SLOT);
   const box = useRef<HTMLDivElement>(null);
   const [sight, setSight] = useState<[number, number]>([0, 1600]);
-  const columns = useMemo(() => columnsOf(run.marks), [run]);
-  const lanes = useMemo(() => lanesOf(run), [run]);
-  const lane = useMemo(() => new Map(lanes.map((name, place) => [name, place])), [lanes]);
-  const groups = useMemo(() => new Map(run.runs.filter((one_) => one_.group).map((one_) => [one_.id, one_.group!])), [run]);
-  const last = columns[columns.length - 1];
-  const width = (last ? last.start + Math.max(4, last.to - last.from) : 4) * slot + 2 * PAD;
-  const height = HEAD + lanes.length * LANE + 8;
-  const starts = useMemo(() => columns.map((column) => column.start), [columns]);
-  const turns = useMemo(() => new Map(run.turns.map((turn) => [turn.number, turn])), [run]);
-  const columnAt = (x: number): number => {
-    let lo = 0;
-    let hi = starts.length;
-    while (lo < hi) {
-      const middle = (lo + hi) >> 1;
-      if (starts[middle] <= x) lo = middle + 1;
-      else hi = middle;
-    }
-    return Math.max(0, lo - 1);
-  };
-  const columnOf = (mark: number): number => {
-    let lo = 0;
-    let hi = columns.length;
-    while (lo < hi) {
-      const middle = (lo + hi) >> 1;
-      if (columns[middle].to <= mark) lo = middle + 1;
-      else hi = middle;
-    }
-    return lo;
-  };
-  const xOf = (mark: number): number => {
-    const column = columns[columnOf(mark)];
-    return PAD + (column.start + mark - column.from + 0.5) * slot;
-  };
-  const yOf = (name: string): number => HEAD + (lane.get(name || "user") ?? 0) * LANE + LANE / 2;
+  const layout = useMemo(() => new Layout(run), [run]);
+  const anchor = useRef<[number, number] | null>(null);
+  const { axis, height } = layout;
+  const width = axis.width * slot + 2 * PAD;
+  const xAt = (slots: number): number => PAD + slots * slot;
+  const xOf = (mark: number): number => xAt(axis.at[mark]);
   const look = (): void => {
     const element = box.current;
-    if (element) setSight([element.scrollLeft, element.scrollLeft + element.clientWidth]);
+    if (!element) return;
+    const step = MARGIN / 2;
+    const from = Math.floor(element.scrollLeft / step) * step;
+    const to = from + Math.ceil(element.clientWidth / step + 1) * step;
+    setSight((old) => (old[0] === from && old[1] === to ? old : [from, to]));
   };
-  useLayoutEffect(look, [run, slot]);
+  /** Zooms, and keeps what is at a place of the window there. */
+  const zoom = (next: number, at?: number): void => {
+    const element = box.current;
+    if (!element) return;
+    const most = Math.min(SLOT_MAX, 12e6 / axis.width);
+    const size = Math.max(SLOT_MIN, Math.min(most, next));
+    const where = at ?? seenOf(element) / 2;
+    anchor.current = [(element.scrollLeft + where - PAD) / slot, where];
+    setSlot(size);
+  };
+  zooms.zoom = (step) => {
+    const whole = ((box.current ? seenOf(box.current) : 0) - 2 * PAD) / axis.width;
+    zoom(step ? slot * ZOOM ** step : Math.min(SLOT, whole));
+  };
+  useLayoutEffect(() => {
+    if (anchor.current && box.current) box.current.scrollLeft = PAD + anchor.current[0] * slot - anchor.current[1];
+    anchor.current = null;
+    look();
+  }, [run, slot]);
   useEffect(() => {
     const element = box.current;
     if (!element || selected < 0 || selected >= run.marks.length) return;
     const x = xOf(selected);
-    const wide = element.clientWidth - LABEL;
+    const wide = seenOf(element);
     if (x < element.scrollLeft + 40 || x > element.scrollLeft + wide - 40) {
       element.scrollLeft = Math.max(0, x - wide / 3);
     }
-    const y = yOf(run.marks[selected].agent ?? "");
+    const y = layout.y(run.marks[selected].agent ?? "", run.marks[selected].run);
     if (y < element.scrollTop + HEAD || y > element.scrollTop + element.clientHeight - 20) {
       element.scrollTop = Math.max(0, y - element.clientHeight / 2);
     }
     look();
-  }, [selected, slot, run]);
-
-  const firstColumn = columnAt((sight[0] - 400) / slot);
-  const lastColumn = Math.min(columns.length - 1, columnAt((sight[1] + 400) / slot));
-  const shown: JSX.Element[] = [];
-  for (let place = firstColumn; place <= lastColumn; place++) {
-    const column = columns[place];
-    shown.push(<ColumnHead key={`h${place}`} run={run} turn={turns.get(column.turn)} column={column} slot={slot} height={height} />);
-    for (const [group, from, to] of groupsOf(run, groups, column)) {
-      const rows = run.marks.slice(from, to).filter((mark) => groups.get(mark.run ?? "") === group)
-        .map((mark) => yOf(mark.agent ?? ""));
-      const top = Math.min(...rows) - LANE / 2 + 2;
-      shown.push(
-        <g class="parallel" key={`g${from}`}>
-          <title>{`side by side: parallel group ${group}`}</title>
-          <rect x={xOf(from) - slot / 2 + 1} y={top} width={(to - from) * slot - 2} height={Math.max(...rows) + LANE / 2 - 2 - top} rx={6} />
-        </g>,
-      );
-    }
-    for (let mark = column.from; mark < column.to; mark++) {
-      shown.push(
-        <MarkShape
-          key={mark} run={run} place={mark} x={xOf(mark)} y={yOf} slot={slot}
-          findings={pinned.get(mark)} selected={mark === selected} select={select}
-        />,
-      );
-    }
-  }
+  }, [selected, run]);
+  useEffect(() => {
+    const element = box.current;
+    if (!element) return;
+    // Preact's own listener would be passive, and could not keep the browser from zooming.
+    const turn = (event: WheelEvent): void => {
+      if (!event.ctrlKey && !event.metaKey) return;
+      event.preventDefault();
+      const at = event.clientX - element.getBoundingClientRect().right + seenOf(element);
+      zoom(slot * ZOOM ** (event.deltaY < 0 ? 1 : -1), at);
+    };
+    element.addEventListener("wheel", turn, { passive: false });
+    return () => element.removeEventListener("wheel", turn);
+  }, [slot, run]);
+  const drag = (event: PointerEvent): void => {
+    const element = box.current;
+    if (!element || event.pointerType !== "mouse" || event.button || (event.target as Element).closest(".mark")) return;
+    const [x, y, left, top] = [event.clientX, event.clientY, element.scrollLeft, element.scrollTop];
+    const move = (moved: PointerEvent): void => {
+      element.scrollLeft = left - (moved.clientX - x);
+      element.scrollTop = top - (moved.clientY - y);
+    };
+    const end = (): void => {
+      removeEventListener("pointermove", move);
+      removeEventListener("pointerup", end);
+    };
+    addEventListener("pointermove", move);
+    addEventListener("pointerup", end);
+  };
   return (
     <section class="timeline-box" aria-label="Timeline">
       <div class="tools">
@@ -192,118 +178,198 @@ export const Timeline = ({
           {number(run.marks.length)} events (j, k; findings n, p) · a number is a call's tokens · <i class="key-tool">■</i> tool
           {" "}· <i class="key-write">◆</i> state written · <i class="key-handoff">↓</i> handoff · all others say what they are
         </span>
-        <button onClick={() => setSlot(Math.max(12, slot - 6))} aria-label="Zoom out">−</button>
-        <button onClick={() => setSlot(Math.min(72, slot + 6))} aria-label="Zoom in">+</button>
+        <button onClick={() => zooms.zoom(-1)} aria-label="Zoom out">−</button>
+        <button onClick={() => zooms.zoom(0)} aria-label="Whole run">↔</button>
+        <button onClick={() => zooms.zoom(1)} aria-label="Zoom in">+</button>
       </div>
-      <div class="timeline" ref={box} onScroll={look} tabIndex={0} role="group" aria-label="Lanes of agents over turns">
+      <Strip run={run} layout={layout} slot={slot} pinned={pinned} box={box} pad={PAD} width={width} />
+      <div class="timeline" ref={box} onScroll={look} onPointerDown={drag} tabIndex={0} role="group" aria-label="Lanes of agents over turns">
         <div class="lanes" style={{ height: `${height}px`, width: `${LABEL}px` }}>
-          <div class="corner" style={{ height: `${HEAD}px` }}>turn</div>
-          {lanes.map((name) => (
-            <div class="lane-name" style={{ height: `${LANE}px` }} title={name}>{visible(one(name, 24))}</div>
+          <div class="corner" style={{ height: `${HEAD}px` }}>turn<br />time</div>
+          {layout.lanes.map((name) => (
+            <div class="lane-name" style={{ height: `${LANE * (layout.rows.get(name) ?? 1)}px` }} title={name}>{visible(one(name, 24))}</div>
           ))}
         </div>
         <svg width={width} height={height} role="group" aria-label="Events">
-          {lanes.map((name, place) => (
-            <rect class={place % 2 ? "lane odd" : "lane"} x={0} y={HEAD + place * LANE} width="100%" height={LANE}><title>{name}</title></rect>
+          {layout.lanes.map((name, place) => (
+            <rect class={place % 2 ? "lane odd" : "lane"} x={0} y={layout.tops.get(name)} width="100%" height={LANE * (layout.rows.get(name) ?? 1)}><title>{name}</title></rect>
           ))}
-          {shown}
+          <Part run={run} layout={layout} slot={slot} from={(sight[0] - MARGIN - PAD) / slot} to={(sight[1] + MARGIN - PAD) / slot} selected={selected} pinned={pinned} select={select} x={xAt} />
         </svg>
       </div>
     </section>
   );
 };
 
-const ColumnHead = ({
-  run, turn, column, slot, height,
+/** What a part of the axis shows, between two slots. */
+const Part = ({
+  run, layout, slot, from, to, selected, pinned, select, x: xAt,
 }: {
-  run: RunData; turn: Turn | undefined; column: Column; slot: number; height: number;
+  run: RunData; layout: Layout; slot: number; from: number; to: number; selected: number;
+  pinned: Map<number, Finding[]>; select: (mark: number) => void; x: (slots: number) => number;
 }): JSX.Element => {
-  const x = PAD + column.start * slot;
+  const { axis, height } = layout;
+  const shown: JSX.Element[] = [];
+  // A column that was drawn is the same object in the next drawing, and is not compared again.
+  const drawn = useMemo(() => ({ columns: new Map<number, { selected: number; element: JSX.Element }>() }), [layout, slot, pinned]);
+  const kept: typeof drawn.columns = new Map();
+  for (let place = firstAt(axis.pauses.length, from, (one_) => axis.pauses[one_].to); place < axis.pauses.length; place++) {
+    const pause = axis.pauses[place];
+    if (pause.from > to) break;
+    const wide = (pause.to - pause.from) * slot;
+    const words = time(pause.ms);
+    shown.push(
+      <g class="pause" key={`w${place}`}>
+        <title>{`${words} pass here; the room for them is shortened`}</title>
+        <rect x={xAt(pause.from)} y={HEAD} width={wide} height={height - HEAD} />
+        {wide > words.length * 5.6 && <text x={xAt(pause.from) + wide / 2} y={HEAD - 6} text-anchor="middle">{words}</text>}
+      </g>,
+    );
+  }
+  for (const span of spansIn(layout.spans, layout.reach, from, to)) {
+    shown.push(<SpanShape key={`s${span.run.id}`} span={span} layout={layout} slot={slot} x={xAt} />);
+  }
+  const last = Math.min(axis.columns.length - 1, layout.columnAt(to));
+  for (let place = layout.columnAt(from); place <= last; place++) {
+    const column = axis.columns[place];
+    const long = column.to - column.from > COLUMN_MAX;
+    const here = selected >= column.from && selected < column.to ? selected : -1;
+    const known = long ? undefined : drawn.columns.get(place);
+    const one_ = known && known.selected === here ? known : {
+      selected: here,
+      element: <ColumnShape key={`c${place}`} run={run} layout={layout} place={place} slot={slot} from={long ? from : -Infinity} to={long ? to : Infinity} selected={here} pinned={pinned} select={select} x={xAt} />,
+    };
+    kept.set(place, one_);
+    shown.push(one_.element);
+  }
+  drawn.columns = kept;
+  return <>{shown}</>;
+};
+
+/** A turn with more events than this is drawn in parts. */
+const COLUMN_MAX = 200;
+
+/** One turn: its head, its times, its events, between two slots. */
+const ColumnShape = ({
+  run, layout, place, slot, from, to, selected, pinned, select, x: xAt,
+}: {
+  run: RunData; layout: Layout; place: number; slot: number; from: number; to: number; selected: number;
+  pinned: Map<number, Finding[]>; select: (mark: number) => void; x: (slots: number) => number;
+}): JSX.Element => {
+  const { axis, groups, y, height } = layout;
+  const shown: JSX.Element[] = [];
+  const column = axis.columns[place];
+  const next = axis.columns[place + 1]?.start ?? axis.width;
+  shown.push(<ColumnHead key={`h${place}`} run={run} turn={layout.turns.get(column.turn)} column={column} x={xAt(column.start)} wide={(next - column.start) * slot} height={height} />);
+  shown.push(...ticksOf(run.marks, axis, column, place, xAt, slot));
+  for (const [group, first, end] of groupsOf(run, groups, column)) {
+    const rows = run.marks.slice(first, end).filter((mark) => groups.get(mark.run ?? "") === group)
+      .map((mark) => y(mark.agent ?? "", mark.run));
+    const top = Math.min(...rows) - LANE / 2 + 2;
+    shown.push(
+      <g class="parallel" key={`g${first}`}>
+        <title>{`side by side: parallel group ${group}`}</title>
+        <rect x={xAt(axis.at[first]) - slot / 2 + 1} y={top} width={(axis.at[end - 1] - axis.at[first] + 1) * slot - 2} height={Math.max(...rows) + LANE / 2 - 2 - top} rx={6} />
+      </g>,
+    );
+  }
+  const begin = Math.max(column.from, firstAt(column.to, from, (mark) => axis.at[mark]));
+  for (let mark = begin; mark < column.to && axis.at[mark] < to; mark++) {
+    const call = run.marks[mark].kind === "call" ? run.calls[run.marks[mark].ref ?? 0] : null;
+    shown.push(
+      <MarkShape
+        key={mark} run={run} place={mark} x={xAt(axis.at[mark])} y={y} slot={slot}
+        until={call?.until !== undefined ? xAt(slotOf(run.marks, axis, call.until)) : 0}
+        room={run.marks[mark].kind === "handoff" ? roomAfter(run.marks, axis, mark, column) * slot - 16 : 0}
+        findings={pinned.get(mark)} selected={mark === selected} select={select}
+      />,
+    );
+  }
+  return <g>{shown}</g>;
+};
+
+/** The slots after a mark until something stands in its lane again. */
+const roomAfter = (marks: Mark[], axis: Axis, mark: number, column: Column): number => {
+  for (let next = mark + 1; next < column.to; next++) {
+    if ((marks[next].agent ?? "") === (marks[mark].agent ?? "") || next - mark > 9) return axis.at[next] - axis.at[mark] - 0.5;
+  }
+  return Math.max(axis.at[column.to - 1] - axis.at[mark] + 0.5, column.start + 4 - axis.at[mark]);
+};
+
+/** The times at which something happened, as far as there is room for their words. */
+const ticksOf = (
+  marks: Mark[], axis: Axis, column: Column, key: number, x: (slots: number) => number, slot: number,
+): JSX.Element[] => {
+  const ticks: JSX.Element[] = [];
+  const began = marks[column.from].at;
+  let free = -Infinity;
+  for (let place = column.from + 1; place < column.to; place++) {
+    if (marks[place].at === marks[place - 1].at) continue;
+    const at = x(axis.at[place] - 0.5);
+    const words = `+${time(marks[place].at - began)}`;
+    const fits = at > free && slot > 8;
+    if (fits) free = at + words.length * 6 + 6;
+    ticks.push(
+      <g class="tick" key={`t${key}-${place}`}>
+        <line x1={at} x2={at} y1={HEAD - 4} y2={HEAD} />
+        {fits && <text x={at} y={HEAD - 6}>{words}</text>}
+      </g>,
+    );
+  }
+  return ticks;
+};
+
+const STATUS: Record<string, string> = { failed: "bad", timed_out: "bad", cancelled: "bad" };
+
+/** A run from its first event to its last, with the ways that led to it. */
+const SpanShape = ({
+  span, layout, slot, x,
+}: { span: Span; layout: Layout; slot: number; x: (slots: number) => number }): JSX.Element => {
+  const { run } = span;
+  const middle = layout.y(run.agent, run.id);
+  const from = x(span.from) + 1;
+  const ended = run.until ?? run.at;
+  const words = `run ${run.id} of ${run.agent}: ${run.status.replace("_", " ")}, ${time(run.at)}${ended > run.at ? ` to ${time(ended)}` : ""}`;
+  return (
+    <g class={`span ${STATUS[run.status] ?? ""}`}>
+      <title>{words}</title>
+      <rect x={from} y={middle - LANE / 2 + 4} width={Math.max(2, (span.to - span.from) * slot - 2)} height={LANE - 8} rx={7} />
+      {(run.after ?? []).map((id) => {
+        const before = layout.spanOf.get(id);
+        if (!before || before.run.agent === run.agent) return null;
+        const [left, top] = [Math.min(x(before.to), from), layout.y(before.run.agent, id)];
+        const bend = Math.max(8, (from - left) / 2);
+        return (
+          <g class="way" key={id}>
+            <title>{`${before.run.agent} → ${run.agent}`}</title>
+            <path d={`M ${left} ${top} C ${left + bend} ${top} ${from - bend} ${middle} ${from} ${middle}`} />
+            <path class="tip" d={`M ${from} ${middle} l -7 -3.5 v 7 z`} />
+          </g>
+        );
+      })}
+    </g>
+  );
+};
+
+const ColumnHead = ({
+  run, turn, column, x, wide, height,
+}: {
+  run: RunData; turn: Turn | undefined; column: Column; x: number; wide: number; height: number;
+}): JSX.Element => {
   const sessions = new Set([run.turns[0]?.session, run.turns[run.turns.length - 1]?.session]).size > 1;
-  const room = Math.floor((Math.max(4, column.to - column.from) * slot) / 7);
+  const room = Math.floor(wide / 7);
   const message = run.messages[turn?.user ?? -1];
   const answer = run.marks.slice(column.from, column.to).find((mark) => mark.kind === "resume");
   const said = message && message.text >= 0 ? run.texts[message.text] : (answer?.text ?? "");
   return (
     <g class="column">
       <line x1={x - 3} x2={x - 3} y1={4} y2={height} />
-      <text x={x + 2} y={16}>
-        {column.turn ? one(`${column.turn}${sessions ? ` · ${turn?.session ?? ""}` : ""} · ${time(turn?.at ?? 0)}`, room) : "before"}
-      </text>
-      <text class="said" x={x + 2} y={32}>{one(said, room)}</text>
-    </g>
-  );
-};
-
-const MarkShape = ({
-  run, place, x, y, slot, findings, selected, select,
-}: {
-  run: RunData;
-  place: number;
-  x: number;
-  y: (lane: string) => number;
-  slot: number;
-  findings?: Finding[];
-  selected: boolean;
-  select: (mark: number) => void;
-}): JSX.Element => {
-  const mark = run.marks[place];
-  const middle = y(mark.agent ?? "");
-  const bad = BAD.has(mark.kind);
-  const words = markWords(run, mark) + (findings?.length ? `; ${findings.length} findings here` : "");
-  const half = Math.min(12, slot / 2 - 1);
-  let shape: JSX.Element;
-  if (mark.kind === "call") {
-    const call = run.calls[mark.ref ?? 0];
-    shape = (
-      <>
-        <rect class={call.error ? "call bad" : "call"} x={x - half} y={middle - 11} width={2 * half} height={22} rx={5} />
-        {slot > 20 && <text class="in-call" x={x} y={middle + 4} text-anchor="middle">{shortNumber(call.tokens ?? 0)}</text>}
-      </>
-    );
-  } else if (mark.kind === "handoff") {
-    const handoff = run.handoffs[mark.ref ?? 0];
-    const target = y(handoff.target);
-    const made = handoff.outcome === "made";
-    const down = target >= middle ? 1 : -1;
-    shape = (
-      <g class={made ? "arrow" : "arrow bad"}>
-        <circle cx={x} cy={middle} r={4} />
-        <line x1={x} y1={middle + 4 * down} x2={x} y2={target - 8 * down} />
-        <path d={`M ${x - 5} ${target - 12 * down} L ${x} ${target - 3 * down} L ${x + 5} ${target - 12 * down} z`} />
-        {!made && <text class="cross" x={x + 9} y={(middle + target) / 2 + 4} text-anchor="middle">✗</text>}
-      </g>
-    );
-  } else {
-    const drawn = SHAPES[mark.kind];
-    const scale = Math.min(1, slot / 22);
-    shape = drawn
-      ? <path class={`shape ${mark.kind} ${bad ? "bad" : SOLID.has(mark.kind) ? "solid" : ""}`} d={drawn} transform={`translate(${x} ${middle}) scale(${scale})`} />
-      : <text class={bad ? "letter bad" : "letter"} x={x} y={middle + 4} text-anchor="middle">{mark.kind === "interrupt" ? "?" : "!"}</text>;
-  }
-  return (
-    <g
-      class={selected ? "mark selected" : "mark"} role="button" tabIndex={selected ? 0 : -1}
-      aria-label={words} aria-pressed={selected} onClick={() => select(place)}
-      onKeyDown={(event) => {
-        if (event.key === "Enter" || event.key === " ") {
-          event.preventDefault();
-          select(place);
-        }
-      }}
-    >
-      <title>{words}</title>
-      <rect class="hit" x={x - slot / 2 + 1} y={middle - LANE / 2 + 1} width={slot - 2} height={LANE - 2} rx={6} />
-      {shape}
-      {findings && findings.length > 0 && (
-        <g class={findings.some((finding) => finding.level === "failing") ? "pin" : "pin quiet"}>
-          <circle cx={x + half - 1} cy={middle - 11} r={7} />
-          <text x={x + half - 1} y={middle - 7} text-anchor="middle">{findings.length > 1 ? findings.length : "!"}</text>
-        </g>
+      {room > 1 && (
+        <text x={x + 2} y={16}>
+          {column.turn ? one(`${column.turn}${sessions ? ` · ${turn?.session ?? ""}` : ""} · ${time(turn?.at ?? 0)}`, room) : one("before", room)}
+        </text>
       )}
+      {room > 4 && <text class="said" x={x + 2} y={31}>{visible(one(said, room))}</text>}
     </g>
   );
 };
-
-const shortNumber = (value: number): string =>
-  value >= 1e6 ? `${Math.round(value / 1e5) / 10}M` : value >= 1000 ? `${Math.round(value / 100) / 10}k` : `${value}`;

@@ -1,10 +1,12 @@
 // What the page computes without a document: links, states, contexts, comparisons.
 import { expect, test } from "vitest";
+import { axisOf, reachOf, slotOf, spansIn, spansOf } from "../src/axis";
 import { compared, lineDiff } from "../src/comparing";
 import { callBefore, rowsOf } from "../src/contexts";
-import type { Call, Index, Message, RunData } from "../src/document";
+import type { Call, Index, Mark, Message, RunData } from "../src/document";
 import { callAt, hashOf, keysOf, numberOf, placeOf } from "../src/links";
 import { Matrix } from "../src/seen";
+import { time } from "../src/parts";
 import { changed, States } from "../src/states";
 
 const message = (text: number, id = "", role = "user"): Message => ({ role, text, id });
@@ -145,4 +147,36 @@ test("the edited form of a message is the message, sent in part", () => {
 test("a comma after a list's last item is no difference", () => {
   const kinds = lineDiff('[\n  1\n]', '[\n  1,\n  2\n]').map((edit) => edit.kind);
   expect(kinds).toEqual(["same", "same", "came", "same"]);
+});
+
+const mark = (at: number, turn = 1, agent = "desk", run_ = "r1"): Mark => ({ kind: "write", at, turn, agent, run: run_ });
+
+test("a pause of days takes a few events' room, and equal times take none", () => {
+  const axis = axisOf([mark(0), mark(0), mark(300), mark(3 * 86_400_000, 2)]);
+  const gaps = [...axis.at].slice(1).map((at, place) => at - axis.at[place]);
+  expect(gaps[0]).toBe(1);
+  expect(gaps[1]).toBeGreaterThan(1);
+  expect(gaps[2]).toBeLessThan(6);
+  expect(axis.pauses).toEqual([expect.objectContaining({ mark: 3, ms: 3 * 86_400_000 - 300 })]);
+  expect(axis.columns.map((column) => [column.turn, column.from, column.to])).toEqual([[1, 0, 3], [2, 3, 4]]);
+});
+
+test("a time lies between the events around it", () => {
+  const marks = [mark(0), mark(1000), mark(2000)];
+  const axis = axisOf(marks);
+  expect(slotOf(marks, axis, 1000)).toBe(axis.at[1]);
+  expect(slotOf(marks, axis, 1500)).toBeCloseTo((axis.at[1] + axis.at[2]) / 2);
+});
+
+test("runs of one agent that overlap stand in rows, and long ones are found in any part", () => {
+  const marks = [mark(0, 1, "a", "r1"), mark(0, 1, "a", "r2"), mark(0, 1, "a", "r1"), mark(0, 1, "a", "r3")];
+  const runs = ["r1", "r2", "r3"].map((id) => ({ id, agent: "a", turn: 1, at: 0, status: "done" }));
+  const axis = axisOf(marks);
+  const spans = spansOf({ ...run, marks, runs }, axis);
+  expect(spans.map((span) => [span.run.id, span.row])).toEqual([["r1", 0], ["r2", 1], ["r3", 0]]);
+  expect(spansIn(spans, reachOf(spans), 2.2, 2.3).map((span) => span.run.id)).toEqual(["r1"]);
+});
+
+test("a time is said in its two largest units", () => {
+  expect([0, 9_999, 61_500, 7_500_000, 259_200_000].map(time)).toEqual(["0 ms", "9,999 ms", "61.5 s", "2 h 5 min", "3 d"]);
 });
