@@ -67,7 +67,7 @@ def rows(rounds: int) -> list[list[object]]:
         for name, file in ((f"{SCENARIOS:,} scenarios", many), (f"{TURNS:,} turns", large)):
             table.append([name, f"{file.stat().st_size / 1e6:.1f} MB", ""])
         tab = program.new_page(viewport={"width": 1280, "height": 900})
-        table += _opened(tab, many.as_uri(), large.as_uri(), rounds)
+        table += _opened(program, tab, many.as_uri(), large.as_uri(), rounds)
         table += _scrolled(program, tab, many.as_uri(), large.as_uri())
     return table
 
@@ -91,7 +91,7 @@ def _large() -> str:
     return page_html(Page("large", "0", [page]))
 
 
-def _opened(tab: Any, many: str, large: str, rounds: int) -> list[list[object]]:
+def _opened(program: Any, tab: Any, many: str, large: str, rounds: int) -> list[list[object]]:
     last = f"{TURNS}"
     subjects: dict[str, tuple[Callable[[], object], str]] = {
         f"open: list of {SCENARIOS:,} scenarios": (lambda: _fresh(tab, many), ".scenario"),
@@ -114,11 +114,17 @@ def _opened(tab: Any, many: str, large: str, rounds: int) -> list[list[object]]:
             lambda: _fresh(tab, f"{large}#generated/turn-{last}/call-3"), ".context .row",
         ),
     }  # fmt: skip
-    times: dict[str, list[float]] = {name: [] for name in subjects}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in subjects}
     for _ in range(rounds):
         for name, (act, selector) in subjects.items():
-            times[name].append(_until(tab, act, selector))
-    return [[name, f"{statistics.median(found):.0f} ms", ""] for name, found in times.items()]
+            before = _cpu_seconds(program)
+            wall = _until(tab, act, selector)
+            times[name].append((wall, 1000 * (_cpu_seconds(program) - before)))
+    table: list[list[object]] = []
+    for name, found in times.items():
+        wall, cpu = (statistics.median(column) for column in zip(*found, strict=True))
+        table.append([name, f"{wall:.0f} ms", f"{cpu:.0f} ms of CPU"])
+    return table
 
 
 def _fresh(tab: Any, address: str) -> None:

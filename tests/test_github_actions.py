@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from simkit.core.errors import TraceError
-from simkit.report.github_actions import BYTES_MAX, add_summary, traces_in, workflow_commands
+from simkit.report.github_actions import (
+    BYTES_MAX,
+    add_summary,
+    artifacts_address,
+    traces_in,
+    workflow_commands,
+)
 from simkit.report.results import Result
 
 BROKEN = Result("a.scenario.yaml", "a.scenario.yaml", 3, "", "broken", error="no key hunter22-xx")
@@ -51,6 +58,47 @@ def test_secrets_are_in_neither(monkeypatch: pytest.MonkeyPatch) -> None:
     assert note == ""
     assert "no key [redacted:env]" in text
     assert "no key [redacted:env]" in Path("summary.md").read_text(encoding="utf-8")
+
+
+WORKFLOW_RUN = {
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "shop/agents",
+    "GITHUB_RUN_ID": "123",
+}
+
+
+def test_the_summary_says_where_the_page_is_and_where_it_shows_a_failure() -> None:
+    failing = Result("a.scenario.yaml::late", "a.scenario.yaml", 3, "late", "broken", error="no")
+
+    add_summary([failing], {**WORKFLOW_RUN, "GITHUB_STEP_SUMMARY": "summary.md"}, page="r.html")
+
+    text = Path("summary.md").read_text(encoding="utf-8")
+    address = "https://github.com/shop/agents/actions/runs/123#artifacts"
+    assert (
+        "The page of these runs is `r.html`, if the workflow uploads it: "
+        f"[artifacts of this run]({address}).\n"
+    ) in text
+    assert re.search(r"\*\*`a.scenario.yaml::late`\*\* at `r.html#a-late-[0-9a-f]{8}`", text)
+
+
+def test_without_a_page_the_summary_has_no_link() -> None:
+    add_summary([BROKEN], {**WORKFLOW_RUN, "GITHUB_STEP_SUMMARY": "summary.md"})
+
+    assert "artifacts" not in Path("summary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("GITHUB_SERVER_URL", ""),
+        ("GITHUB_RUN_ID", ""),
+        ("GITHUB_RUN_ID", "1) [x](https://elsewhere"),
+        ("GITHUB_REPOSITORY", "shop"),
+        ("GITHUB_SERVER_URL", "javascript:alert(1)//"),
+    ],
+)
+def test_an_address_that_is_not_whole_is_none(name: str, value: str) -> None:
+    assert artifacts_address({**WORKFLOW_RUN, name: value}) == ""
 
 
 def test_a_summary_is_added_to_what_is_there() -> None:

@@ -284,7 +284,7 @@ def _publish(
     pairs = list(compared(results, call.base)) if call.base else None
     if call.form == "github":
         echo_commands(workflow_commands(results, os.environ))
-        printer.note(add_summary(results, os.environ, pairs, pictures))
+        printer.note(add_summary(results, os.environ, pairs, pictures, call.page))
     if pairs is not None:
         counts = summary_line(pairs, Sides("base", "now"))
         echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")

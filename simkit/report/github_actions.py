@@ -6,6 +6,7 @@ Both are without secrets, like everything that outlives a run.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,7 @@ from simkit.trace.views import View, view_of
 
 BYTES_MAX: Final = 1_000_000
 """The size of a step's summary: at 1 MiB GitHub rejects all of it."""
+_RUN_ADDRESS: Final = re.compile(r"https?://[\w.:-]+/[\w.-]+/[\w.-]+/actions/runs/\d+", re.ASCII)
 
 
 def is_workflow(environment: Mapping[str, str]) -> bool:
@@ -42,16 +44,17 @@ def add_summary(
     environment: Mapping[str, str],
     pairs: Sequence[Compared] | None = None,
     pictures: Mapping[str, str] = {},
+    page: str = "",
 ) -> str:
     """Add the results to the summary of the step, if there is one; return the error, if any.
 
     ``pairs`` are their traces beside those of a base, where one is given; ``pictures`` are Mermaid
-    diagrams by scenario.
+    diagrams by scenario; ``page`` is the file with all runs, if one is written.
     """
     file = environment.get("GITHUB_STEP_SUMMARY", "")
     if not file:
         return ""
-    text = results_markdown(results, pictures)
+    text = results_markdown(results, pictures, page, artifacts_address(environment))
     if pairs is not None:
         text += "\n" + diff_markdown(pairs, Sides("base", "now")) + "\n"
     content = _cut_to_fit(clean(text), file)
@@ -61,6 +64,16 @@ def add_summary(
     except OSError as problem:
         return f"the summary is not written: {problem.filename}: {problem.strerror}"
     return ""
+
+
+def artifacts_address(environment: Mapping[str, str]) -> str:
+    """Return the address of the workflow run's artifacts; empty if GitHub does not say it."""
+    server, repository, run = (
+        environment.get(name, "")
+        for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    )
+    address = f"{server}/{repository}/actions/runs/{run}"
+    return f"{address}#artifacts" if _RUN_ADDRESS.fullmatch(address) else ""
 
 
 def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.core.text import counted
+from simkit.report.last_run import slug
 from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import passed_over_words, result_text
 
@@ -32,15 +33,23 @@ CHARACTERS_MAX: Final = 12_000
 """The length of one scenario's findings: GitHub accepts 1 MiB for a whole step."""
 
 
-def results_markdown(results: Sequence[Result], pictures: Mapping[str, str] = {}) -> str:
+def results_markdown(
+    results: Sequence[Result],
+    pictures: Mapping[str, str] = {},
+    page: str = "",
+    artifacts: str = "",
+) -> str:
     """Return the results of the scenarios: a table, their tokens, and every finding.
 
     ``pictures`` are Mermaid diagrams of runs, by scenario, which stand beside the findings.
+    ``page`` is the file with all runs, and ``artifacts`` the address from which it can be loaded.
     """
-    return "\n\n".join(_blocks(results, pictures)) + "\n"
+    return "\n\n".join(_blocks(results, pictures, page, artifacts)) + "\n"
 
 
-def _blocks(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[str]:
+def _blocks(
+    results: Sequence[Result], pictures: Mapping[str, str], page: str, artifacts: str
+) -> Iterator[str]:
     summary = summary_of(results)
     counts = (
         (summary.held, "held"),
@@ -56,6 +65,9 @@ def _blocks(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[
     yield f"## simkit: {', '.join(heading)}"
     calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
     yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."
+    if page:
+        where = f", if the workflow uploads it: [artifacts of this run]({artifacts})"
+        yield f"The page of these runs is {code(page)}{where if artifacts else ''}."
     ordered = sorted(results, key=lambda result: not result.failed)
     yield "\n".join(_table(ordered))
     if len(ordered) > ROWS_MAX:
@@ -64,7 +76,7 @@ def _blocks(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[
         yield f"{counted(count, 'scenario')} skipped: {code(reason)}"
     for lint, reason, count in lints_off(results):
         yield f"{lint} is turned off in {counted(count, 'scenario')}: {code(reason)}"
-    yield from _findings([r for r in ordered if r.failed or r.warnings], pictures)
+    yield from _findings([r for r in ordered if r.failed or r.warnings], pictures, page)
 
 
 def _table(results: Sequence[Result]) -> Iterator[str]:
@@ -84,13 +96,14 @@ def _table(results: Sequence[Result]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
-def _findings(results: Sequence[Result], pictures: Mapping[str, str]) -> Iterator[str]:
+def _findings(results: Sequence[Result], pictures: Mapping[str, str], page: str) -> Iterator[str]:
     if results:
         yield "### Findings"
     for result in results[:TOLD_MAX]:
         text = result_text(result)
         cut = f"{text[:CHARACTERS_MAX]}\n…" if len(text) > CHARACTERS_MAX else text
-        yield f"**{code(result.id)}**"
+        place = f" at {code(f'{page}#{slug(result.id)}')}" if page else ""
+        yield f"**{code(result.id)}**{place}"
         yield fenced(cut)
         if result.id in pictures:
             yield f"```mermaid\n{pictures[result.id]}\n```"

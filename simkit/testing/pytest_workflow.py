@@ -113,7 +113,8 @@ class Workflow:
             for line in workflow_commands(results, os.environ):
                 terminalreporter.write_line(command(line))
             pictures = {name: text for name, text in self._pictures.items() if text}
-            note = add_summary(results, os.environ, pairs, pictures)
+            page = terminalreporter.config.getoption("--simkit-html") or ""
+            note = add_summary(results, os.environ, pairs, pictures, page)
             if note:
                 terminalreporter.write_line(clean(f"simkit: {note}"))
         if pairs is not None:
