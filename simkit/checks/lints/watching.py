@@ -164,13 +164,12 @@ class Watch:
         view = self.view
         fresh = view.events[view.hi :] = trace.events[view.hi :]
         if not view.hi and type(view) is View and fresh and type(fresh[0]) is e.RunStarted:
-            self._begin(fresh[0].pipeline)
+            view.begin(fresh[0])
+            self._begin(view.pipeline)
             unset = _unset_by(self._kinds, self._idle)
             self._silence = None if unset is None else Silence(unset)
         if self._silence is not None:
             if not view.is_awake and self._silence.goes_on(fresh):
-                if not view.hi:
-                    view.begin(fresh[0])
                 view.hi = len(view.events)
                 return
             self._silence = None
