@@ -102,6 +102,9 @@ class _Environment:
 _ENVIRONMENT: Final = _Environment()
 
 
+_SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+
+
 def secrets_written_in(data: Any) -> Iterator[str]:
     """Yield the secrets that a user wrote into a document under secret names.
 
@@ -112,18 +115,18 @@ def secrets_written_in(data: Any) -> Iterator[str]:
     below: list[Any] = [data]
     while below:
         item = below.pop()
-        if isinstance(item, (dict, Mapping)):
+        if isinstance(item, (list, tuple)):
+            below += [value for value in item if type(value) not in _SCALARS]
+        elif isinstance(item, (dict, Mapping)):
             for name, value in item.items():
                 # Most values are texts, and `Mapping` is slow to say no.
-                if type(value) is not str and isinstance(value, (dict, list, tuple, Mapping)):
+                if type(value) not in _SCALARS:
                     below.append(value)
                 if name == "env" and isinstance(value, Mapping):
                     yield from secrets_of(_texts(value))
-                elif isinstance(name, str) and _says_so(name):
+                elif (type(name) is str or isinstance(name, str)) and _says_so(name):
                     for element in value if isinstance(value, (list, tuple)) else (value,):
                         yield from _secret_parts(element)
-        elif isinstance(item, (list, tuple)):
-            below += [e for e in item if isinstance(e, (dict, list, tuple, Mapping))]
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

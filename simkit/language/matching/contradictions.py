@@ -46,6 +46,8 @@ class _Part(NamedTuple):
 
 def check_possible(matcher: Any, at: Path = ()) -> None:
     """Raise MatcherError for the first part of a matcher that no value can satisfy."""
+    if type(matcher) is str:
+        return  # Most are texts, and `Mapping` is slow to say no.
     if isinstance(matcher, (list, tuple)):
         for place, element in enumerate(matcher):
             check_possible(element, (*at, place))
