@@ -40,6 +40,9 @@ def object_named(name: str) -> Any:
     Modules may be in the working directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
+    known = sys.modules.get(module_name)
+    if known is not None and not getattr(known.__spec__, "_initializing", True):
+        return getattr(known, attribute, None)
     # Most pipelines that are declared name no function.
     from simkit.core.determinism.imports import imported_here
 

@@ -18,9 +18,14 @@ from tests.adapters.running import prepared
 
 APPS = Path(__file__).parent.parent.parent / "benchmarks" / "apps"
 FEW, MANY = 4, 12
-LANGGRAPH_MOST = 1.55
+LANGGRAPH_MOST = {
+    ("forgetful", "with_few"): 1.52,
+    ("remembering_few", "with_nothing"): 1.25,
+    ("forgetful", "with_many"): 1.10,
+    ("remembering_many", "with_nothing"): 1.05,
+}
 """Calls of a turn with everything on (trace, lints, claims), in calls of the same call of the bare
-graph. Each framework that another test has imported adds some."""
+graph, by graph and input. Each framework that another test has imported adds some."""
 
 
 @pytest.fixture(autouse=True)
@@ -69,9 +74,8 @@ def runner(pipeline: str, app: str, turn: str, agents: str = "{}") -> Callable[[
     return run
 
 
-@pytest.mark.parametrize(
-    ("factory", "input"), [("forgetful", "with_few"), ("remembering_few", "with_nothing")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("factory", "input"), LANGGRAPH_MOST)
 def test_langgraph_costs_a_fixed_part_of_the_bare_graph(factory: str, input: str) -> None:
     desk = pytest.importorskip("graph_desk")
     config = {"configurable": {"thread_id": desk.THREAD}}
@@ -87,7 +91,7 @@ def test_langgraph_costs_a_fixed_part_of_the_bare_graph(factory: str, input: str
         "expect: {agents: [triage, billing, writer]}",
     )
 
-    assert calls_of_a_turn(run) <= LANGGRAPH_MOST * calls_of_a_turn(run_bare)
+    assert calls_of_a_turn(run) <= LANGGRAPH_MOST[factory, input] * calls_of_a_turn(run_bare)
 
 
 def test_code_that_names_clocks_and_processes_costs_what_other_code_costs() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -140,14 +140,42 @@ def _record_events(before: Replacement) -> Replacement:
             hear: Hear = self.config[compat.CONF][RECEIVER]
             if mode == OUTPUT:
                 self.simkit_has_output = True
-            for payload in values(*args, **options) if mode == TASKS else _NOTHING[mode]:
+            if mode != TASKS:
+                payloads = _NOTHING[mode]
+            elif values is compat.map_debug_tasks:
+                payloads = _begun(*args)
+            else:
+                payloads = values(*args, **options)
+            for payload in payloads:
                 hear(self.checkpoint_ns, mode, payload)
         before(self, mode, values, *args, **options)
 
     return emit
 
 
-_NOTHING: Final = {OUTPUT: (), SAVED: (None,)}
+_NOTHING: Final[Mapping[str, Sequence[Any]]] = {OUTPUT: (), SAVED: (None,)}
+
+
+def _begun(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Return the payloads of tasks that begin, as the stream's but for their metadata."""
+    payloads: list[Mapping[str, Any]] = []
+    for task in tasks:
+        config = task.config or _NO_CONFIG
+        if "tags" in config and config["tags"] and compat.TAG_HIDDEN in config["tags"]:
+            continue
+        payloads += [
+            {
+                "id": task.id,
+                "name": task.name,
+                "input": task.input,
+                "triggers": task.triggers,
+                "metadata": config.get("metadata"),
+            }
+        ]
+    return payloads
+
+
+_NO_CONFIG: Final[Mapping[str, Any]] = {}
 
 
 def _tell_channels(loop: Any, is_first: bool) -> None:

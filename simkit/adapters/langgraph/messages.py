@@ -138,12 +138,20 @@ class _Batch:
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
         self._messages[size:], self._fields[size:] = new, fields
-        self._contents[size:] = [_frozen(field_map["content"]) for field_map in fields]
+        # A checkpointer makes all messages again: most contents are texts, and nearly all have
+        # no calls, which is not worth a function.
+        self._contents[size:] = [
+            content if type(content) is str else _frozen(content)
+            for content in map(_CONTENT, fields)
+        ]
         self._names[size:] = [field_map["name"] for field_map in fields]
         known = bisect_left(self._places, size)
         self._places[known:] = [size + place for place in calling]
         self._calling_fields[known:] = [fields[place] for place in calling]
-        self._calls[known:] = [_frozen(fields[place]["tool_calls"]) for place in calling]
+        self._calls[known:] = [
+            _frozen(calls) if calls else _NOTHING
+            for calls in [fields[place]["tool_calls"] for place in calling]
+        ]
         self.ours[same:] = map(as_message, messages[same:])
 
     def _made_again(self, messages: list[BaseMessage], size: int) -> int:
@@ -219,11 +227,11 @@ def text_of(message: BaseMessage) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def messages_in(value: Any) -> list[BaseMessage]:
-    """Return the messages of a channel; empty if it holds none."""
+def has_messages(value: Any) -> bool:
+    """Return whether a channel holds messages."""
     if not isinstance(value, list):
-        return []
-    return [message for message in value if isinstance(message, BaseMessage)]
+        return False
+    return any(issubclass(kind, BaseMessage) for kind in set(map(type, value)))
 
 
 def plain(

@@ -29,7 +29,7 @@ from simkit.adapters.langgraph.messages import (
     Conversions,
     are_messages,
     as_message,
-    messages_in,
+    has_messages,
     plain,
 )
 from simkit.adapters.langgraph.overwriting import is_reset, told_write
@@ -396,7 +396,7 @@ _UNKNOWN: Final = object()
 
 def _as_held(update: Any, current: Any) -> Any:
     """Return a given value as the channel holds it, with the graph's messages."""
-    return current[: len(update)] if isinstance(update, list) and messages_in(current) else update
+    return current[: len(update)] if isinstance(update, list) and has_messages(current) else update
 
 
 def _begins_with(value: Any, before: Any) -> bool:
@@ -450,7 +450,7 @@ def _is_same(value: Any, before: Any) -> bool:
     """Return whether a value equals the channel's."""
     if before is None:
         return value is None or (isinstance(value, (list, dict, set)) and not value)
-    return value is before or (not messages_in(value) and is_equal(value, before))
+    return value is before or (not has_messages(value) and is_equal(value, before))
 
 
 def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:

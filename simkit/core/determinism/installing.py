@@ -43,7 +43,7 @@ class _Installation:
             self._entered += 1
             if self._entered == 1:
                 self._wall.begin()
-                self._replace(self._replaced_each_turn, _clock_rows())
+                self._replaced_each_turn += _replaced_clocks()
                 if not self._keepers:
                     self._begin()
                 elif self._modules != len(sys.modules):
@@ -129,11 +129,21 @@ def _redirected() -> tuple[Any, ...]:
     return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
 
 
-def _clock_rows() -> Iterator[Row]:
-    """Yield the functions that time-machine replaces too, which must find its own there."""
-    if hasattr(time, "clock_gettime"):
-        yield time, "clock_gettime", lambda b: clocks.clock_gettime(b, lambda ns: ns / 10**9)
-        yield time, "clock_gettime_ns", lambda b: clocks.clock_gettime(b, lambda ns: ns)
+def _replaced_clocks() -> list[_Replaced]:
+    """Replace the functions that time-machine replaces too, which must find its own there."""
+    if not hasattr(time, "clock_gettime"):
+        return []
+    seconds, ns = time.clock_gettime, time.clock_gettime_ns
+    time.clock_gettime = clocks.clock_gettime(seconds, _in_seconds)
+    time.clock_gettime_ns = clocks.clock_gettime(ns, int)
+    return [
+        (time, "clock_gettime", seconds, time.clock_gettime),
+        (time, "clock_gettime_ns", ns, time.clock_gettime_ns),
+    ]
+
+
+def _in_seconds(ns: int) -> float:
+    return ns / 10**9
 
 
 def _rows() -> Iterator[Row]:
