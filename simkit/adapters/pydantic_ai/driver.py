@@ -6,6 +6,7 @@ simkit keeps each session's messages, as its users would.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ from simkit.adapters.api import (
     App,
     FrameworkDriver,
     FrameworkFailed,
+    FunctionMissing,
     Instrumentation,
     NotPlain,
     PipelineError,
@@ -124,6 +126,7 @@ class AgentPilot(FrameworkDriver):
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._adapter_context = agent, adapter_context
+        self._entry = app.entry
         if agent.name is None:
             # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
@@ -144,11 +147,29 @@ class AgentPilot(FrameworkDriver):
         text: str | None = turn.text
         if turn.resumes:
             text, options["deferred_tool_results"] = None, self._decided(talk, turn.value)
-        result = self._adapter_context.caller.call(self._run, text, options)
+        try:
+            result = self._adapter_context.caller.call(self._run, text, options)
+        except AttributeError as problem:
+            self._check_deps(problem, options)
+            raise
         talk.messages = result.all_messages()
         is_waiting = isinstance(result.output, DeferredToolRequests)
         talk.waiting = result.output if is_waiting else None
         return None if is_waiting else plain_or_text(result.output)
+
+    def _check_deps(self, problem: AttributeError, options: Mapping[str, Any]) -> None:
+        """Raise FunctionMissing if an attribute is missing because no ``deps`` are given."""
+        needed = self._agent.deps_type
+        is_theirs = problem.name in (*dir(needed), *getattr(needed, "__annotations__", ()))
+        if "deps" in options or problem.obj is not None or not is_theirs:
+            return
+        raise FunctionMissing(
+            f"`{self._entry}` is run with `deps` of class `{needed.__name__}`, and none are given: "
+            f"{problem}\n"
+            "Name a function that returns them, `{'deps': …}`: `app: {run_options: "
+            "module:function}`.",
+            self._entry,
+        ) from problem
 
     def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
         """Return the results with which a run continues after its calls are decided."""
