@@ -140,6 +140,7 @@ class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     handoff: str = ""
     handoff_from: str = ""
     group: str = ""
+    """Its parallel group, or that of the branch in which it is."""
     after: tuple[str, ...] = ()
     """The runs before it, where an edge or a route led from them to it."""
     input: int = -1

@@ -57,6 +57,8 @@ class _Reader:
         self._handoffs_seen = 0
         self._usage: dict[str, e.ModelReplied] = {}
         self._ends: dict[str, int] = {}
+        self._branches: dict[str, str] = {}
+        """Run to the run that opened the branch in which it is."""
         self._route: e.RouteChosen | None = None
         self._after: dict[str, tuple[str, ...]] = {}
         """Run to the runs before it."""
@@ -129,11 +131,16 @@ class _Reader:
             until=self._ends.get(run.id, run.at),
             handoff=run.handoff,
             handoff_from=run.handoff_from,
-            group=run.group,
+            group=run.group or self._group_around(run.id),
             after=self._after.get(run.id, ()),
             input=self._tables.value(run_input(run)),
             output=self._tables.value(_plain_output(run.output)),
         )
+
+    def _group_around(self, run: str) -> str:
+        """Return the parallel group of the branch in which a run is; empty if there is none."""
+        branch = self._view.runs.get(self._branches.get(run, ""))
+        return "" if branch is None else branch.group
 
     def _with_reply(self, call: CallData) -> CallData:
         replied = self._usage.get(call.id)
@@ -322,6 +329,8 @@ class _Reader:
 
     def _agent_started(self, event: e.AgentStarted) -> None:
         route = self._route
+        if event.branch != event.run:
+            self._branches[event.run] = event.branch
         if event.handoff:
             return
         if event.after:

@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, write_page
-from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, LONG_WORDS, SHOP
+from simkit.report.diffs import Compared, diff_object
+from simkit.trace.diff import trace_diff
+from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, views_of, write_page
+from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, LATE, LONG_WORDS, SHOP
 
 
 @pytest.fixture(scope="package")
@@ -56,6 +59,26 @@ def hostile_names(tmp_path_factory: pytest.TempPathFactory) -> str:
 def long_words(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a page whose values have no place to break."""
     return _page(tmp_path_factory.mktemp("words"), LONG_WORDS)
+
+
+@pytest.fixture(scope="package")
+def late(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page with a run in which time passes."""
+    return _page(tmp_path_factory.mktemp("late"), LATE)
+
+
+@pytest.fixture(scope="package")
+def two(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a page with two runs of a scenario; the new one has a filter less."""
+    folder = tmp_path_factory.mktemp("two")
+    old, new = folder / "old.scenario.yaml", folder / "new.scenario.yaml"
+    old.write_text(SHOP, encoding="utf-8")
+    new.write_text(SHOP.replace("[tool_messages, ", "["), encoding="utf-8")
+    views = [views_of(file)[0] for file in (old, new)]
+    page = pages_of(new)[0]
+    diff = diff_object(Compared(page.scenario.id, ("old", "new"), trace_diff(*views)))
+    page = replace(page, scenario=replace(page.scenario, diff=diff), base=pages_of(old)[0])
+    return write_page(folder / "diff.html", [page], ("old", "new"))
 
 
 def _page(folder: Path, text: str) -> str:

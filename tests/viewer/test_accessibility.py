@@ -35,11 +35,16 @@ def scheme_tab(chromium: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
     context.close()
 
 
-def test_axe_finds_nothing_serious(scheme_tab: Any, shop: str) -> None:
+def test_axe_finds_nothing_serious(scheme_tab: Any, shop: str, late: str, two: str) -> None:
     script = axe_script()
     problems = []
-    for view in VIEWS:
-        opened(scheme_tab, shop, view)
+    places = [
+        *((shop, view) for view in VIEWS),
+        *((two, view) for view in ("", f"#{FAILING}/base/turn-2/call-3", f"#{FAILING}/diff")),
+        *((late, view) for view in ("#two-at-once/turn-1", "#two-at-once/turn-2")),
+    ]
+    for address, view in places:
+        opened(scheme_tab, address, view)
         scheme_tab.wait_for_timeout(150)
         scheme_tab.evaluate(script)
         report = scheme_tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
@@ -54,15 +59,19 @@ def test_axe_finds_nothing_serious(scheme_tab: Any, shop: str) -> None:
 
 
 @pytest.mark.parametrize("width", [390, 1280])
-def test_nothing_is_wider_than_the_screen(tab: Any, shop: str, width: int) -> None:
+def test_nothing_is_wider_than_the_screen(
+    tab: Any, shop: str, late: str, two: str, width: int
+) -> None:
     tab.set_viewport_size({"width": width, "height": 800})
     widths = {}
-    for view in VIEWS:
-        opened(tab, shop, view)
+    places = [(shop, view) for view in VIEWS]
+    places += [(late, "#two-at-once"), (two, f"#{FAILING}/diff"), (two, f"#{FAILING}/base")]
+    for address, view in places:
+        opened(tab, address, view)
         tab.wait_for_timeout(100)
-        widths[view] = tab.evaluate("document.documentElement.scrollWidth")
+        widths[address, view] = tab.evaluate("document.documentElement.scrollWidth")
 
-    assert widths == dict.fromkeys(VIEWS, width)
+    assert widths == dict.fromkeys(places, width)
 
 
 def test_nothing_moves_by_itself(tab: Any, shop: str) -> None:

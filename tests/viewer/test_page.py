@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
-from msgspec.structs import replace
 
-from simkit.report.diffs import Compared, diff_object
-from simkit.trace.diff import trace_diff
 from tests.viewer.browser import pages_of, views_of, write_page
 from tests.viewer.scenes import SHOP
 
@@ -271,20 +268,6 @@ def test_on_paper_there_are_no_controls(tab: Any, shop: str) -> None:
     assert tab.get_by_text("You refund orders.").first.is_visible()
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page with two runs of a scenario; the new one has a filter less."""
-    folder = tmp_path_factory.mktemp("two")
-    old, new = folder / "old.scenario.yaml", folder / "new.scenario.yaml"
-    old.write_text(SHOP, encoding="utf-8")
-    new.write_text(SHOP.replace("[tool_messages, ", "["), encoding="utf-8")
-    views = [views_of(file)[0] for file in (old, new)]
-    page = pages_of(new)[0]
-    diff = diff_object(Compared(page.scenario.id, ("old", "new"), trace_diff(*views)))
-    page = replace(page, scenario=replace(page.scenario, diff=diff), base=pages_of(old)[0])
-    return write_page(folder / "diff.html", [page], ("old", "new"))
-
-
 def test_two_runs_stand_side_by_side(tab: Any, two: str) -> None:
     opened(tab, two, f"#{FAILING}/diff")
 
@@ -396,6 +379,43 @@ def test_what_runs_side_by_side_is_framed_and_its_conflict_is_named(
 
     opened(tab, address, "#two-at-once/state/turn-1")
     assert "left and right wrote it side by side" in text_of(tab, "State")
+
+
+FAILING_CLAIMS: Final = (
+    "{model_calls: {triage: 2, refunds: 1}, reply: x, agents: [], error: x, interrupt: x, "
+    "logs: [{message: x}]}"
+)
+MANY: Final = SHOP.replace("{reply: How can I help?}", FAILING_CLAIMS)
+
+
+def test_many_findings_leave_the_run_in_sight(tab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "many.scenario.yaml"
+    file.write_text(MANY, encoding="utf-8")
+
+    opened(tab, write_page(tmp_path / "report.html", pages_of(file)), f"#{FAILING}/finding-7")
+
+    findings = tab.get_by_role("region", name="Findings")
+    findings.wait_for()
+    assert findings.locator("ol").first.locator("> li").count() == 5
+    assert findings.locator("li.current").is_visible()
+    findings.get_by_text("more that do not hold").click()
+    assert findings.locator("li.finding.failing").count() >= 8
+
+
+def test_a_finding_shows_the_lines_of_its_claim(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}/finding-1")
+
+    assert "includes: [{$contains: A-1042}]" in text_of(tab, "Findings")
+
+
+def test_a_write_stands_above_what_its_agent_was_sent(tab: Any, shop: str) -> None:
+    opened(tab, shop, CALL)
+    name = re.compile("^state written of refunds, turn 2")
+    tab.get_by_role("region", name="Timeline").get_by_role("button", name=name).click()
+
+    assert "orders reducer append" in text_of(tab, "State written")
+    assert rows(tab, "refunds")
+    assert "orders" not in text_of(tab, "What came of it")
 
 
 def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from simkit.trace.views import View
 from simkit.viewer import run_data
 from simkit.viewer.document import CallData, PartData, RunData
 from tests.viewer.browser import pages_of, views_of
-from tests.viewer.scenes import SHOP
+from tests.viewer.scenes import LATE, SHOP
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 FILES = (
@@ -117,6 +117,21 @@ def test_a_finding_is_pinned_to_its_call(tmp_path: Path) -> None:
     assert page.scenario.findings == ("claim: context.refunds.includes[0] matches no message",)
     assert page.graph is not None
     assert {node.name: node.findings for node in page.graph.nodes} == {"triage": 0, "refunds": 1}
+
+
+def test_a_run_inside_a_branch_is_of_its_group_and_follows_the_route(tmp_path: Path) -> None:
+    file = tmp_path / "late.scenario.yaml"
+    file.write_text(LATE, encoding="utf-8")
+    (view,) = views_of(file)
+
+    runs = {run.agent: run for run in reversed(run_data(view, None).runs)}
+
+    groups = {runs[agent].group for agent in ("left", "right", "clerk")}
+    assert len(groups) == 1
+    assert groups != {""}
+    assert runs["desk"].group == ""
+    assert runs["left"].after == runs["right"].after == (runs["desk"].id,)
+    assert runs["clerk"].after == ()
 
 
 def test_equal_runs_give_equal_pages(tmp_path: Path) -> None:

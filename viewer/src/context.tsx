@@ -43,7 +43,7 @@ export const Context = ({
           {call.budget ? ` of at most ${number(call.budget)}` : ""} · {dropped ? `${dropped} left out` : "nothing left out"}</small>
       </h2>
       <Bar shares={bySection(rows)} label={rows.some((row) => row.section) ? "tokens by section" : "tokens by role"} />
-      <Bar shares={byAgent(rows)} label="tokens by author" colour={(name) => `hue-${(run.agents.indexOf(name) + 6) % 8}`} />
+      <Bar shares={byAgent(rows)} label="tokens by author" colour={(name) => `hue-${([...run.agents, "user", "the pipeline"].indexOf(name) + 6) % 8}`} />
       {comparison && before >= 0 && (
         <PrefixLine prefix={comparison.prefix} total={call.tokens ?? 0} run={run} before={before} scenario={scenario} />
       )}

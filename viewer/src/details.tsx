@@ -2,7 +2,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { isSent, rowsOf } from "./contexts";
 import type { AgentRun, Handoff, Mark, RunData, Write } from "./document";
-import { causesOf, hashOf, numberOf } from "./links";
+import { callOfMark, causesOf, hashOf, numberOf } from "./links";
 import { counted, number, one, Text, time, visible } from "./parts";
 
 const textAt = (run: RunData, place: number | undefined): string =>
@@ -21,14 +21,23 @@ export const callLink = (run: RunData, scenario: string, index: number): JSX.Ele
   );
 };
 
-export const CallDetails = ({ run, index, scenario }: { run: RunData; index: number; scenario: string }): JSX.Element => {
+export const CallDetails = ({
+  run, index, scenario, above,
+}: {
+  run: RunData;
+  index: number;
+  scenario: string;
+  /** The event in sight, whose details stand above. */
+  above?: Mark;
+}): JSX.Element => {
+  const isAbove = (kind: string, ref: number): boolean => above?.kind === kind && above.ref === ref;
   const call = run.calls[index];
   const mine = run.runs.find((one_) => one_.id === call.run);
   const reply = run.messages[call.reply ?? -1];
   const causes = causesOf(run);
-  const tools = run.tools.filter((_, place) => causes.tool[place] === index);
-  const handoffs = run.handoffs.filter((_, place) => causes.handoff[place] === index);
-  const writes = run.writes.filter((_, place) => causes.write[place] === index);
+  const tools = run.tools.filter((_, place) => causes.tool[place] === index && !isAbove("tool", place));
+  const handoffs = run.handoffs.filter((_, place) => causes.handoff[place] === index && !isAbove("handoff", place));
+  const writes = run.writes.filter((_, place) => causes.write[place] === index && !isAbove("write", place));
   const next = run.calls.findIndex((other, place) => place > index && other.run === call.run);
   return (
     <section class="panel" aria-label="What came of it">
@@ -65,7 +74,7 @@ export const CallDetails = ({ run, index, scenario }: { run: RunData; index: num
             <a href={hashOf({ scenario, view: "state", turn: call.turn })}>the state in turn {call.turn}</a>
           </Fact>
         )}
-        {next < 0 && !writes.length && !call.error && <Fact name="state written">nothing</Fact>}
+        {next < 0 && !writes.length && above?.kind !== "write" && !call.error && <Fact name="state written">nothing</Fact>}
         {next >= 0 && <Fact name="the run went on with">{callLink(run, scenario, next)}</Fact>}
       </dl>
     </section>
@@ -152,7 +161,9 @@ export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JS
   <div class="writes">
     {Object.entries(write.update).map(([channel, place]) => (
       <div class="write">
-        <b>{visible(channel)}</b>{write.state ? ` (of the inner graph ${write.state})` : ""}
+        <b>{visible(channel)}</b>
+        {!write.state && run.channels[channel] && run.channels[channel][0] !== "replace" && <small> reducer {visible(run.channels[channel][0])}</small>}
+        {write.state ? ` (of the inner graph ${write.state})` : ""}
         {write.impure?.[channel] && <span class="bad"> its reducer {visible(write.impure[channel])}</span>}
         <Text text={textAt(run, place) || "null"} code />
       </div>
@@ -193,6 +204,7 @@ export const MarkDetails = ({ run, mark, scenario }: { run: RunData; mark: Mark;
       <section class="panel" aria-label="State written">
         <h2>{write.agent ? <>{visible(write.agent)} wrote</> : <>written: {visible(write.cause)}</>}<small> {counted(Object.keys(write.update).length, "channel")}, turn {write.turn}, cause {visible(write.cause)}</small></h2>
         <WriteDetails run={run} write={write} />
+        {write.agent && callOfMark(run, mark) < 0 && <p class="empty">No model call of this run came before it.</p>}
         {write.turn > 0 && <p><a href={hashOf({ scenario, view: "state", turn: write.turn })}>the state in turn {write.turn}</a></p>}
       </section>
     );

@@ -145,4 +145,4 @@ export const MarkShape = ({
 };
 
 const shortNumber = (value: number): string =>
-  value >= 1e6 ? `${Math.round(value / 1e5) / 10}M` : value >= 1000 ? `${Math.round(value / 100) / 10}k` : `${value}`;
+  value >= 1e6 ? `${Math.round(value / 1e5) / 10}M` : value >= 1e4 ? `${Math.round(value / 1000)}k` : value >= 1000 ? `${Math.round(value / 100) / 10}k` : `${value}`;

@@ -23,6 +23,12 @@ export const one = (text: string, most = 120): string => {
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;
 };
 
+/** A name in a few characters: names that begin alike differ at their end. */
+export const inMiddle = (name: string, most: number): string => {
+  const end = Math.floor((most - 1) / 2);
+  return name.length > most ? `${name.slice(0, most - 1 - end)}…${name.slice(-end)}` : name;
+};
+
 const SHOWN = 1500;
 
 /** A whole text, of which the beginning is shown first if it is long. */
@@ -83,8 +89,12 @@ export const time = (ms: number): string => {
 const HUES = 8;
 const KNOWN = ["instructions", "history", "current_message", "handoff", "run", "notes", "memories", "state"];
 
-/** The class with a section's colour: the usual sections have their own. */
+/** Messages of code have no sections: their roles have colours. */
+const ROLES: Record<string, number> = { system: 0, assistant: 1, user: 2, tool: 4 };
+
+/** The class with a section's colour: the usual sections, and roles, have their own. */
 export const hue = (name: string): string => {
+  if (name in ROLES) return `hue-${ROLES[name]}`;
   const known = KNOWN.indexOf(name);
   if (known >= 0) return `hue-${known}`;
   let sum = 0;

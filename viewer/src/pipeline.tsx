@@ -1,10 +1,12 @@
 // The pipeline's picture: thick by count, dashed where unused, red where findings are.
 import type { JSX } from "preact";
 import type { Edge, Graph, Node } from "./document";
-import { counted, number, visible } from "./parts";
+import { counted, number, visible, inMiddle } from "./parts";
 
 const CELL_W = 210;
 const CELL_H = 118;
+/** The part of its own size to which a picture shrinks; one that is wider then is scrolled. */
+const SMALLEST = 0.7;
 const NODE_W = 164;
 const NODE_H = 56;
 const MARGIN = 24;
@@ -78,7 +80,7 @@ export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
   return (
     <div class="graph-box" tabIndex={0} role="group" aria-label={`Picture of ${graph.name}`}>
       <svg
-        class="graph" viewBox={`0 ${TOP} ${width} ${height - 2 * TOP}`} style={{ width: `${width}px` }} role="img"
+        class="graph" viewBox={`0 ${TOP} ${width} ${height - 2 * TOP}`} style={{ width: `${width}px`, minWidth: `${Math.round(width * SMALLEST)}px` }} role="img"
         aria-label={`Pipeline ${graph.name}. ${edges.map(wordsOf).join("; ")}`}
       >
         <defs>
@@ -114,7 +116,7 @@ export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
             <g>
               <title>{`${node.name}: ${node.runs ?? 0} runs, ${node.calls ?? 0} calls, ${node.tokens ?? 0} tokens${node.tools?.length ? `; tools ${node.tools.join(", ")}` : ""}`}</title>
               <rect class={`node ${kind}${node.is_start ? " start" : ""}`} x={x - NODE_W / 2} y={y - NODE_H / 2} width={NODE_W} height={NODE_H} rx={node.is_function ? 2 : 10} />
-              <text class="node-name" x={x} y={y - 3} text-anchor="middle">{short(node.name, 20)}</text>
+              <text class="node-name" x={x} y={y - 3} text-anchor="middle">{inMiddle(node.name, 20)}</text>
               <text class="node-facts" x={x} y={y + 15} text-anchor="middle">
                 {node.runs ? `${counted(node.runs, "run")} · ${counted(node.calls ?? 0, "call")}` : "never ran"}
                 {node.findings ? ` · ${node.findings} ✗` : ""}

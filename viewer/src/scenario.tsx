@@ -164,7 +164,7 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
       {call >= 0 && (
         <div class="columns">
           <Context key={call} run={run} index={call} scenario={name} highlight="" />
-          <CallDetails run={run} index={call} scenario={name} />
+          <CallDetails run={run} index={call} scenario={name} above={mark} />
         </div>
       )}
     </>
@@ -192,6 +192,10 @@ const LEVELS: Record<string, string> = {
   failing: "does not hold", warning: "warning", skipped: "not looked at", noted: "noted",
 };
 
+/** More findings than this are folded, but the first ones. */
+const FOLDED = 6;
+const FIRST = 4;
+
 const Findings = ({
   findings, run, name, current,
 }: { findings: Finding[]; run: RunData; name: string; current: number }): JSX.Element | null => {
@@ -207,6 +211,7 @@ const Findings = ({
       </h3>
       {place === current && (
         <>
+          {finding.excerpt && finding.excerpt.trim() && <pre class="code claim" dir="auto">{visible(finding.excerpt)}</pre>}
           {finding.differences && finding.differences.length > 0 && <Differences all={finding.differences} />}
           {finding.context && finding.context.length > 0 && <pre class="code" dir="auto">{visible(finding.context.join("\n"))}</pre>}
           {finding.fix && <p class="fix" dir="auto">{visible(finding.fix)}</p>}
@@ -215,10 +220,18 @@ const Findings = ({
       )}
     </li>
   ));
+  // Many findings would push the run out of sight: the one in sight and the first ones are enough.
+  const shown = Math.max(failing, current < failing ? failing : current + 1);
+  const isFirst = (place: number): boolean => failing <= FOLDED || place < FIRST || place === current || place >= failing;
+  const first = items.slice(0, shown).filter((_, place) => isFirst(place));
+  const more = items.slice(0, shown).filter((_, place) => !isFirst(place));
   return (
     <section aria-label="Findings" class="findings">
       <h2>{failing ? counted(failing, "finding") : "No finding"}{quiet > 0 && <small> and {quiet} that fail nothing</small>}</h2>
-      <ol>{items.slice(0, Math.max(failing, current < failing ? failing : current + 1))}</ol>
+      <ol>{first}</ol>
+      {more.length > 0 && (
+        <details><summary>{number(more.length)} more that {more.length === 1 ? "does" : "do"} not hold</summary><ol>{more}</ol></details>
+      )}
       {quiet > 0 && current < failing && (
         <details><summary>{number(quiet)} that fail nothing</summary><ol>{items.slice(failing)}</ol></details>
       )}

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { axisOf, type Axis, type Column, firstAt, reachOf, slotOf, type Span, spansIn, spansOf } from "./axis";
 import type { Finding, Mark, RunData, Turn } from "./document";
 import { LANE, MarkShape } from "./marks";
-import { number, one, time, visible } from "./parts";
+import { inMiddle, number, one, time, visible } from "./parts";
 import { seenOf, Strip } from "./strip";
 
 const HEAD = 54;
@@ -101,6 +101,8 @@ export const Timeline = ({
   const { axis, height } = layout;
   const width = axis.width * slot + 2 * PAD;
   const xAt = (slots: number): number => PAD + slots * slot;
+  const from = (sight[0] - MARGIN - PAD) / slot;
+  const to = (sight[1] + MARGIN - PAD) / slot;
   const xOf = (mark: number): number => xAt(axis.at[mark]);
   const look = (): void => {
     const element = box.current;
@@ -187,18 +189,50 @@ export const Timeline = ({
         <div class="lanes" style={{ height: `${height}px`, width: `${LABEL}px` }}>
           <div class="corner" style={{ height: `${HEAD}px` }}>turn<br />time</div>
           {layout.lanes.map((name) => (
-            <div class="lane-name" style={{ height: `${LANE * (layout.rows.get(name) ?? 1)}px` }} title={name}>{visible(one(name, 24))}</div>
+            <div class="lane-name" style={{ height: `${LANE * (layout.rows.get(name) ?? 1)}px` }} title={name}>{visible(inMiddle(name, 32))}</div>
           ))}
         </div>
-        <svg width={width} height={height} role="group" aria-label="Events">
+        <div class="sheet">
+        <svg class="heads" width={width} height={HEAD} aria-hidden="true">
+          <Heads run={run} layout={layout} slot={slot} from={from} to={to} x={xAt} />
+        </svg>
+        <svg class="events" width={width} height={height} style={{ marginTop: `${-HEAD}px` }} role="group" aria-label="Events">
           {layout.lanes.map((name, place) => (
             <rect class={place % 2 ? "lane odd" : "lane"} x={0} y={layout.tops.get(name)} width="100%" height={LANE * (layout.rows.get(name) ?? 1)}><title>{name}</title></rect>
           ))}
-          <Part run={run} layout={layout} slot={slot} from={(sight[0] - MARGIN - PAD) / slot} to={(sight[1] + MARGIN - PAD) / slot} selected={selected} pinned={pinned} select={select} x={xAt} />
+          <Part run={run} layout={layout} slot={slot} from={from} to={to} selected={selected} pinned={pinned} select={select} x={xAt} />
         </svg>
+        </div>
       </div>
     </section>
   );
+};
+
+/** Turns, what the user said, and times, above the lanes; they stay in sight where the lanes scroll. */
+const Heads = ({
+  run, layout, slot, from, to, x: xAt,
+}: {
+  run: RunData; layout: Layout; slot: number; from: number; to: number; x: (slots: number) => number;
+}): JSX.Element => {
+  const { axis } = layout;
+  const shown: JSX.Element[] = [];
+  const last = Math.min(axis.columns.length - 1, layout.columnAt(to));
+  for (let place = layout.columnAt(from); place <= last; place++) {
+    const column = axis.columns[place];
+    const next = axis.columns[place + 1]?.start ?? axis.width;
+    shown.push(<ColumnHead key={`h${place}`} run={run} turn={layout.turns.get(column.turn)} column={column} x={xAt(column.start)} wide={(next - column.start) * slot} />);
+    if (column.to - column.from <= COLUMN_MAX * 5) shown.push(...ticksOf(run.marks, axis, column, place, xAt, slot));
+  }
+  for (let place = firstAt(axis.pauses.length, from, (one_) => axis.pauses[one_].to); place < axis.pauses.length; place++) {
+    const pause = axis.pauses[place];
+    if (pause.from > to) break;
+    const wide = (pause.to - pause.from) * slot;
+    const words = time(pause.ms);
+    if (wide > words.length * 5.6) {
+      shown.push(<text class="pause-words" key={`w${place}`} x={xAt(pause.from) + wide / 2} y={HEAD - 6} text-anchor="middle">{words}</text>);
+    }
+  }
+  return <>{shown}</>;
 };
 
 /** What a part of the axis shows, between two slots. */
@@ -216,13 +250,11 @@ const Part = ({
   for (let place = firstAt(axis.pauses.length, from, (one_) => axis.pauses[one_].to); place < axis.pauses.length; place++) {
     const pause = axis.pauses[place];
     if (pause.from > to) break;
-    const wide = (pause.to - pause.from) * slot;
     const words = time(pause.ms);
     shown.push(
       <g class="pause" key={`w${place}`}>
         <title>{`${words} pass here; the room for them is shortened`}</title>
-        <rect x={xAt(pause.from)} y={HEAD} width={wide} height={height - HEAD} />
-        {wide > words.length * 5.6 && <text x={xAt(pause.from) + wide / 2} y={HEAD - 6} text-anchor="middle">{words}</text>}
+        <rect x={xAt(pause.from)} y={HEAD} width={(pause.to - pause.from) * slot} height={height - HEAD} />
       </g>,
     );
   }
@@ -259,9 +291,7 @@ const ColumnShape = ({
   const { axis, groups, y, height } = layout;
   const shown: JSX.Element[] = [];
   const column = axis.columns[place];
-  const next = axis.columns[place + 1]?.start ?? axis.width;
-  shown.push(<ColumnHead key={`h${place}`} run={run} turn={layout.turns.get(column.turn)} column={column} x={xAt(column.start)} wide={(next - column.start) * slot} height={height} />);
-  shown.push(...ticksOf(run.marks, axis, column, place, xAt, slot));
+  shown.push(<line class="edge" key="edge" x1={xAt(column.start) - 3} x2={xAt(column.start) - 3} y1={HEAD} y2={height} />);
   for (const [group, first, end] of groupsOf(run, groups, column)) {
     const rows = run.marks.slice(first, end).filter((mark) => groups.get(mark.run ?? "") === group)
       .map((mark) => y(mark.agent ?? "", mark.run));
@@ -280,7 +310,7 @@ const ColumnShape = ({
       <MarkShape
         key={mark} run={run} place={mark} x={xAt(axis.at[mark])} y={y} slot={slot}
         until={call?.until !== undefined ? xAt(slotOf(run.marks, axis, call.until)) : 0}
-        room={run.marks[mark].kind === "handoff" ? roomAfter(run.marks, axis, mark, column) * slot - 16 : 0}
+        room={run.marks[mark].kind === "handoff" ? roomAfter(run.marks, axis, mark, column, axis.columns[place + 1]?.start ?? axis.width + 8) * slot - 16 : 0}
         findings={pinned.get(mark)} selected={mark === selected} select={select}
       />,
     );
@@ -288,12 +318,12 @@ const ColumnShape = ({
   return <g>{shown}</g>;
 };
 
-/** The slots after a mark until something stands in its lane again. */
-const roomAfter = (marks: Mark[], axis: Axis, mark: number, column: Column): number => {
+/** The slots after a mark until something stands in its lane again, or the next turn begins. */
+const roomAfter = (marks: Mark[], axis: Axis, mark: number, column: Column, end: number): number => {
   for (let next = mark + 1; next < column.to; next++) {
     if ((marks[next].agent ?? "") === (marks[mark].agent ?? "") || next - mark > 9) return axis.at[next] - axis.at[mark] - 0.5;
   }
-  return Math.max(axis.at[column.to - 1] - axis.at[mark] + 0.5, column.start + 4 - axis.at[mark]);
+  return end - axis.at[mark];
 };
 
 /** The times at which something happened, as far as there is room for their words. */
@@ -352,9 +382,9 @@ const SpanShape = ({
 };
 
 const ColumnHead = ({
-  run, turn, column, x, wide, height,
+  run, turn, column, x, wide,
 }: {
-  run: RunData; turn: Turn | undefined; column: Column; x: number; wide: number; height: number;
+  run: RunData; turn: Turn | undefined; column: Column; x: number; wide: number;
 }): JSX.Element => {
   const sessions = new Set([run.turns[0]?.session, run.turns[run.turns.length - 1]?.session]).size > 1;
   const room = Math.floor(wide / 7);
@@ -363,7 +393,7 @@ const ColumnHead = ({
   const said = message && message.text >= 0 ? run.texts[message.text] : (answer?.text ?? "");
   return (
     <g class="column">
-      <line x1={x - 3} x2={x - 3} y1={4} y2={height} />
+      <line x1={x - 3} x2={x - 3} y1={4} y2={HEAD} />
       {room > 1 && (
         <text x={x + 2} y={16}>
           {column.turn ? one(`${column.turn}${sessions ? ` · ${turn?.session ?? ""}` : ""} · ${time(turn?.at ?? 0)}`, room) : one("before", room)}
