@@ -13,12 +13,14 @@ from simkit.viewer.document import ClaimLine
 
 DEPTH: Final = 3
 """How far claims are separated: ``context``, its agent, its operator."""
+NOT_RUN: Final = "the turn did not run"
+_EXPECT: Final = "expect"
 
 
 def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
     """Return the claims in the order of the file; those of a run that did not end are left out."""
-    failing = {tuple(finding.path): finding for finding in reversed(result.findings)}
-    skipped = {tuple(finding.path): finding for finding in reversed(result.passed_over)}
+    failing = _by_claim(result.findings)
+    skipped = _by_claim(result.passed_over)
     lines: dict[tuple[int, str], ClaimLine] = {}
     for path in _claims(document.data):
         finding = _at(path, failing)
@@ -26,12 +28,27 @@ def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
         if finding is None:
             finding = _at(path, skipped)
             state = "held" if finding is None else "skipped"
+        differences, what = _detail(finding)
+        if finding is None and _turn_of(path) > result.turns:
+            state, what = "skipped", NOT_RUN
         words = ".".join(map(str, path))
-        line = ClaimLine(_line_of(document, path), state, words, *_detail(finding))
+        line = ClaimLine(_line_of(document, path), state, words, differences, what)
         lines[line.line, words] = line
     if result.outcome in ("skipped", "broken"):
         return [line for line in lines.values() if line.state == "failing"]
     return sorted(lines.values(), key=lambda line: line.line)
+
+
+def _by_claim(findings: Sequence[Finding]) -> dict[SourcePath, Finding]:
+    """Return the findings of claims by path; a lint's finding at a turn is of no claim."""
+    return {finding.path: finding for finding in reversed(findings) if _EXPECT in finding.path}
+
+
+def _turn_of(path: SourcePath) -> int:
+    """Return the number of a claim's turn, from 1; 0 for claims on the run."""
+    place = path[1] if path[0] == "turns" else -1
+    assert isinstance(place, int)
+    return place + 1
 
 
 def _line_of(document: Document, path: SourcePath) -> int:
