@@ -347,8 +347,8 @@ def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "users: {u: {}}": "a user has either `says` or `states`",
-    "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says` or `states`",
+    "users: {u: {}}": "a user has either `says`, `states` or `says_of`",
+    "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says`, `states` or",
     "users: {u: {states: {a: {says: Hi, then: b}}}}": "there is no state `b`",
     "users: {u: {start: b, states: {a: {says: Hi}}}}": "there is no state `b`",
     "users: {u: {states: {a: {says: Hi, then: []}}}}": "must name a state, or several",

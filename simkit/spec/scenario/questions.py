@@ -198,8 +198,16 @@ _CLAIM_SCHEMA: Final = {
             "type": "object",
             "required": [ONE_OF, IS],
             "properties": {
-                ONE_OF: {"type": "array", "items": {"type": "string"}, "minItems": 2},
-                IS: dict(MATCHER_SCHEMA),
+                ONE_OF: {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 2,
+                    "description": "The possible answers.",
+                },
+                IS: {
+                    "allOf": [dict(MATCHER_SCHEMA)],
+                    "description": "The claim: one of these answers, or a matcher.",
+                },
             },
             "additionalProperties": False,
         },

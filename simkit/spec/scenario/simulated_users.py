@@ -154,6 +154,9 @@ class SimulatedUser(YamlModel):
     """The first state; without it, the first one that is written."""
     states: dict[str, UserState] = Field(default_factory=dict)
     """State to what the user says there."""
+    says_of: TextValue | None = None
+    """Instead of states: a scenario file, or `FILE::NAME`. The user says what the user there says,
+    in order, rarely something twice, and rarely leaves something out."""
     answers: Any = None
     """The answer to an agent's question (an interrupt); one of a list."""
     sessions: Sessions = 1
@@ -170,8 +173,10 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
     ):
         for message in messages or ():
             refuse_samples(message.json_, at)
-    if (user.says is None) == (not user.states):
-        raise refuse("a user has either `says` or `states`")
+    if user.says_of is not None and user.says is None and not user.states:
+        return user  # A simulation has put states in its place.
+    if user.says_of is not None or (user.says is None) == (not user.states):
+        raise refuse("a user has either `says`, `states` or `says_of`")
     if END in user.states:
         raise refuse(
             f"`{END}` is no state: after it a user says nothing more",

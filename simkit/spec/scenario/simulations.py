@@ -36,6 +36,7 @@ from simkit.spec.scenario.never import JoinedClaims, NeverThings, is_of_whole
 from simkit.spec.scenario.orders import SimulationSchedule
 from simkit.spec.scenario.replies import ANSWERS, AROUND, ReplyLine, Share
 from simkit.spec.scenario.replies_of import with_replies_of
+from simkit.spec.scenario.says_of import with_says_of
 from simkit.spec.scenario.simulated_users import (
     SAMPLE,
     CheckedUser,
@@ -246,7 +247,7 @@ def prepare_simulation(
     library: Library, case: ScenarioCase, document: Document
 ) -> PreparedSimulation:
     """Return a simulation ready to be explored; raise SourceError for the first error."""
-    document = with_replies_of(library, document)
+    document = with_says_of(library, with_replies_of(library, document))
     source = document.data
     personas = _personas_of(source)
     filled = Filling(document, None, unresolved={"persona": placeholders(personas)}).filled(
