@@ -35,8 +35,8 @@ from simkit.update.observed_values import (
     words_of,
 )
 
-_OTHER_CLAIMS: Final = ("satisfies", "findings")
-"""Claims that have no actual value."""
+_OTHER_CLAIMS: Final = ("satisfies", "findings", "judge")
+"""Claims that have no actual value, or, of a judge, an opinion that a person must share."""
 
 
 class Failing(msgspec.Struct, frozen=True):
@@ -64,7 +64,8 @@ def failing_claims(
     for scope in scopes_of(scenario, view, range(len(view.turns))):
         collector = _Collector(document, scope)
         for name, check in CHECKS.items():
-            if scope.expect.has(name) and not unobservable(scope, name):
+            is_judged = scope.expect.has(name) and name not in _OTHER_CLAIMS
+            if is_judged and not unobservable(scope, name):
                 for finding in check(scope, collector):
                     collector.keep(finding)
         yield from collector.claims

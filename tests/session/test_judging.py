@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from simkit.capture.cassettes.traffic import Mode
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
 from simkit.core.errors import SourceError
@@ -25,6 +26,7 @@ from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import Recorded, record, simulate
 from simkit.session.simulation import Simulation
 from simkit.trace.events import JudgeAnswered
+from simkit.update import fixes
 from simkit.viewer.run_data import run_data
 from tests.plugins import OTHERS_OFF
 from tests.recording import APP, Provider, prepared, provider
@@ -341,6 +343,40 @@ def test_the_judge_sees_tools_and_handoffs_if_it_is_said(desk: Path, server: Pro
         'User: My order A-1 came broken\nTool: find_order({"id":"A-1"}) returned '
         '{"state":"broken"}\nApplication: You get a refund.\n</conversation>'
     ) in question.messages[1].content
+
+
+def test_an_opinion_of_a_judge_is_not_taken_over_into_a_claim(desk: Path, server: Provider) -> None:
+    done = recorded(server, Clerk({REFUND: "no"}), write_scenario(), keeps_failed=True)
+
+    proposal = fixes(prepared(write_scenario()), done.outcome.view, done.outcome.judgement)
+
+    assert proposal.edits == ()
+    assert [note.what for note in proposal.notes] == [
+        f'turns[0].expect.judge."{REFUND}": the judge\'s answer does not match'
+    ]
+
+
+@pytest.mark.slow
+def test_modes_of_recording_hold_for_the_judge_over_a_restart(desk: Path, server: Provider) -> None:
+    Path("desk.pipeline.yaml").write_text(f"{PIPELINE}store: sqlite\n", encoding="utf-8")
+    text = SCENARIO.replace("  - user: Thanks\n", "  - user: Thanks\n    restart: true\n")
+    longer = text.replace(f"{REFUND}: yes", f"{REFUND}: yes\n        Is it long?: no")
+    clerk = server.answer = Clerk({"Is it long?": "no"})
+
+    def questions_asked(scenario: str, mode: Mode) -> int:
+        before = len(clerk.questions)
+        done = record(prepared(write_scenario(scenario)), Recording(mode, NOW))
+        assert findings_of(done.outcome) == []
+        return len(clerk.questions) - before
+
+    assert questions_asked(text, "once") == 4
+    assert questions_asked(text, "once") == 0
+    assert questions_asked(text, "verify") == 4
+    assert questions_asked(longer, "new_episodes") == 1
+    assert simulate(prepared(write_scenario(longer))).passed
+    (finding,) = findings_of(simulate(prepared(write_scenario(text))))
+    assert finding.id == "RUN-04"
+    assert "agent 'the judge' in turn 1" in finding.what
 
 
 def test_words_of_the_application_cannot_close_what_is_judged(desk: Path, server: Provider) -> None:
