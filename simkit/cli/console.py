@@ -75,11 +75,12 @@ class Progress:
         self._thread: threading.Thread | None = None
         # While the user's code runs, `sys.stderr` may be another one.
         self._stream = sys.stderr
-        self._is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.is_shown = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        """Whether there is a terminal for the line."""
 
     def begin(self, label: str, *, is_counted: bool = True) -> None:
         """Show ``label`` from now on; the next of the total if it is counted."""
-        if not self._is_shown:
+        if not self.is_shown:
             return
         with self._lock:
             self._place += is_counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
@@ -37,8 +37,11 @@ from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import subjects_named
 from simkit.report.coverage import summary_line
 from simkit.spec.scenario.files import Library
+from simkit.update.files import is_ci
 from simkit.viewer import RunsCoverage
 
+LOG_EVERY_S: Final = 30.0
+"""In CI, where no line can be drawn again. Some servers end a job that says nothing for minutes."""
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
 _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
@@ -106,7 +109,7 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
     """Explore a subject, and report."""
     progress = Progress()
     progress.begin(f"exploring {name}")
-    started = time.monotonic()
+    started, log = time.monotonic(), LogTimes(is_on=is_ci(os.environ) and not progress.is_shown)
     earlier: int | None = None
 
     def tell(tally: Tally) -> None:
@@ -114,7 +117,10 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
         # The first tally has the conversations that an earlier call ran.
         earlier = tally.runs if earlier is None else earlier
         speed = (tally.runs - earlier) / max(time.monotonic() - started, TIME_LEAST_S)
-        progress.begin(progress_text(name, tally, bounds.runs, speed))
+        line = progress_text(name, tally, bounds.runs, speed)
+        progress.begin(line)
+        if log.is_due():
+            echo(line, err=True)
 
     def say(line: str) -> None:
         progress.clear()
@@ -150,6 +156,27 @@ def _check(bounds: Bounds) -> None:
             "-j: the workers of a cluster that runs already are its own matter\n"
             f"  Leave out -j, or write --cluster {LOCAL}."
         )
+
+
+class LogTimes:
+    """The times at which a line of progress goes into a log that nobody watches."""
+
+    def __init__(
+        self,
+        *,
+        is_on: bool,
+        clock: Callable[[], float] = time.monotonic,
+        every: float = LOG_EVERY_S,
+    ) -> None:
+        self._is_on, self._clock, self._every = is_on, clock, every
+        self._due = clock() + every
+
+    def is_due(self) -> bool:
+        """Return whether a line is due now; the next one is due some time later."""
+        if not self._is_on or self._clock() < self._due:
+            return False
+        self._due = self._clock() + self._every
+        return True
 
 
 def progress_text(name: str, tally: Tally, runs: int, speed: float) -> str:

@@ -20,7 +20,7 @@ from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
 from simkit.explore.orders import OrderChoices, names_function
-from simkit.explore.reach import Part, Reach, claim_parts
+from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.users import CUT_KEYS, Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
@@ -190,7 +190,7 @@ class _Conversation:
                     raise SourceError(finding.where, finding.what)
             if subject.has_claims and self._scene.tool_args:
                 check_called(subject.prepared, self._scene.tool_args, conversation.events)
-            events = conversation.events
+            events, facts = conversation.events, conversation.view.pipeline
             observed = (subject.prepared, conversation.view) if observes else None
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
@@ -209,9 +209,13 @@ class _Conversation:
             if tuple(part.name.split(".", 2)[1:]) not in skipped
         }
         declared_parts = {Part("agent", name) for name in declared}
+        may, did = crowd.states()
+        ways = frozenset(edges_offered(facts))
         reach = Reach(
-            frozenset({*self._scene.offered, *declared_parts, *claim_parts(subject.always)}),
-            frozenset(self._scene.reached | agents | judged),
+            ways.union(self._scene.offered, declared_parts, claim_parts(subject.always), may),
+            frozenset(
+                self._scene.reached | agents | judged | did | ways.intersection(edges_taken(events))
+            ),
         )
         return ExploredRun(
             tuple(self._script()),

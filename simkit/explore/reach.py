@@ -1,4 +1,4 @@
-"""Reach: the agents, handoffs, tools and claims that the conversations of a campaign came to."""
+"""Reach: the agents, edges, handoffs, tools, users' states and claims that a campaign came to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from simkit.core.text import counted
+from simkit.trace import events as e
+from simkit.trace.pipeline_metadata import PipelineFacts
 
 CLAIM: Final = "claim"
-KINDS: Final = ("agent", "handoff", "tool", CLAIM)
+STATE: Final = "user state"
+KINDS: Final = ("agent", "edge", "handoff", "tool", STATE, CLAIM)
 NAMES_MAX: Final = 8
 """The number of names of a kind that a report lists."""
 
@@ -48,6 +51,34 @@ def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Itera
     """Yield the parts that a model call of an agent offers, or that its answer asks for."""
     yield from (Part("tool", f"{tool} of {agent}") for tool in tools)
     yield from (Part("handoff", f"{agent} → {target}") for target in handoffs)
+
+
+def edges_offered(facts: PipelineFacts) -> Iterator[Part]:
+    """Yield the ways of a declared flow from one agent to another; handoffs are not among them."""
+    if facts.is_open or facts.is_code:
+        return
+    handoffs = {
+        (source, contract.to_agent)
+        for contract in facts.contracts
+        for source in contract.from_agents
+    }
+    for source, target in facts.edges:
+        if not {(source, target), ("*", target)} & handoffs:
+            yield Part("edge", f"{source} → {target}")
+
+
+def edges_taken(events: Iterable[e.Event]) -> Iterator[Part]:
+    """Yield the ways on which agents started, and those that a route chose."""
+    agents: dict[str, str] = {}
+    for event in events:
+        if type(event) is e.AgentStarted:
+            agents[event.run] = event.agent
+            for run in event.after:
+                if run in agents:
+                    yield Part("edge", f"{agents[run]} → {event.agent}")
+        elif type(event) is e.RouteChosen:
+            for target in event.targets:
+                yield Part("edge", f"{event.agent} → {target}")
 
 
 def claim_parts(always: Mapping[str, Any]) -> Iterator[Part]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.explore.choices import Choices, Source
+from simkit.explore.reach import STATE, Part
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
     CANCELLED_TURN,
@@ -29,6 +30,8 @@ class UserSession:
 
     def __init__(self, name: str, user: SimulatedUser, choices: Choices) -> None:
         self.name, self._user = name, user
+        self.states: set[str] = set()
+        """The states in which the user spoke."""
         self.persona: Mapping[str, Any] = sample(user.persona, choices.one_of)
         self._pauses: list[str] = []
         """The pauses before the user speaks again."""
@@ -53,6 +56,7 @@ class UserSession:
         if self._user.says is not None:
             return {"user": with_persona(choices.one_of(self._user.says).as_turn, self.persona)}
         state = self._user.states[self._state]
+        self.states.add(self._state)
         assert state.says is not None
         turn = {"user": with_persona(choices.one_of(state.says).as_turn, self.persona)}
         if self._pauses:
@@ -80,19 +84,39 @@ class Crowd:
         choices = source.personas
         users = [(name, user) for name, user in simulation.users.items()]
         count = sum(user.sessions for _, user in users)
-        self._sessions = [
-            UserSession(
-                FIRST_SESSION if count == 1 else session_name(name, number, user.sessions),
-                user,
-                choices,
-            )
+        self._users = simulation.users
+        self._sessions_of = {
+            name: [
+                UserSession(
+                    FIRST_SESSION if count == 1 else session_name(name, number, user.sessions),
+                    user,
+                    choices,
+                )
+                for number in range(user.sessions)
+            ]
             for name, user in users
-            for number in range(user.sessions)
-        ]
+        }
+        self._sessions = [session for each in self._sessions_of.values() for session in each]
         self.turns: list[dict[str, Any]] = []
         """The turns so far, as a scenario writes them."""
         self.speakers: list[UserSession] = []
         """The session of each turn."""
+
+    def states(self) -> tuple[set[Part], set[Part]]:
+        """Return the states in which users may speak, and those in which they did."""
+        may = {
+            Part(STATE, f"{state} of {name}")
+            for name, user in self._users.items()
+            for state, facts in user.states.items()
+            if facts.says is not None
+        }
+        did = {
+            Part(STATE, f"{state} of {name}")
+            for name, sessions in self._sessions_of.items()
+            for session in sessions
+            for state in session.states
+        }
+        return may, did
 
     def ends_process(self) -> list[bool]:
         """Return for each turn that may come whether a process may end before it, or in it."""
