@@ -12,6 +12,7 @@ From the bottom up: ``choices`` (numbers that decide), ``values`` (values of a
 JSON Schema), ``interfaces`` (models and tools that choose), ``conversations`` (one run, and its
 causes), ``chunks`` (parts of a campaign, whose tallies are merged in any order), ``drawing``
 (Hypothesis), ``shrinking`` (small conversations), ``search`` (a campaign in this process),
+``spreading`` (every conversation, in several processes),
 ``scenarios`` (files of what was found), ``subjects`` (what a name stands for), ``journal``,
 ``worker``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one place that
 sets a search up), ``api`` (the function).

@@ -90,6 +90,13 @@ def test_two_workers_come_to_the_same_as_one_process() -> None:
 
 
 @pytest.mark.slow
+def test_two_workers_run_every_conversation_as_one_process_does() -> None:
+    every = ("--exhaustive", "--turns", "1", "--coverage", "coverage.html")
+
+    assert campaign(*every, "--cluster", "local", "-j", "2") == campaign(*every)
+
+
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_a_chunk_that_runs_again(
     dask: Dask, running: Callable[..., Running]
 ) -> None:
