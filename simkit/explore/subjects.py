@@ -16,6 +16,7 @@ from simkit.explore.conversations import Subject
 from simkit.language.yaml import load_text
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.code_names import advice_on
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
@@ -57,7 +58,8 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]
         return
     file, chosen = parted(name)
     if not Path(file).exists():
-        raise SimkitError(f"{file}: there is no such file")
+        advice = advice_on(name)
+        raise SimkitError(f"{file}: there is no such file" + (f"\n  {advice}" if advice else ""))
     is_folder = Path(file).is_dir()
     cases: list[ScenarioCase] = []
     if is_folder or file.endswith(SIMULATION_SUFFIX):

@@ -68,12 +68,12 @@ class Digging(TypedDict, total=False):
     topic: str
 
 
-class Asked(MessagesState):
+class Reporting(MessagesState):
     digger_messages: Annotated[list[Any], added_or_set]
     topic: str
 
 
-def ask(state: Asked) -> Command[Literal["digging"]]:
+def ask(state: Reporting) -> Command[Literal["digging"]]:
     topic = str(llm.invoke([("system", "You name topics."), *state["messages"]]).content)
     update = {"topic": topic, "digger_messages": {"anew": [HumanMessage(topic)]}}
     return Command(goto="digging", update=update)
@@ -95,11 +95,11 @@ def tools_of_dig(state: Digging) -> Command[Literal["dig", "__end__"]]:
     return Command(goto="dig", update={"digger_messages": results})
 
 
-def report(state: Asked) -> dict[str, Any]:
+def report(state: Reporting) -> dict[str, Any]:
     return {"messages": [AIMessage(state["digger_messages"][-1].content)]}
 
 
-def call_digger(state: Asked) -> dict[str, Any]:
+def call_digger(state: Reporting) -> dict[str, Any]:
     given = {"digger_messages": {"anew": [HumanMessage(state["topic"])]}}
     return {"digger_messages": COMPILED["digger"].invoke(given)["digger_messages"]}
 
@@ -107,9 +107,9 @@ def call_digger(state: Asked) -> dict[str, Any]:
 digger = StateGraph(Digging).add_node("dig", dig).add_node("tools_of_dig", tools_of_dig)
 digger.add_edge(START, "dig")
 COMPILED = {"digger": digger.compile()}
-called = StateGraph(Asked).add_node("ask", ask).add_node("digging", call_digger)
+called = StateGraph(Reporting).add_node("ask", ask).add_node("digging", call_digger)
 called.add_node("report", report).add_edge(START, "ask").add_edge("digging", "report")
-dug = StateGraph(Asked).add_node("ask", ask).add_node("digging", digger.compile())
+dug = StateGraph(Reporting).add_node("ask", ask).add_node("digging", digger.compile())
 dug.add_node("report", report).add_edge(START, "ask").add_edge("digging", "report")
 
 # A supervisor whose workers are agents with conversations of their own

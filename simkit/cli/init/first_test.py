@@ -29,6 +29,7 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.alone import replayed_alone, run_alone
 from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.code_names import advice_on
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, comment, flow, quoted
 
@@ -41,6 +42,7 @@ _VARIABLE: Final = re.compile(
 )
 """A variable of which any value will do; the group is in the name of an address."""
 _DUMMY_ADDRESS: Final = "http://localhost/v1"
+_NO_PROGRAM: Final = "ended without reading a message"
 _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
@@ -102,6 +104,8 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     The working directory is the project's. Raises SimkitError where the app cannot be run, or
     nothing holds in a new process.
     """
+    if request.name.partition(":")[0].endswith(".ipynb") and (advice := advice_on(request.name)):
+        raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
     request = _by_its_name(request, project)
     for stem in _stems(request.name):
         scenario = Path(project.scenarios, f"{stem}{SCENARIO_SUFFIX}")
@@ -196,7 +200,7 @@ def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
             else:
                 # The place is in a file that is not there.
                 problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
-                raise SimkitError(_advised(problem_text)) from problem
+                raise SimkitError(_advised(problem_text, request.name)) from problem
 
 
 def _own_keys() -> dict[str, str]:
@@ -231,14 +235,17 @@ def _with_variables(options: Mapping[str, Any], env: Mapping[str, str]) -> dict[
     return {**options, **({"env": variables} if variables else {})}
 
 
-def _advised(problem: str) -> str:
+def _advised(problem: str, name: str) -> str:
     """Return an error with what to type here, where it says what to write in a scenario."""
+    if _NO_PROGRAM in problem and (advice := advice_on(name)):
+        return f"{problem}\n  {advice}"
     method = re.search(r"app: \{call: (\w+)\}", problem)
     if method:
         return f"{problem}\n  Here: `--call {method[1]}`."
     if "app: {path:" in problem:
         return f"{problem}\n  Here: `--path DIR`."
-    if re.search(r"\braised\b|\bfailed\b", problem):
+    # No option mends an app's syntax.
+    if "SyntaxError: " not in problem and re.search(r"\braised\b|\bfailed\b", problem):
         return f"{problem}\n{_MORE}"
     return problem
 

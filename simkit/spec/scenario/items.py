@@ -17,6 +17,7 @@ from simkit.core.text import short
 from simkit.language.paths import as_text
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import DocumentCache, Head, near, text_of
+from simkit.spec.scenario.code_names import advice_on
 
 SCENARIO_SUFFIX: Final = ".scenario.yaml"
 PIPELINE_SUFFIX: Final = ".pipeline.yaml"
@@ -78,7 +79,12 @@ def scenario_files(path: str | Path) -> list[str]:
     if not place.exists():
         around = place.parent if place.parent.is_dir() else Path()
         known = [str(path_) for path_ in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
-        raise SourceError(str(path), "there is no such file or folder", near=near(str(path), known))
+        raise SourceError(
+            str(path),
+            "there is no such file or folder",
+            near=near(str(path), known),
+            advice=advice_on(str(path)),
+        )
     if place.name.endswith(SIMULATION_SUFFIX):
         raise SourceError(
             str(path),
@@ -89,7 +95,8 @@ def scenario_files(path: str | Path) -> list[str]:
         raise SourceError(
             str(path),
             f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
-            advice=f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
+            advice=advice_on(str(path))
+            or f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
         )
     return [str(path)]
 
