@@ -15,6 +15,9 @@ from simkit.trace import events as e
 UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
 """Errors about the scenario or a served program itself; nobody means to claim them."""
 
+_BOUNDS: Final = frozenset((e.TurnStarted, e.TurnFinished, e.RunFinished))
+"""The few events of a trace at which a turn, or the run, begins or ends."""
+
 
 class Endings:
     """The ends of a trace's turns, and of the whole run, as the events report them."""
@@ -28,7 +31,7 @@ class Endings:
         """The error that ended the run."""
         self.is_open = False
         """Whether the last turn did not finish."""
-        for event in events:
+        for event in [event for event in events if type(event) in _BOUNDS]:
             if type(event) is e.TurnStarted:
                 self.turns += 1
                 self.is_open = True

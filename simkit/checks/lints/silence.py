@@ -55,7 +55,10 @@ class Silence:
     """A proof about a trace, which goes on with it."""
 
     def __init__(self, unset: Unset) -> None:
-        self._unset = unset
+        self._steps = {
+            kind: (*(fields or (None, None)), _HANDLERS.get(kind)) for kind, fields in unset.items()
+        }
+        """Kind to the fields that must not be set, and to what else makes an event plain."""
         self._instructions: Mapping[str, str] = {}
         """Agent to its declared instructions."""
         self._starts: frozenset[str] | None = None
@@ -81,15 +84,15 @@ class Silence:
 
     def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
         """Return whether these events are plain, too; after one that is not, nothing holds."""
-        unset, handlers = self._unset, _HANDLERS
+        steps = self._steps
         for event in events:
             kind = type(event)
-            if kind not in unset:
+            if kind not in steps:
                 return False
-            fields = unset[kind]
-            if fields is not None and fields[0](event) != fields[1]:
+            fields, unset, is_plain = steps[kind]
+            if fields is not None and fields(event) != unset:
                 return False
-            if kind in handlers and not handlers[kind](self, event):
+            if is_plain is not None and not is_plain(self, event):
                 return False
         return True
 
