@@ -512,7 +512,7 @@ class ScenarioItem(pytest.Item):
         if plugins.has_plugin(PAGE):
             self.page = run_page(result, view, prepared.document, self.redactor)
         if draws:
-            self.picture = sequence_text(view, [(f.turn, f.agent) for f in result.findings])
+            self.picture = sequence_text(view, result.findings)
 
     def _report(self, result: Result) -> None:
         """Add findings that fail nothing to the report."""

@@ -77,6 +77,6 @@ def test_the_summary_of_a_step_has_a_picture_of_each_failed_run(
     assert len(pictures) == 2
     assert (
         "sequenceDiagram\n    actor user\n    participant a0 as clerk\n    user->>a0: 1. Hello\n"
-        "    Note over user: ✗ a finding in turn 1\n    a0->>user: Good day.\n"
+        "    Note over a0: ✗ a finding in turn 1\n    a0->>user: Good day.\n"
     ) in pictures
     assert not any("`" in picture or ";" in picture for picture in pictures)

@@ -242,7 +242,7 @@ class Runner:
         if self._job.draws and result.failed and outcome is not None:
             from simkit.viewer import sequence_text
 
-            picture = sequence_text(outcome.view, [(f.turn, f.agent) for f in result.findings])
+            picture = sequence_text(outcome.view, result.findings)
         return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture)
 
     def _page(self, result: Result, outcome: Outcome | None, prepared: Prepared | None) -> RunPage:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from xml.etree import ElementTree as xml
 
+from simkit.checks.findings import Finding
 from simkit.trace.views import View
 from simkit.viewer.document import Edge, Graph, Node
 
@@ -48,11 +49,12 @@ def mermaid_text(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def sequence_text(view: View, failing: Sequence[tuple[int, str]] = ()) -> str:
+def sequence_text(view: View, findings: Sequence[Finding] = ()) -> str:
     """Return a run's control as a sequence diagram: user, handoffs, routes.
 
-    ``failing`` are the turns and agents of findings, which are noted beside their agent.
+    Findings are noted at the agent that they name, else at that of the event that they concern.
     """
+    failing = [(finding.turn, _agent_of(finding, view)) for finding in findings]
     agents = list(dict.fromkeys(run.agent for run in view.runs.values()))
     ids = {agent: f"a{place}" for place, agent in enumerate(agents)}
     lines = ["sequenceDiagram", "    actor user"]
@@ -62,6 +64,12 @@ def sequence_text(view: View, failing: Sequence[tuple[int, str]] = ()) -> str:
     if len(steps) > STEPS_MAX:
         lines.append(f"    Note over user: … and {len(steps) - STEPS_MAX} more steps")
     return "\n".join(lines)
+
+
+def _agent_of(finding: Finding, view: View) -> str:
+    if finding.agent or finding.event is None or finding.event >= len(view.events):
+        return finding.agent
+    return view.events[finding.event].agent
 
 
 def _steps(view: View, ids: dict[str, str], failing: Sequence[tuple[int, str]]) -> Iterator[str]:
