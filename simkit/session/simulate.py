@@ -175,26 +175,41 @@ class Conversation:
 
     def _take(self, turns: Sequence[Turn]) -> None:
         """Take the new turns of these, and ask the judge about each after it."""
-        if not any(turn.expect.has("judge") for turn in turns):
+        first = self.turns_taken
+        if not any(turn.expect.has("judge") for turn in turns[first:]):
             self._execution.follow(turns)
             return
-        for place, turn in enumerate(turns):
+        for place in range(first, len(turns)):
             self._execution.follow(turns[: place + 1])
             if self.turns_taken <= place:
                 break
-            if turn.expect.has("judge"):
-                self._ask_judge(turn.expect.questions, place + 1, self.view.turns[place].error)
+            self._ask_of_turn(turns[place], place)
 
-    def _ask_of_whole(self) -> None:
-        """Ask the judge about the run so far, unless it is over."""
-        prepared = self._prepared
-        if not prepared.scenario.expect.has("judge") or self._has_ended:
+    def _ask_of_turn(self, turn: Turn, place: int) -> None:
+        """Ask the judge what the claims on a turn ask, and was not asked yet."""
+        if turn.expect.has("judge"):
+            self._ask_judge(turn.expect.questions, place + 1, self.view.turns[place].error)
+
+    def _ask_of_claims(self, places: Collection[int] | None = None) -> None:
+        """Ask the judge about taken turns whose claims are newer than they, and about the run.
+
+        ``places`` are the only turns, by index; None means all. After the end, nothing is asked.
+        """
+        prepared, turns = self._prepared, self._prepared.scenario.turns
+        chosen = range(len(turns)) if places is None else places
+        asks = [p for p in chosen if p < len(turns) and turns[p].expect.has("judge")]
+        is_of_whole = prepared.scenario.expect.has("judge")
+        if self._has_ended or not (asks or is_of_whole):
             return
         with gc_paused(), placed(prepared):
-            prepared = prepared.after(said_in(self.view))
-            is_broken_off = self._execution.stops(prepared.scenario.turns)
-            error = self._execution.error if is_broken_off else None
-            self._ask_judge(prepared.scenario.expect.questions, 0, error)
+            scenario = prepared.after(said_in(self.view)).scenario
+            for place in asks:
+                if place < self.turns_taken:
+                    self._ask_of_turn(scenario.turns[place], place)
+            if is_of_whole:
+                is_broken_off = self._execution.stops(scenario.turns)
+                error = self._execution.error if is_broken_off else None
+                self._ask_judge(scenario.expect.questions, 0, error)
 
     @property
     def _has_ended(self) -> bool:
@@ -251,7 +266,7 @@ class Conversation:
         also make comparison runs (without restarts, each session alone).
         """
         prepared = self._prepared
-        self._ask_of_whole()
+        self._ask_of_claims(places)
         view = self._ended()
         if prepared.waiting:
             prepared = prepared.after(said_in(view))
@@ -276,7 +291,7 @@ class Conversation:
 
     def end(self) -> Trace:
         """End the conversation; return its trace."""
-        self._ask_of_whole()
+        self._ask_of_claims()
         with placed(self._prepared):
             self._execution.check_rules()
             return self._execution.finish()
