@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
@@ -46,6 +45,7 @@ from simkit.adapters.rest_detection import (
     waiting,
 )
 from simkit.capture.http.places import place, user_frame
+from simkit.core.frames import current_frames
 from simkit.runtime.ports import Schedule
 from simkit.runtime.schedules import Fifo
 
@@ -214,7 +214,7 @@ class ThreadTurns:
 
     def unfinished(self) -> frozenset[int]:
         """Return the identifiers of the other threads that are busy."""
-        frames = sys._current_frames()
+        frames = current_frames()
         del frames[threading.get_ident()]
         with self._lock:
             return frozenset(
@@ -464,7 +464,7 @@ class ThreadTurns:
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
         """Return whether all rest except the given ones, which wait for that."""
-        frames = sys._current_frames()
+        frames = current_frames()
         if self._starting and self._are_starting(frames, waited_s):
             return False
         counts = instructions_of(frames)
@@ -507,7 +507,7 @@ class ThreadTurns:
         self, frames: dict[int, FrameType], counts: dict[int, int], waited_s: float
     ) -> bool:
         """Return whether each thread of the run is where it was, or none waits for it."""
-        frames_now = sys._current_frames()
+        frames_now = current_frames()
         now = instructions_of(frames_now)
         me = threading.get_ident()
         is_as_seen = True

@@ -12,6 +12,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
+from simkit.core.frames import current_frames
 from simkit.core.output import clean, mark, styled
 from simkit.core.text import short
 from simkit.report.table import TABLE_WIDTH
@@ -132,7 +133,7 @@ class Progress:
 
 def module_in_import(thread: int) -> str:
     """Return the module that a thread is importing; empty for none, and for simkit's own."""
-    name, frame = "", sys._current_frames().get(thread)
+    name, frame = "", current_frames().get(thread)
     while frame is not None:
         if frame.f_code.co_name == "_find_and_load":
             name = str(frame.f_locals.get("name", ""))
@@ -142,7 +143,7 @@ def module_in_import(thread: int) -> str:
 
 def is_debugging() -> bool:
     """Return whether a debugger stopped some thread: it needs the terminal for itself."""
-    for frame in sys._current_frames().values():
+    for frame in current_frames().values():
         step: FrameType | None = frame
         while step is not None:
             if step.f_globals.get("__name__") in ("bdb", "pdb"):
