@@ -44,6 +44,13 @@ LOG_EVERY_S: Final = 30.0
 """In CI, where no line can be drawn again. Some servers end a job that says nothing for minutes."""
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
+_ADVICE: Final = {
+    "NetworkRefused": (
+        "A simulation answers in place of a tool that needs the network: "
+        "`tools: {NAME: {returns: …}}`."
+    )
+}
+"""Name of an error that says more of the run than of the pipeline, to what to do."""
 _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
@@ -221,6 +228,8 @@ def _discovery_lines(
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
         f"smallest: {counted(len(turns), 'turn')}, {counted(count, 'reply line')}"
     )
+    if discovery.cause.detail in _ADVICE:
+        yield f"         {_ADVICE[discovery.cause.detail]}"
     folder.mkdir(parents=True, exist_ok=True)
     text = scenario_text(discovery, subject, folder.resolve(), command)
     file = _write(folder, discovery, text)

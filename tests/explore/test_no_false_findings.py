@@ -267,3 +267,51 @@ def test_a_folder_whose_scenarios_hold_numbers_is_explored(simkit: Call) -> None
     done = simkit("explore", "shop", "--runs", "3")
 
     assert (done.code, done.err) == (0, "")
+
+
+REACHING = """
+import json
+import urllib.request
+
+import simkit
+from openai import OpenAI
+
+TOOL = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
+
+
+def search():
+    return urllib.request.urlopen("http://search.example/").read().decode()
+
+
+def answer(text):
+    messages = [{"role": "user", "content": text}]
+    for _ in range(9):
+        with simkit.agent("desk"):
+            reply = OpenAI().chat.completions.create(
+                model="m", messages=messages, tools=[TOOL]
+            ).choices[0].message
+        if not reply.tool_calls:
+            return reply.content
+        messages.append(reply.model_dump(exclude_none=True))
+        for call in reply.tool_calls:
+            result = search(**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+"""
+ANSWERED = """
+simulation: the search answers
+pipeline: searching_desk:answer
+app: {path: [.], tools: {search: searching_desk:search}}
+tools: {search: {returns: Found.}}
+"""
+
+
+def test_a_tool_that_needs_the_network_is_told_what_answers_for_it(simkit: Call) -> None:
+    write("searching_desk.py", REACHING)
+    write("searching.simulation.yaml", ANSWERED)
+
+    done = simkit("explore", "searching_desk:answer", "--runs", "10")
+    answered = simkit("explore", "searching.simulation.yaml", "--runs", "10")
+
+    assert done.code == 1
+    assert "`tools: {NAME: {returns: …}}`" in done.out
+    assert answered.code == 0, answered.out
