@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -65,9 +65,12 @@ class FaultPlan:
         turns: Sequence[Sequence[Fault]] = (),
         always: Sequence[Fault] = (),
         seed: int = 0,
-        cuts: Sequence[Cut | None] = (),
+        cuts: Mapping[int, Cut] = {},
     ) -> None:
-        """``turns`` and ``cuts`` may grow; ``always`` applies to each turn."""
+        """``turns`` and ``cuts``, by the index of their turn, may grow.
+
+        ``always`` applies to each turn.
+        """
         self._turns, self._always, self._cuts = turns, tuple(always), cuts
         self._chance = Chance(seed).child("faults")
         self._place = 0
@@ -76,27 +79,22 @@ class FaultPlan:
         """The faults of the current turn."""
         self.is_certain = True
         """Whether a turn that cannot end at its moment is an error; else it goes on."""
-        self._cut: Cut | None = None
+        self.cut: Cut | None = None
         """The end of the current turn, until it took place."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether nothing is planned for the current turn."""
-        return not self.faults and self._cut is None
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
         self._place, self._calls = place, {}
         own = self._turns[place] if place < len(self._turns) else ()
         self.faults = (*own, *self._always)
-        self._cut = self._cuts[place] if place < len(self._cuts) else None
+        self.cut = self._cuts.get(place) if self._cuts else None
 
     def check_cut(self) -> None:
         """Raise ScriptMisfit if the turn was to end at a call that it did not make."""
-        if self._cut is not None and self.is_certain:
-            key, calls = self._cut.key, ", ".join(f"{n} of {a}" for a, n in self._calls.items())
+        if self.cut is not None and self.is_certain:
+            key, calls = self.cut.key, ", ".join(f"{n} of {a}" for a, n in self._calls.items())
             raise ScriptMisfit(
-                f"turn {self._place + 1} ended before its `{key}`, {self._cut.words}: its model "
+                f"turn {self._place + 1} ended before its `{key}`, {self.cut.words}: its model "
                 f"calls were {calls or 'none'}.\nName a call that it makes.",
                 ("turns", self._place, key),
             )
@@ -107,10 +105,10 @@ class FaultPlan:
         The end of the turn comes before any failure; it takes place once.
         """
         number = self._calls[agent] = self._calls.get(agent, 0) + 1
-        if self._cut is not None:
-            cut = self._cut.due(agent, number, sum(self._calls.values()))
+        if self.cut is not None:
+            cut = self.cut.due(agent, number, sum(self._calls.values()))
             if cut is not None:
-                self._cut = None
+                self.cut = None
                 return cut
         for which, fault in enumerate(self.faults):
             if fault.agent in (None, agent) and self._strikes(fault, which, agent, number):
@@ -139,7 +137,8 @@ class FaultyModel:
         """Begin the turn at this index."""
         self._plan.begin_turn(place)
         self._model.begin_turn(place)
-        model, has_faults = self._model, not self._plan.is_empty
+        model, plan = self._model, self._plan
+        has_faults = bool(plan.faults) or plan.cut is not None
         self.answer = self._answer if has_faults else model.answer
         self.at_hand = _nothing if has_faults else model.at_hand
 

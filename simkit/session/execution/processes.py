@@ -84,7 +84,7 @@ class InProcessWorker:
         self._replies: list[TurnScript] = []
         self._results: list[Mapping[str, ToolAnswers]] = []
         self._faults: list[Sequence[Fault]] = []
-        self._cuts: list[Cut | None] = []
+        self._cuts: dict[int, Cut] = {}
         self._paused_ms = 0
         self._read = 0
         """The number of turns whose agents the driver of code knows."""
@@ -108,7 +108,7 @@ class InProcessWorker:
         if self._paused_ms:
             begin = msgspec.structs.replace(begin, paused_ms=self._paused_ms)
         error = self._driver.take(begin)
-        if error is None:
+        if error is None and self._plan.cut is not None:
             self._plan.check_cut()
         return error
 
@@ -136,7 +136,8 @@ class InProcessWorker:
         self._replies.append(turn.script)
         self._results.append(turn.tool_results)
         self._faults.append(turn.faults)
-        self._cuts.append(cut_of(turn))
+        if turn.cancel is not None or turn.crash is not None:
+            self._cuts[len(self._faults) - 1] = cut_of(turn)
         self._paused_ms += turn.pause_ms
         self._orders.append((turn.session, turn.schedule))
 
@@ -262,11 +263,12 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
     return results, canonical({**values, **prepared.scenario.given.state})
 
 
-def cut_of(turn: Turn) -> Cut | None:
-    """Return the moment at which a turn is to end; None if it ends with its reply."""
+def cut_of(turn: Turn) -> Cut:
+    """Return the moment at which a turn is to end before its reply."""
     if turn.cancel is not None:
         return Cut("cancel", turn.cancel)
-    return None if turn.crash is None else Cut("crash", turn.crash)
+    assert turn.crash is not None
+    return Cut("crash", turn.crash)
 
 
 def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) -> UserTurn:
