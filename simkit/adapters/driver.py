@@ -89,6 +89,7 @@ from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel, UserTurn
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import TURNS, App
+from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, Sink
 
@@ -225,7 +226,7 @@ class CodeDriver:
         recorder.handoff_tools.know(facts.agents)
         record_run_start(recorder, script, self.name, facts)
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
-        self._toolbox = Toolbox(tools, use.stand_in)
+        self._toolbox = Toolbox(tools, use.stand_in, self._tool_waits_as)
         enter(self._toolbox.standing_by())
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
@@ -459,6 +460,13 @@ class CodeDriver:
 
     def _waits_as(self, agent: str) -> Pauses | None:
         return None if self._turns.calls.is_at_once else _InOrder(self, agent)
+
+    def _tool_waits_as(self, tool: str) -> Pauses | None:
+        """Return the way in which a tool that the scenario answers waits, if it does."""
+        script = self._script
+        if not script.schedule.orders_tools or not script.tools.scripts(tool):
+            return None
+        return self._waits_as(f"{tool}{TOOL_MARK}")
 
     def refuse_late(self) -> None:
         """Raise RunHalted for code that outlives the run."""

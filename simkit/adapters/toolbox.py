@@ -16,6 +16,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Protocol
 
+from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import LOCK, Inside
 from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
 from simkit.runtime.models.returned import returned_by
@@ -37,9 +38,18 @@ _HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
 class Toolbox:
     """The tools of one scenario: their functions, and the stand-in."""
 
-    def __init__(self, functions: Mapping[str, Any], stand_in: StandIn) -> None:
-        """Raise FunctionMissing for anything but a Python function."""
-        self.stand_in = stand_in
+    def __init__(
+        self,
+        functions: Mapping[str, Any],
+        stand_in: StandIn,
+        waits_as: Callable[[str], Pauses | None] = lambda tool: None,
+    ) -> None:
+        """Raise FunctionMissing for anything but a Python function.
+
+        ``waits_as`` returns the way in which a call of a tool waits until it is chosen; None if it
+        is answered at once.
+        """
+        self.stand_in, self.waits_as = stand_in, waits_as
         self._exchanged: list[FunctionType] = []
         self.tools = {plain_function(tool, function): tool for tool, function in functions.items()}
 
@@ -233,7 +243,16 @@ def _answering(function: FunctionType) -> Toolbox | None:
 
 
 def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer in place of a function."""
+    """Answer in place of a function; a call that waits for its turn blocks its thread."""
+    function, _ = _by_number(number)
+    toolbox = _answering(function)
+    waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
+    if waits is not None:
+        waits.sleep(0.0)
+    return _jumped(number, args, kwargs)
+
+
+def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     function, exchanged = _by_number(number)
     toolbox = _answering(function)
     if toolbox is None:
@@ -251,8 +270,13 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Answer in place of a coroutine function."""
-    result = jumped(number, args, kwargs)
+    """Answer in place of a coroutine function; a call that waits for its turn blocks its task."""
+    function, _ = _by_number(number)
+    toolbox = _answering(function)
+    waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
+    if waits is not None:
+        await waits.sleep_in_loop(0.0)
+    result = _jumped(number, args, kwargs)
     return await result if inspect.isawaitable(result) else result
 
 

@@ -9,7 +9,7 @@ from simkit.explore.choices import Choices
 from simkit.runtime.ports import WaitingCall
 from simkit.runtime.schedules import Below, Blocks, Pick, any_of, names_of, pick_of
 from simkit.spec.fields import FUNCTION_NAME
-from simkit.spec.scenario.orders import FIFO
+from simkit.spec.scenario.orders import FIFO, TOOL_MARK
 
 OFTEN: Final = 8
 """In one of so many turns calls do not wait."""
@@ -40,6 +40,7 @@ class OrderChoices:
         self._may_be_at_once = may_be_at_once
         self.answers_at_once = True
         """Whether calls are answered at once, and `pick` is not called."""
+        self.orders_tools = True
         self._pick: Pick | None = None
         self._place = 0
         self._turns: dict[int, list[tuple[str, int]]] = {}
@@ -70,11 +71,14 @@ class OrderChoices:
     def order_of(self, turn: int) -> list[str]:
         """Return the list by which a scenario's turn repeats the order, up to its last choice.
 
-        It is empty if no two calls have waited at the same time.
+        It is empty if no two calls have waited at the same time. Where tools have waited, it has
+        the last one of them: tools wait in turns whose list names one.
         """
         calls = self._turns.get(turn, [])
-        choices = [number for number, (_, count) in enumerate(calls, 1) if count > 1]
-        return [name for name, _ in calls[: choices[-1] if choices else 0]]
+        if all(count == 1 for _, count in calls):
+            return []
+        last = max(n for n, (name, count) in enumerate(calls, 1) if count > 1 or TOOL_MARK in name)
+        return [name for name, _ in calls[:last]]
 
 
 def names_function(data: Any) -> bool:

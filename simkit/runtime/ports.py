@@ -96,18 +96,21 @@ class Tools(Protocol):
 
 
 class WaitingCall(NamedTuple):
-    """A model call that waits for its answer."""
+    """A call of a model, or of a tool, that waits for its answer."""
 
     agent: str
+    """The agent that asks its model, or the tool with `()`."""
     flow: Hashable
     """The run, task or thread that made it, and does nothing else meanwhile."""
 
 
 class Schedule(Protocol):
-    """The order in which model calls that wait at the same time are answered."""
+    """The order in which calls that wait at the same time are answered."""
 
     answers_at_once: bool
     """Whether calls of the turn need not wait: they are answered as they are made."""
+    orders_tools: bool
+    """Whether calls of tools wait, too, if those of models do."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""

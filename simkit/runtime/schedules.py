@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from simkit.core.errors import ScriptMisfit
 from simkit.core.rng import Chance
 from simkit.runtime.ports import WaitingCall
-from simkit.spec.scenario.orders import FIFO
+from simkit.spec.scenario.orders import FIFO, TOOL_MARK
 
 CHANGES: Final = 1
 """The number of times in a turn that `Pct` lowers a priority: a bug of depth 2 needs one."""
@@ -29,6 +29,7 @@ class Fifo:
     """The schedule that answers calls at once."""
 
     answers_at_once = True
+    orders_tools = False
 
     def begin_turn(self, place: int) -> None:
         """Do nothing: all turns are alike."""
@@ -49,6 +50,8 @@ class ScenarioSchedule:
         self._word, self._turns, self._seed = word, turns, seed
         self.answers_at_once = word == FIFO
         """Whether calls are answered at once, and `pick` is not called."""
+        self.orders_tools = word != FIFO
+        """Whether calls of tools wait, too: a list that names none was written for models."""
         self._names: _Names | None = None
         self._pick: Pick | None = None
 
@@ -64,6 +67,7 @@ class ScenarioSchedule:
             chance = Chance(self._seed).child(f"schedule/{session}/{number}")
             self._pick = pick_of(self._word, chance.random.randrange)
         self.answers_at_once = self._pick is None
+        self.orders_tools = not names or any(TOOL_MARK in name for name in names)
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:
         """Return the index of the call that is answered next; raise ScriptMisfit."""

@@ -10,10 +10,11 @@ import msgspec
 from simkit.core.messages import Calls, JsonValue, ToolCall, call_of
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.models.returned import refuse_unwrapped
-from simkit.runtime.ports import ToolReply
+from simkit.runtime.ports import ToolReply, WaitingCall
 from simkit.runtime.querying import looked_up
-from simkit.runtime.scheduler import Steps
+from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
+from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
 
@@ -64,6 +65,11 @@ class ToolUse:
             turn.recorder.record_tool_call(
                 position(), call_id=call.id, tool=call.name, args=call.args
             )
+        schedule = turn.schedule
+        if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
+            each = [self._waits(call, state, started, position) for call in calls]
+            replies = yield Together(each)
+            return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
         latencies = [reply.latency_ms for reply in replies]
@@ -73,6 +79,22 @@ class ToolUse:
                 yield wait
             self._record(calls[place], replies[place], started, position())
         return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
+
+    def _waits(
+        self,
+        call: ToolCall,
+        state: Mapping[str, Any],
+        started: int,
+        position: Callable[[], Position],
+    ) -> Steps:
+        """Answer one of several calls when the schedule chooses it; return the reply."""
+        yield WaitingCall(f"{call.name}{TOOL_MARK}", call.id)
+        self._turn.compiled.functions.caller = self._agent
+        reply = self._valid(call, self._answer(call, state))
+        if reply.latency_ms:
+            yield reply.latency_ms
+        self._record(call, reply, started, position())
+        return reply
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn

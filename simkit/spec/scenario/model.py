@@ -101,8 +101,9 @@ class Turn(YamlModel):
     process, which reads only the store."""
     schedule: Order = ()
     """The agents in the order in which their model calls are answered, from the turn's first call
-    on; `billing[1]` is the second call of `billing` that waits. Calls beyond the list are answered
-    in the order in which they were made."""
+    on; `billing[1]` is the second call of `billing` that waits. `refund()` is a call of a tool:
+    with one in the list, tools wait, too. Calls beyond the list are answered in the order in which
+    they were made."""
     expect: Expect = Field(default_factory=Expect)
     """Claims on this turn."""
 

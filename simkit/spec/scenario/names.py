@@ -22,7 +22,7 @@ from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
-from simkit.spec.scenario.orders import places_of_orders
+from simkit.spec.scenario.orders import TOOL_MARK, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.scenario.value_names import values_in
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
@@ -351,7 +351,12 @@ def _check_order(
     order: Sequence[str], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
     for place, name in enumerate(order):
-        require(document, (*at, place), "agent", _PLACE.sub("", name), known.agents)
+        word = _PLACE.sub("", name)
+        path = (*at, place)
+        if word.endswith(TOOL_MARK):
+            require(document, path, "tool", word.removesuffix(TOOL_MARK), known.declared_tools)
+        else:
+            require(document, path, "agent", word, known.agents)
 
 
 def _check_when(

@@ -11,6 +11,8 @@ from simkit.language.yaml import SourcePath
 from simkit.spec.fields import TEXT_SCHEMA, TextValue, refuse, shown_value
 
 FIFO: Final = "fifo"
+TOOL_MARK: Final = "()"
+"""The end of a tool's name in an order, where other names are those of agents."""
 EXHAUSTIVE: Final = "exhaustive"
 SCHEDULES: Final = (FIFO, "random", "pct")
 """The words for how an order is chosen."""
