@@ -28,11 +28,11 @@ def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
         if finding is None:
             finding = _at(path, skipped)
             state = "held" if finding is None else "skipped"
-        differences, what = _detail(finding)
+        differences, reason = _detail(finding)
         if finding is None and _turn_of(path) > result.turns:
-            state, what = "skipped", NOT_RUN
+            state, reason = "skipped", NOT_RUN
         words = ".".join(map(str, path))
-        line = ClaimLine(_line_of(document, path), state, words, differences, what)
+        line = ClaimLine(_line_of(document, path), state, words, differences, reason)
         lines[line.line, words] = line
     if result.outcome in ("skipped", "broken"):
         return [line for line in lines.values() if line.state == "failing"]

@@ -143,7 +143,7 @@ def _record_events(before: Replacement) -> Replacement:
             if mode != TASKS:
                 payloads = _NOTHING[mode]
             elif values is compat.map_debug_tasks:
-                payloads = _begun(*args)
+                payloads = _payloads_of(*args)
             else:
                 payloads = values(*args, **options)
             for payload in payloads:
@@ -156,7 +156,7 @@ def _record_events(before: Replacement) -> Replacement:
 _NOTHING: Final[Mapping[str, Sequence[Any]]] = {OUTPUT: (), SAVED: (None,)}
 
 
-def _begun(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
+def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
     """Return the payloads of tasks that begin, as the stream's but for their metadata."""
     payloads: list[Mapping[str, Any]] = []
     for task in tasks:
