@@ -10,6 +10,8 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.explore.choices import Plan, TurnPlan
 from simkit.explore.conversations import converse
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
 from tests.explore.test_simulations import subject_of
 from tests.refusals import refusal_of
 
@@ -217,3 +219,53 @@ def test_arguments_of_code_are_those_that_its_requests_show(
 
     assert problem.value.what == ("tool `look` has no argument `ordr`, so this could never match")
     assert (problem.value.at, problem.value.near) == ("never[0].asked.ordr", "order")
+
+
+SUPERVISED: Final = """
+pipeline: team
+agents:
+  maker: {instructions: Make it.<AGENT>}
+  checker: {instructions: Check it.}
+contracts:
+  - from: maker
+    to: checker
+    payload: {type: object, properties: {data: {type: array}}, required: [data]}
+    on_invalid: stop
+flow:
+  supervisor:
+    goals: {make: {steps: [{maker: Make it}, {checker: Check it}]}}
+---
+scenario: s
+pipeline: team
+turns:
+  - user: Make it
+    replies: {maker: <LINE>}
+    expect: {handoffs: {$has: [{from: maker, to: checker, payload: {<NAME>: 3}}]}}
+"""
+"""The payload is what the maker says, and the handoff is refused where it does not fit."""
+
+
+@pytest.mark.parametrize(
+    ("line", "agent", "is_known"),
+    [
+        ("{json: {rows: 3}}", "", True),
+        ("'{\"rows\": 3}'", "", True),
+        ("'Here it is: {\"rows\": 3}'", ", parse: json_in_text", True),
+        ("{json: {data: []}}", ", output: {type: object, properties: {rows: {}}}", True),
+        ("{json: {data: []}}", "", False),
+    ],
+)
+def test_a_supervisor_hands_on_what_an_agent_says(
+    line: str, agent: str, is_known: bool, tmp_path: Path
+) -> None:
+    text = SUPERVISED.replace("<LINE>", line).replace("<AGENT>", agent).replace("<NAME>", "rows")
+    file = tmp_path / "team.scenario.yaml"
+    file.write_text(text, encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+
+    if is_known:
+        library.prepared(item)
+        return
+    with pytest.raises(SourceError, match="payload has no key `rows`"):
+        library.prepared(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.replies import lines_of
 from simkit.spec.scenario.simulated_users import SAMPLE
 
+_TOOL_OUTPUT: Final = "tool_output"
 _ARGS: Final = ("args", "asked")
 _HEADS: Final = frozenset((*_ARGS, "result", "payload"))
 """The keys of an entry whose values have schemas."""
@@ -32,6 +34,11 @@ class FileValues(msgspec.Struct, frozen=True):
     """Agent to the payloads of handoffs to it."""
     results: Mapping[str, Sequence[Any]] = {}
     """Tool to its results."""
+    outputs: Mapping[str, Sequence[Any]] = {}
+    """Agent to what its lines say as JSON: a supervisor hands that on as a payload.
+
+    None stands for a text in which there may be JSON with any names.
+    """
     is_all: bool = False
     """Whether models answer nothing but these lines and what schemas list.
 
@@ -57,6 +64,10 @@ class ValueSchemas(msgspec.Struct, frozen=True):
     """The tools whose results come from a function."""
     hands_over: bool = False
     """Whether a function may make a handoff."""
+    outputs: Mapping[str, Any] = {}
+    """Agent to the schema of its output."""
+    tool_outputs: frozenset[str] = frozenset()
+    """The agents whose output is the result of a tool."""
     is_every_tool: bool = True
     """Whether there are no other tools."""
 
@@ -70,6 +81,8 @@ def schemas_in(pipeline: Pipeline) -> ValueSchemas:
         pipeline.schemas,
         frozenset(name for name, tool in pipeline.tools.items() if tool.function or tool.reads),
         any(agent.function is not None for agent in pipeline.agents.values()),
+        {name: agent.output for name, agent in pipeline.agents.items() if agent.output is not None},
+        frozenset(name for name, agent in pipeline.agents.items() if agent.returns == _TOOL_OUTPUT),
     )
 
 
@@ -78,10 +91,15 @@ def values_in(scenario: Scenario) -> FileValues:
     args: dict[str, list[Any]] = {}
     payloads: dict[str, list[Any]] = {}
     results: dict[str, list[Any]] = {}
+    outputs: dict[str, list[Any]] = {}
     is_all = scenario.cassette is None
     for turn in scenario.turns:
-        for lines in turn.replies.values():
+        for agent, lines in turn.replies.items():
             for line in lines_of(lines):
+                if "json_" in line.model_fields_set:
+                    outputs.setdefault(agent, []).append(line.json_)
+                elif line.text is not None and "{" in line.text:
+                    outputs.setdefault(agent, []).append(_json_of(line.text))
                 is_all &= line.function is None
                 calls: Sequence[CallLine] = line.calls or ()
                 for call in calls:
@@ -91,7 +109,15 @@ def values_in(scenario: Scenario) -> FileValues:
         for tool, result in turn.tool_results.items():
             for answer in result.answers:
                 results.setdefault(tool, []).extend(_options(answer.returns))
-    return FileValues(args, payloads, results, is_all)
+    return FileValues(args, payloads, results, outputs, is_all)
+
+
+def _json_of(text: str) -> Any:
+    """Return the value of a text; None if the JSON in it stands among other words."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _options(value: Any) -> Iterator[Any]:
@@ -166,11 +192,20 @@ class ValueNames:
         ]
         # Of pairs that are not named, some have no contract, and so any payload.
         is_named = isinstance(source, str) and isinstance(target, str)
-        is_known = is_named and values.is_all and not schemas.hands_over
+        # A supervisor hands on what the source said, also where the contract then refuses it.
+        said = values.outputs.get(str(source), ())
+        is_known = (
+            is_named
+            and values.is_all
+            and not schemas.hands_over
+            and source not in schemas.tool_outputs
+            and None not in said
+        )
+        output = schemas.outputs.get(str(source))
         return SchemaPlace(
-            fits if is_known else [None],
+            [*fits, *([] if output is None else [output])] if is_known else [None],
             schemas.schemas,
-            values.payloads.get(str(target), ()),
+            [*values.payloads.get(str(target), ()), *said],
         )
 
 
