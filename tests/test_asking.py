@@ -225,8 +225,8 @@ PAIRS_BY_NAME: dict[str, tuple[tuple[Asking, str], ...]] = {
         (lambda r: gt(3) not in r.context("triage", 0).left_out, "`$gt` can never match what was"),
     ),
 }  # fmt: skip
-PLAIN = {"reply", "interrupt", "number", "context.tokens", "context.settings"}
-"""What a turn has of the user's own: any value may be equal to it, any name may be in it."""
+PLAIN = {"reply", "interrupt", "judge", "number", "context.tokens", "context.settings"}
+"""What a turn has of the user's own, or of a judge: any value may be equal to it, or in it."""
 
 
 def _accessors() -> set[str]:

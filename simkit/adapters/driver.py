@@ -69,6 +69,7 @@ from simkit.capture.http.request_router import (
 from simkit.core.determinism import World
 from simkit.core.errors import (
     CallUnattributed,
+    DirectoryGone,
     FrameworkFailed,
     FunctionFailed,
     FunctionMissing,
@@ -143,7 +144,10 @@ class CodeDriver:
     def __init__(self, app: App, script: Script, others: Answerer | None = None) -> None:
         """``others`` answers calls without reply lines: a cassette, or the provider itself."""
         # Resolved once, because setups and pipelines may change the working directory.
-        app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
+        try:
+            app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
+        except OSError as problem:
+            raise DirectoryGone(problem.strerror) from None
         self._app, self._script, self._others = app, script, others
         self._stack, self._zone, self._keeper = ExitStack(), ExitStack(), Keeper()
         self._caller = Caller()

@@ -40,7 +40,7 @@ class ToolUse:
         self.results: dict[str, Any] = {}
         """Tool to its last result; two calls of one tool collide, as in reference system 1."""
         self.records: list[dict[str, Any]] = []
-        """Every call with its answer and its virtual times, in the order of the answers."""
+        """Every call with its answer and its virtual times, in the order of the calls."""
         self.timestamps: dict[str, dict[str, str]] = {}
         """Call id to the virtual times of its start and end."""
 
@@ -59,7 +59,7 @@ class ToolUse:
 
         ``state`` is the state that the run sees.
         """
-        turn = self._turn
+        turn, first = self._turn, len(self.records)
         started = turn.clock.now
         for call in calls:
             turn.recorder.record_tool_call(
@@ -69,6 +69,7 @@ class ToolUse:
         if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
             each = [self._waits(call, state, started, position) for call in calls]
             replies = yield Together(each)
+            self._put_in_order(first, calls)
             return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
         turn.compiled.functions.caller = self._agent
         replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
@@ -78,7 +79,16 @@ class ToolUse:
             if wait > 0:
                 yield wait
             self._record(calls[place], replies[place], started, position())
+        if len(calls) > 1:
+            self._put_in_order(first, calls)
         return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
+
+    def _put_in_order(self, first: int, calls: Sequence[ToolCall]) -> None:
+        """Sort the records from an index on as the calls, which templates count."""
+        places = {call.id: place for place, call in enumerate(calls)}
+        self.records[first:] = sorted(
+            self.records[first:], key=lambda record: places[record["call_id"]]
+        )
 
     def _waits(
         self,

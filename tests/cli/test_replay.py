@@ -109,7 +109,7 @@ scenarios/b.scenario.yaml
 scenarios/b.scenario.yaml:9:50: unknown claim `replly`
   at turns[0].expect.replly
   did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
-logs, model_calls, reply, runs, satisfies, state, tool_calls
+judge, logs, model_calls, reply, runs, satisfies, state, tool_calls
 
 reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
 

@@ -46,7 +46,7 @@ def moved(root: Path, text: str, folder: str) -> dict[str, Any]:
             {"app": {"path": ["..", "../tests"], "fresh": True}},
         ),
         (
-            "pipeline: ../desk.pipeline.yaml\nuse: ../shared.yaml\n",
+            "pipeline: ../desk.pipeline.yaml\nuse: [../shared.yaml]\n",
             "found/new",
             {"pipeline": "../../desk.pipeline.yaml", "use": ["../../shared.yaml"]},
         ),

@@ -6,8 +6,6 @@ import ast
 from pathlib import Path
 from typing import Final
 
-from simkit.spec.fields import FUNCTION_NAME
-
 _NAMES_MAX: Final = 6
 _NOTEBOOK: Final = ".ipynb"
 
@@ -25,6 +23,9 @@ def advice_on(name: str) -> str:
         )
     file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
     if not Path(file).is_file():
+        # Imported here because most names are right, and it needs pydantic.
+        from simkit.spec.fields import FUNCTION_NAME
+
         if FUNCTION_NAME.fullmatch(name):
             return f"For a first scenario of this code: `simkit init --app {name}`."
         return ""

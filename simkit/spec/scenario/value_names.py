@@ -193,19 +193,19 @@ class ValueNames:
         # Of pairs that are not named, some have no contract, and so any payload.
         is_named = isinstance(source, str) and isinstance(target, str)
         # A supervisor hands on what the source said, also where the contract then refuses it.
-        said = values.outputs.get(str(source), ())
+        outputs = values.outputs.get(str(source), ())
         is_known = (
             is_named
             and values.is_all
             and not schemas.hands_over
             and source not in schemas.tool_outputs
-            and None not in said
+            and None not in outputs
         )
         output = schemas.outputs.get(str(source))
         return SchemaPlace(
             [*fits, *([] if output is None else [output])] if is_known else [None],
             schemas.schemas,
-            [*values.payloads.get(str(target), ()), *said],
+            [*values.payloads.get(str(target), ()), *outputs],
         )
 
 
