@@ -81,6 +81,9 @@ class Silence:
         """Role, author and text of the turn's messages to their numbers."""
         self._writers: dict[int, str] = {}
         """The turn's messages to the runs that wrote them."""
+        self._given: set[tuple[str, str | None, str]] = set()
+        """The same keys of the messages before all turns, which belong to none, as texts that
+        sections make."""
 
     def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
         """Return whether these events are plain, too; after one that is not, nothing holds."""
@@ -119,6 +122,8 @@ class Silence:
         ):
             return False
         self._newest = numbers[key] = number
+        if not self._turn:
+            self._given.add(key)
         self._writers[number] = event.run
         return True
 
@@ -200,10 +205,12 @@ class Silence:
                 key = (message.role, None, content)
                 if message.agent is not None or content in texts or number in own:
                     return False
-                if message.turn and (
-                    message.turn != self._turn
-                    or (key in self._numbers and self._numbers[key] != number)
-                ):
+                if message.turn:
+                    if message.turn != self._turn or (
+                        key in self._numbers and self._numbers[key] != number
+                    ):
+                        return False
+                elif key in self._given:
                     return False
                 texts += (content,)
                 if number:

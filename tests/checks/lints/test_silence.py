@@ -20,6 +20,7 @@ from simkit.session.simulate import run
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
+from tests.building import prepared
 from tests.checks.lints.test_screening import (
     UNREADABLE,
     damaged,
@@ -109,6 +110,26 @@ def test_what_is_proven_silent_has_no_hits(name: str) -> None:
 
     assert proofs > COPIES / 20
     assert hit_number > COPIES / 20
+
+
+def test_a_text_that_repeats_a_given_message_is_reported() -> None:
+    """Both belong to no turn, so that they are equal messages."""
+    scenario = prepared(
+        """
+        version: 1
+        pipeline: p
+        agents: {desk: {instructions: Answer., context: [instructions, input, history]}}
+        flow: {handoffs: {start: desk}}
+        """,
+        """
+        given: {state: {messages: [{user: Hello}, {assistant: Welcome}]}}
+        turns: [{user: Hello, replies: {desk: Yes}}]
+        """,
+    )
+
+    hits = watched(run(scenario).events).hits
+
+    assert [hit.id for hit in hits] == ["CTX-07"]
 
 
 def test_a_wrong_proof_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
