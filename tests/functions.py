@@ -67,6 +67,10 @@ def nothing(_root: Root) -> None:
     return None
 
 
+def odd_keys(_root: Root) -> dict[Any, Any]:
+    return {"text": "Hello", 1: "one", None: "none"}
+
+
 def what_came(root: Root) -> dict[str, Any]:
     return {key: root[key] for key in ("input", "task", "upstream")}
 

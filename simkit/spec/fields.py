@@ -30,7 +30,7 @@ from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
-from simkit.spec.reading import read
+from simkit.spec.reading import is_own_key, read
 
 ANYTHING: Final = ("",)
 """The known names where simkit cannot know them, such as names in user code."""
@@ -118,16 +118,16 @@ class YamlModel(BaseModel):
             known = _KNOWN[cls] = cls.known_keys()
         has_own = False
         for key in data:
-            if key.startswith("x-"):
+            if is_own_key(key):
                 has_own = True
             elif key not in known:
                 raise PydanticCustomError(
                     "unknown_key",
                     "unknown {noun} `{key}`",
-                    {"noun": cls.noun, "key": key, "known": known},
+                    {"noun": cls.noun, "key": str(key), "known": known},
                 )
         if has_own:
-            return {k: v for k, v in data.items() if not k.startswith("x-")}
+            return {k: v for k, v in data.items() if not is_own_key(k)}
         return data
 
     @classmethod
@@ -366,11 +366,11 @@ def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...]
     """Reject a mapping unless it has exactly one key of ``known`` and otherwise only ``also``."""
     keys = [key for key in value if key in known]
     for key in value:
-        if key not in known and key not in also and not key.startswith("x-"):
+        if key not in known and key not in also and not is_own_key(key):
             raise PydanticCustomError(
                 "unknown_key",
                 "unknown {noun} `{key}`",
-                {"noun": noun, "key": key, "known": (*known, *also)},
+                {"noun": noun, "key": str(key), "known": (*known, *also)},
             )
     if len(keys) != 1:
         several = f": {', '.join(keys)}" if keys else ""

@@ -46,6 +46,11 @@ def read(model: type[_ModelT], value: Any) -> _ModelT:
         return model.__pydantic_validator__.validate_python(value)  # type: ignore[no-any-return]
 
 
+def is_own_key(key: Any) -> bool:
+    """Return whether a key is the author's own; keys in code need not be texts."""
+    return isinstance(key, str) and key.startswith("x-")
+
+
 class _Reader:
     """Makes one model's instances."""
 
@@ -85,7 +90,7 @@ class _Reader:
                 readers[key] = _of_field(self._fields[name])
                 values[name] = readers[key](data[key])
                 given.add(name)
-            elif not key.startswith("x-"):
+            elif not is_own_key(key):
                 if self._extra is None or extra is None:
                     raise _Unsure
                 extra[key] = self._extra(data[key])

@@ -145,6 +145,7 @@ TYPES = (
             (("$not",), "the matcher `{}` would hold of everything", "{}", (), BOTH_WAYS),
         ),
         ({"a": {1: 2}}, (("a",), "the keys of a matcher are texts, not 1", "", (), "")),
+        ({"a": {None: 2}}, (("a",), "the keys of a matcher are texts, not None", "", (), "")),
         (object(), ((), "a matcher is a mapping, a list or a scalar, not object", "", (), "")),
     ],
 )

@@ -392,6 +392,8 @@ def test_function_may_answer_with_any_line() -> None:
          "line. Return a text, or a mapping such as {'json': …}."),
         ("nothing", "`tests.functions:nothing` returned a NoneType, which is no reply line. "
          "Return a text, or a mapping such as {'json': …}."),
+        ("odd_keys", "`tests.functions:odd_keys` returned a dict, which is no reply line. "
+         "Return a text, or a mapping such as {'json': …}."),
     ],
 )  # fmt: skip
 def test_function_that_gives_no_line_is_the_scripts_fault(function: str, text: str) -> None:
