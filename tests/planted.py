@@ -165,6 +165,7 @@ VARIANTS: Final = (
     ("stripe", key("sk_", "test_", MIXED[:24])),
     ("stripe", key("rk_", "prod_", MIXED[:24])),
     ("stripe", key("sk_", "org_live_", MIXED[:24])),
+    ("stripe", key("rk_", "org_live_", MIXED[:24])),
     ("stripe", key("sk_", "live_", MIXED[:10])),
     ("stripe", key("wh", "sec_", MIXED[:32])),
     ("cerebras", key("csk", "-", LETTERS.lower())),

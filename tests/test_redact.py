@@ -219,6 +219,10 @@ def test_each_form_of_a_vendors_keys_is_known_wherever_it_stands(
     assert json.loads(line) == {"said": json.dumps({"x": text})}
     query = redactor.text(f"GET https://x.example/a?q={secret}&page=2")
     assert query == f"GET https://x.example/a?q={text}&page=2"
+    for before in ("密钥是", "\u201c", "é", "\n", "\u2028"):  # in JSON inside a text, and in a line
+        said = json.dumps({"x": f"{before}{secret}"})
+        assert redactor.text(said) == json.dumps({"x": f"{before}{text}"})
+        assert json.loads(redactor.line(said.encode())) == {"x": f"{before}{text}"}
     for pieces in ([*secret], [secret[:third], secret[third:half], secret[half:]]):
         assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {text} now"
 
@@ -416,8 +420,16 @@ def test_line_without_secrets_is_returned_as_it_is(redactor: Redactor) -> None:
         (b'{"pass\\u0077ord":"x"}', b'{"password":"[redacted:password]"}'),
         (b'{"s":"\\ud800","password":"x"}', b'{"s":"\\ud800","password":"[redacted:password]"}'),
         (b'password="x" \xff', b'password="[redacted:password]" \xff'),
+        (
+            b'{"s":"Authorization: Basic\\tdXNlcjpwYXNz"}',
+            b'{"s":"[redacted:basic]"}',
+        ),
+        (
+            b'{"s":"used ' + SHAPED["github"][:16].encode() + b'\\u2026"}',
+            '{"s":"used [redacted:github]…"}'.encode(),
+        ),
     ],
-    ids=["plain", "escaped key", "half surrogate", "no JSON"],
+    ids=["plain", "escaped key", "half surrogate", "no JSON", "tabulator", "cut key"],
 )
 def test_line_is_redacted(redactor: Redactor, line: bytes, redacted: bytes) -> None:
     assert redactor.line(line) == redacted

@@ -116,12 +116,12 @@ def _grouped(patterns: Iterable[str]) -> dict[bytes, str]:
     return {letter.encode(): "|".join(group) for letter, group in groups.items()}
 
 
-# A character that needs no escape could hide one of the others.
-_ANY_OF: Final = {**_grouped(HINTS), b"\\": r"\\(?:u00|/)"}
+# A character that needs no escape could hide one of the others; an ellipsis ends a cut key.
+_ANY_OF: Final = {**_grouped(HINTS), b"\\": r"\\(?:u00|u2026|/)"}
 _ANY_OF_PLAIN: Final = _grouped(
     (
         "bearer",
-        r"basic\s",
+        r"basic[\s\\]",
         # The pattern skips the letter that remains of an escaped line break.
         r"apikey[\\\"']*(?:\\[fnrt]|\s)*[:=]",
     )

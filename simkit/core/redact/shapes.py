@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2}))"
+EDGE: Final = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u[0-9A-Fa-f]{4}))"
 """A place where a key may begin; the rest of an escape sequence is not part of the key."""
 
 _RANDOM: Final = r"(?=[\w-]*?(?:[0-9]|[A-Z]{2}|[a-z][A-Z]))"
@@ -24,8 +24,8 @@ PREFIXED: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "anthropic": (("sk-",), r"sk-ant-[\w-]{8,}"),
     "openai": (("sk-",), r"sk-(?=[\w-]*[A-Z0-9])[\w-]{16,}"),
     "stripe": (
-        ("sk_live_", "sk_test_", "sk_prod_", "sk_org_live_", "sk_org_test_",
-         "rk_live_", "rk_test_", "rk_prod_", "whsec_"),
+        (*(f"{kind}_{mode}_" for kind in ("sk", "rk", "sk_org", "rk_org")
+           for mode in ("live", "test", "prod")), "whsec_"),
         r"(?:[sr]k_(?:org_)?(?:live|test|prod)_[A-Za-z0-9]{10,}|whsec_[\w+/=]{24,})",
     ),
     "elevenlabs": (("sk_",), r"sk_[0-9a-f]{40,}"),
