@@ -144,6 +144,16 @@ def names_of(waiting: Sequence[WaitingCall]) -> list[str]:
     return names
 
 
+_ADVICE: Final = (
+    "List the agents in the order in which their calls are answered, every call of the turn; those "
+    "at the end may be left out."
+)
+_OF_TOOLS: Final = (
+    "\nIn a declared pipeline a tool waits only beside others: one that its model calls alone is "
+    "carried out at once."
+)
+
+
 class _Names:
     """An order that a turn lists; calls beyond it are answered in the order they were made."""
 
@@ -160,9 +170,8 @@ class _Names:
             verb = "waits" if len(known) == 1 else "wait"
             raise ScriptMisfit(
                 f"the `schedule` of turn {self._turn + 1} answers '{name}' as call "
-                f"{self._used + 1}, but no call of it waits then; {some} {verb}.\n"
-                "List the agents in the order in which their calls are answered, every call of the "
-                "turn; those at the end may be left out.",
+                f"{self._used + 1}, but no call of it waits then; {some} {verb}.\n{_ADVICE}"
+                f"{_OF_TOOLS if TOOL_MARK in name else ''}",
                 ("turns", self._turn, "schedule", self._used),
             )
         self._used += 1
@@ -174,6 +183,7 @@ class _Names:
         if left:
             raise ScriptMisfit(
                 f"the `schedule` of turn {self._turn + 1} lists {len(self._names)} calls, but the "
-                f"turn made {self._used}: {', '.join(left)} did not ask a model.",
+                f"turn made {self._used}: {', '.join(left)} did not wait for an answer."
+                f"{_OF_TOOLS if any(TOOL_MARK in name for name in left) else ''}",
                 ("turns", self._turn, "schedule", self._used),
             )

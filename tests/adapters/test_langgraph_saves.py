@@ -79,3 +79,37 @@ def test_a_save_that_fails_ends_the_turn_with_its_error(folder: Path) -> None:
     )
 
     assert [finding.what for finding in ran.judgement.findings] == []
+
+
+THREAD_BOUND = """
+import sqlite3
+from typing import TypedDict
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict, total=False):
+    words: str
+
+def compiled(**options):
+    built = StateGraph(State)
+    built.add_node("work", lambda state: {"words": state["words"] + " 1"})
+    built.add_edge(START, "work")
+    return built.compile(checkpointer=SqliteSaver(sqlite3.connect(":memory:", **options)))
+
+bound, free = compiled(), compiled(check_same_thread=False)
+"""
+
+
+@pytest.mark.skipif(
+    find_spec("langgraph.checkpoint.sqlite") is None, reason="the SQLite saver is not installed"
+)
+def test_a_connection_for_one_thread_alone_fails_as_it_does_elsewhere(tmp_path: Path) -> None:
+    """LangGraph saves in a thread of its own, for which SQLite refuses such a connection."""
+    (tmp_path / "thread_bound.py").write_text(THREAD_BOUND)
+    turn = "app: {path: [.], input: {words: '${user}'}, output: words}\nturns: [{user: hello}]"
+
+    for _ in range(2):
+        ran = run_app("thread_bound:bound", turn, tmp_path)
+        (finding,) = ran.judgement.findings
+        assert "SQLite objects created in a thread" in finding.what
+        assert run_app("thread_bound:free", turn, tmp_path).turn().reply == "hello 1"

@@ -231,7 +231,10 @@ def test_the_seed_chooses_where_the_scenario_says_so() -> None:
     [
         ("[b, b, b]", "the `schedule` of turn 1 answers 'b' as call 3, but no call of it waits"),
         ("[a, 'a[1]']", "answers 'a[1]' as call 2"),
-        ("[a, a, b, b, c, c, c]", "lists 7 calls, but the turn made 6: c did not ask a model"),
+        (
+            "[a, a, b, b, c, c, c]",
+            "lists 7 calls, but the turn made 6: c did not wait for an answer",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["gather_clerks", "pool_clerks", "graph"])
@@ -322,7 +325,7 @@ def test_a_turn_lists_the_order_of_its_answers(order: str, totals: str) -> None:
     [
         ("[a]", "answers 'a' as call 1, but no call of it waits then; head waits."),
         ("[head, head]", "answers 'head' as call 2, but no call of it waits then; a, b, c wait."),
-        ("[head, a, b, c, c]", "lists 5 calls, but the turn made 4: c did not ask a model"),
+        ("[head, a, b, c, c]", "lists 5 calls, but the turn made 4: c did not wait for an answer"),
     ],
 )
 def test_an_order_that_a_declared_pipeline_does_not_follow(order: str, problem: str) -> None:

@@ -217,3 +217,30 @@ turns:
     (item,) = items_in(str(file), library.cache)
 
     assert [str(finding) for finding in simulate(library.prepared(item)).judgement.findings] == []
+
+
+@pytest.mark.parametrize(
+    ("schedule", "problem"),
+    [
+        ('["fee()"]', "but no call of it waits then; desk waits."),
+        ('[desk, "fee()"]', "but no call of it waits then; desk waits."),
+        ('[desk, desk, "fee()"]', "made 2: fee() did not wait for an answer."),
+    ],
+)
+def test_a_tool_that_does_not_wait_is_told(schedule: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "t.scenario.yaml"
+    file.write_text(
+        "pipeline: p\nagents: {desk: {instructions: Help., tools: [fee]}}\n"
+        "tools: {fee: {args: {type: object}}}\nflow: {handoffs: {start: desk}}\n---\n"
+        "scenario: s\npipeline: p\nturns:\n  - user: Hi\n"
+        "    replies: {desk: [{calls: {fee: {}}}, Done.]}\n    tool_results: {fee: 1}\n"
+        f"    schedule: {schedule}\n",
+        encoding="utf-8",
+    )
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+
+    told = str(simulate(library.prepared(item)).judgement.findings[0].what)
+
+    assert problem in told
+    assert "a tool waits only beside others" in told
