@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -188,7 +188,8 @@ class Conversation:
     def _ask_of_turn(self, turn: Turn, place: int) -> None:
         """Ask the judge what the claims on a turn ask, and was not asked yet."""
         if turn.expect.has("judge"):
-            self._ask_judge(turn.expect.questions, place + 1, self.view.turns[place].error)
+            error = self.view.turns[place].error
+            self._ask_judge(turn.expect.questions, turn.judge_replies, place + 1, error)
 
     def _ask_of_claims(self, places: Collection[int] | None = None) -> None:
         """Ask the judge about taken turns whose claims are newer than they, and about the run.
@@ -209,18 +210,25 @@ class Conversation:
             if is_of_whole:
                 is_broken_off = self._execution.stops(scenario.turns)
                 error = self._execution.error if is_broken_off else None
-                self._ask_judge(scenario.expect.questions, 0, error)
+                self._ask_judge(scenario.expect.questions, scenario.judge_replies, 0, error)
 
     @property
     def _has_ended(self) -> bool:
         return bool(self.events) and isinstance(self.events[-1], RunFinished)
 
     def _ask_judge(
-        self, questions: Iterable[Question], number: int, error: ErrorFacts | None
+        self,
+        questions: Iterable[Question],
+        replies: Mapping[str, Any],
+        number: int,
+        error: ErrorFacts | None,
     ) -> None:
-        """Ask the judge about a turn, or, with 0, about the whole run."""
-        scenario, trace = self._prepared.scenario, self._execution.trace
-        self._judge.ask(scenario, questions, number, self.view, trace, error)
+        """Ask the judge about a turn, or, with 0, about the whole run.
+
+        ``replies`` are the file's own answers, with references resolved as in the questions.
+        """
+        options, trace = self._prepared.scenario.judge, self._execution.trace
+        self._judge.ask(options, questions, replies, number, self.view, trace, error)
 
     @cached_property
     def _judge(self) -> Judge:
@@ -286,7 +294,7 @@ class Conversation:
         None if nobody can answer: the scenario names no judge, or no cassette.
         """
         with gc_paused(), placed(self._prepared):
-            self._ask_judge([question], number, self.view.turns[number - 1].error)
+            self._ask_judge([question], {}, number, self.view.turns[number - 1].error)
         return answer_to(self.view, number, question)
 
     def end(self) -> Trace:

@@ -240,6 +240,21 @@ def test_the_scenario_itself_may_answer(desk: Path, answer: str) -> None:
     assert outcome.passed is (answer == "yes")
 
 
+def test_an_answer_in_the_file_may_name_an_earlier_reply_as_its_question_does(desk: Path) -> None:
+    question = "'Does it repeat ${turns[0].reply}?': yes"
+    text = (
+        "version: 1\nscenario: s\npipeline: desk.pipeline.yaml\n"
+        "turns:\n  - user: Hello\n    replies: {front: Good day.}\n"
+        "  - user: Again\n    replies: {front: Good day.}\n"
+        f"    judge_replies: {{{question}}}\n    expect: {{judge: {{{question}}}}}\n"
+    )
+
+    outcome = simulate(prepared(write_scenario(text)))
+
+    assert findings_of(outcome) == []
+    assert [event.question for event in judge_events(outcome)] == ["Does it repeat Good day.?"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -259,8 +274,11 @@ def test_the_scenario_itself_may_answer(desk: Path, answer: str) -> None:
         (f"{REFUND}: yes", f"{REFUND}: {{$in: [1, yes]}}", "cannot be a number and a text"),
         (f"{REFUND}: yes", f"{REFUND}: {{$in: [yes, no]}}", "every answer that is possible"),
         ("one_of: [calm, rude]", "one_of: [calm]", "must be a list of two texts or more"),
+        ("one_of: [calm, rude]", "one_of: [calm, calm, rude]", "the answer `calm` is here twice"),
+        ("one_of: [calm, rude]", "one_of: [calm, '']", "an answer must not be empty"),
         ("one_of: [calm, rude], is: calm", "one_of: [calm, rude]", "needs `is`"),
         ("is: calm", "is: sad", "no answer that is possible matches this"),
+        (f"{{{END}: true}}", "{x-note: true}", "there is no question here"),
     ],
 )  # fmt: skip
 def test_a_question_that_says_nothing_is_refused_at_its_place(

@@ -20,7 +20,6 @@ from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
 from simkit.runtime.parsing import parsed
 from simkit.session.execution.answering import Answering
-from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.questions import JudgeOptions, Question
 from simkit.trace.events import ErrorFacts, TurnResumed
 from simkit.trace.recorder import EventRecorder, Moment, Position, Sink
@@ -55,8 +54,9 @@ class Judge:
 
     def ask(
         self,
-        scenario: Scenario,
+        options: JudgeOptions | None,
         questions: Iterable[Question],
+        replies: Mapping[str, Any],
         number: int,
         view: View,
         sink: Sink,
@@ -64,15 +64,15 @@ class Judge:
     ) -> None:
         """Ask the questions that were not asked yet, and record the answers.
 
-        ``number`` is the turn, counted from 1; 0 for the whole run, which may still grow. ``error``
-        ended it, so that there is nothing to judge. A question that nobody can answer is not
-        recorded. Raise ScriptBroken if nothing can be sent.
+        ``options`` name the model, ``replies`` are the file's own answers. ``number`` is the turn,
+        counted from 1; 0 for the whole run, which may still grow. ``error`` ended it, so that there
+        is nothing to judge. A question that nobody can answer is not recorded. Raise ScriptBroken
+        if nothing can be sent.
         """
         if not view.turns:
             return
         turn = view.turns[number - 1]
         recorder = EventRecorder(sink, Moment(view.events[-1].at))
-        replies = scenario.turns[number - 1].judge_replies if number else scenario.judge_replies
         for question in questions:
             so_far = 0 if number else len(view.turns)
             key = (number, so_far, question.text, question.answer, question.choices)
@@ -84,7 +84,7 @@ class Judge:
                 ended = f"turn {number}" if number else "the run"
                 facts = {"error": f"{ended} ended with {error.type}, so it was not asked"}
             else:
-                facts = self._facts(question, scenario.judge, replies, number, view)
+                facts = self._facts(question, options, replies, number, view)
             if facts is not None:
                 recorder.record_judge_answer(
                     Position(turn.session, number) if number else Position(),

@@ -89,6 +89,11 @@ def question_of(text: str, claim: Any) -> Question:
         or not all(map(_is_text, options))
     ):
         raise MatcherError((ONE_OF,), "must be a list of two texts or more", "", (), "")
+    for place, option in enumerate(options):
+        if not option.strip():
+            raise MatcherError((ONE_OF, place), "an answer must not be empty", "", (), "")
+        if option in options[:place]:
+            raise MatcherError((ONE_OF, place), f"the answer `{option}` is here twice", "", (), "")
     return Question(text, "choice", tuple(options), claim[IS], (IS,))
 
 
@@ -149,7 +154,7 @@ def _claims(value: Any) -> Any:
             "must be a mapping of questions",
             advice='Write `judge: {"Does the reply promise a refund?": no}`.',
         )
-    if not value:
+    if all(str(text).startswith("x-") for text in value):
         raise refuse("there is no question here")
     for text, claim in value.items():
         if str(text).startswith("x-"):
