@@ -19,6 +19,7 @@ from simkit.core.rng import Chance
 from simkit.explore.choices import Drawn, Plan, TurnPlan
 from simkit.explore.conversations import Subject, applicable_claims
 from simkit.explore.users import Crowd
+from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
 from simkit.session.live.scripted_words import ClaimUnit, parts_of
 from simkit.session.live.trials import ClaimResults
@@ -81,6 +82,10 @@ class LiveSimulation:
         self._played = self.prepared
         self._unheld: set[SourcePath] = set()
         self._judged_parts: set[SourcePath] = set()
+        self._unit_paths: dict[SourcePath, SourcePath] = {
+            unit.path: unit.path for unit in self.units
+        }
+        """The path of a claim, with personas filled in as in a run, to the path in the file."""
 
     def converse(self, conversation: Conversation) -> Outcome:
         """Let the users speak until nobody has anything to say, and judge the claims."""
@@ -106,7 +111,7 @@ class LiveSimulation:
     def results(self, outcome: Outcome) -> ClaimResults:
         """Return which claims did not hold, and which spoke of nothing that took place."""
         paths = [unit.path for unit in self.units]
-        skipped = {_unit_path(finding, paths) for finding in outcome.judgement.passed_over}
+        skipped = {self._unit_path(finding) for finding in outcome.judgement.passed_over}
         unheld = tuple(path for path in paths if path in self._unheld)
         unseen = [path for path in paths if path not in self._judged_parts or path in skipped]
         findings = outcome.judgement.findings
@@ -133,12 +138,14 @@ class LiveSimulation:
         for turn, session in zip(view.turns, sessions, strict=True):
             channels.update(name for event in turn.updates for name in event.update)
             claims.append(applicable_claims(subject.always, turn, channels, session.persona))
-        self._judged_parts = {
-            path for claim in claims for path, _ in parts_of(claim, (_ALWAYS,))
-        } | {path for path, _ in parts_of(subject.finally_, (_FINALLY,))}
-        paths = [unit.path for unit in self.units]
+            self._unit_paths |= {
+                _filled(unit.path, session.persona): unit.path for unit in self.units
+            }
+        parts = [path for claim in claims for path, _ in parts_of(claim, (_ALWAYS,))]
+        parts += [path for path, _ in parts_of(subject.finally_, (_FINALLY,))]
+        self._judged_parts = {self._unit_paths[_filled(path, {})] for path in parts}
         for finding in self._findings(conversation, crowd, claims, subject.finally_):
-            self._unheld.add(_unit_path(finding, paths))
+            self._unheld.add(self._unit_path(finding))
         broken = []
         for number, thing in enumerate(subject.never):
             self._judged_parts.add((_NEVER, number))
@@ -155,6 +162,13 @@ class LiveSimulation:
         self._played = self._judged_scenario(conversation, crowd, joined, at_end)
         conversation.follow(self._played)
         return conversation.finish()
+
+    def _unit_path(self, finding: Finding) -> SourcePath:
+        """Return the path of the claim that a finding concerns; empty if it concerns none."""
+        path = finding.path
+        inner = (_ALWAYS, *path[3:]) if path[:1] == ("turns",) else (_FINALLY, *path[1:])
+        units = self._unit_paths.items()
+        return next((unit for filled, unit in units if inner[: len(filled)] == filled), ())
 
     def _findings(
         self,
@@ -248,8 +262,7 @@ def _result(tool: SimulatedTool, chance: Random, persona: Mapping[str, Any]) -> 
     return {"returns": with_persona(sample(tool.returns, chance.choice), persona), **latency}
 
 
-def _unit_path(finding: Finding, paths: Sequence[SourcePath]) -> SourcePath:
-    """Return the path of the claim that a finding concerns; empty if it concerns none."""
-    path = finding.path
-    inner = (_ALWAYS, *path[3:]) if path[:1] == ("turns",) else (_FINALLY, *path[1:])
-    return next((unit for unit in paths if inner[: len(unit)] == unit), ())
+def _filled(path: SourcePath, persona: Mapping[str, Any]) -> SourcePath:
+    """Return the path of a claim in a run, whose keys may name a user's persona."""
+    steps = (with_persona(step, persona) if persona else step for step in path)
+    return tuple(step if isinstance(step, int) else as_text(step) for step in steps)

@@ -168,6 +168,24 @@ def test_claims_of_a_simulation_have_rates_and_its_failed_runs_replay_offline(
 
 
 @pytest.mark.slow
+def test_a_question_that_names_a_user_has_its_rate(
+    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = SIMULATION.replace("Is the reply polite?", '"Is the reply to ${persona.order} polite?"')
+    Path("desk.simulation.yaml").write_text(text, encoding="utf-8")
+    server.answer = desk_model = Desk(twice=())
+
+    live("desk.simulation.yaml", "--runs", "12", "--format", "json")
+
+    (scenario,) = json.loads(capsys.readouterr().out)["scenarios"]
+    rude = desk_model.orders.count("C-3")
+    assert rude
+    (row,) = [claim for claim in scenario["claims"] if "judge" in claim["claim"]]
+    assert row["claim"] == 'always.judge."Is the reply to ${persona.order} polite?"'
+    assert (row["held"], row["judged"]) == (12 - rude, 12)
+
+
+@pytest.mark.slow
 def test_an_error_of_a_turn_ends_the_conversation_and_has_a_row_of_its_own(
     desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -369,6 +369,10 @@ MISTAKES = {
     "users: {u: {says: Hi, persona: {a: 1}}}\nfinally: {reply: '${persona.a}'}": (
         "a whole conversation may have several users, so it has no persona"
     ),
+    "users: {u: {says: Hi, persona: {a: 1}}}\njudge: openai/gpt-5\n"
+    "finally: {judge: {'Is ${persona.a} named?': yes}}": (
+        "a whole conversation may have several users, so it has no persona"
+    ),
     "turns: 0": "must be at least 1",
     "turns: 9000": "must be at most 8,000",
     "users: {u: {says: Hi, sessions: 100000000}}": "must be at most 1,000",

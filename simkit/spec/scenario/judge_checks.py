@@ -10,7 +10,9 @@ from simkit.spec.fields import shown_value
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.model import Scenario
 
-_MODEL = "Name one: `judge: openai/gpt-5-mini`. Or write the answer under `judge_replies:`."
+_MODEL = (
+    "Name one: `judge: openai/gpt-5-mini`. A scenario may answer itself, under `judge_replies:`."
+)
 
 
 def check_judge(scenario: Scenario, document: Document) -> None:

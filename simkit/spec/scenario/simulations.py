@@ -300,12 +300,18 @@ def _check_finally(document: Document) -> None:
     ]
     for at, claims in places:
         for path, inner in walk(claims):
-            if isinstance(inner, str) and _PERSONA.search(inner):
+            is_key = _names_persona(path[-1] if path else None)
+            if is_key or _names_persona(inner):
                 raise document.error(
                     (*at, *path),
                     "a whole conversation may have several users, so it has no persona",
                     advice="Write the claim under `always:`, where the user of the turn is known.",
+                    key=is_key,
                 )
+
+
+def _names_persona(word: Any) -> bool:
+    return isinstance(word, str) and _PERSONA.search(word) is not None
 
 
 def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:
