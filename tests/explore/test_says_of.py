@@ -119,3 +119,21 @@ def test_a_row_of_a_table_is_a_scenario_of_its_own(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, user)
 
     assert messages_of(subject, Plan((TurnPlan(),))) == ["A-1"]
+
+
+@pytest.mark.parametrize("session", ["", "    session: other\n"])
+def test_a_message_that_repeats_a_reply_is_refused_where_it_stands(
+    tmp_path: Path, session: str
+) -> None:
+    """A conversation that is drawn has other replies; another session's messages are not said."""
+    repeated = f'  - user: "You said ${{turns[0].reply}}"\n{session}    replies: {{desk: Yes.}}\n'
+    text = RECORDED.replace("  - user: {json: {order: A-1}}\n    replies: {desk: Yes.}\n", repeated)
+    write_lines(tmp_path, text)
+
+    if session:
+        assert len(subject_of(tmp_path, USER).simulation.users["u"].states or {}) == 2
+        return
+    with pytest.raises(SourceError, match="a message that repeats a reply") as raised:
+        subject_of(tmp_path, USER)
+
+    assert "lines.scenario.yaml" in raised.value.where

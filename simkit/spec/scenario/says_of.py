@@ -13,7 +13,7 @@ from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in, items_named, parted
 from simkit.spec.scenario.simulated_users import END
-from simkit.spec.scenario.turns import waits
+from simkit.spec.scenario.turns import WHOLE, waits
 
 KEY: Final = "says_of"
 _MORE_KEYS: Final = ("persona", "answers", "sessions")
@@ -94,8 +94,11 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
     turns = scenario.document.data["turns"]
     first = turns[0].get("session")
     own = [turn for turn in turns if turn.get("session") == first]
-    for place, turn in enumerate(turns):
-        if waits({key: turn[key] for key in ("user", "resume") if key in turn}):
+    # The turns have such references as they are written; only `waiting` tells them from texts.
+    for place, turn in sorted(scenario.waiting.items()):
+        if place == WHOLE or turn.get("session") != first:
+            continue
+        if waits([turn.get(key) for key in ("user", "resume")]):
             where = scenario.document.position(("turns", place))
             raise SourceError(where, "a message that repeats a reply has no meaning elsewhere")
     return own
