@@ -164,6 +164,8 @@ def test_a_recorded_judge_answers_offline_and_the_same_each_time(
         ({REFUND: True}, "true, and must answer one of yes, no", ()),
         ({POLITE: "very"}, '"very", and must answer a number', ()),
         ({POLITE: True}, "true, and must answer a number", ()),
+        ({POLITE: float("nan")}, "NaN, and must answer a number", ()),
+        ({POLITE: '!{"answer": 1e999}'}, "Infinity, and must answer a number", ()),
         ({TONE: "odd"}, '"odd", and must answer one of calm, rude', ()),
         ({END: "true"}, '"true", and must answer true or false', ()),
         ({REFUND: "!It does."}, '"It does.", which has no `answer`', ()),

@@ -150,7 +150,8 @@ def _answer_fields(question: Question, reply: Mapping[str, Any]) -> dict[str, An
     fields: dict[str, Any] = {"reason": reason if isinstance(reason, str) else as_text(reason)}
     if question.takes(answer):
         return {**fields, "answer": answer}
-    return {**fields, "error": f"it answered {_quoted(answer)}, and must answer {question.form}"}
+    words = as_text(answer) if isinstance(answer, float) else _quoted(answer)
+    return {**fields, "error": f"it answered {words}, and must answer {question.form}"}
 
 
 def _quoted(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -63,7 +64,9 @@ class Question(msgspec.Struct, frozen=True):
         if self.answer == "boolean":
             return isinstance(answer, bool)
         if self.answer == "number":
-            return isinstance(answer, (int, float)) and not isinstance(answer, bool)
+            is_number = isinstance(answer, (int, float)) and not isinstance(answer, bool)
+            # Python reads NaN, of which every denial holds, and infinity where JSON has neither.
+            return is_number and (isinstance(answer, int) or math.isfinite(answer))
         if self.answer == "choice":
             return answer in self.choices
         return isinstance(answer, str)
