@@ -13,8 +13,8 @@ from simkit.trace.views import View
 
 _ANSWERED = "Record it: `simkit record` asks the model. Or write the answer under `judge_replies:`."
 _RECORDED_ANEW = (
-    "`simkit record --mode new_episodes` asks the model what is not recorded, `--mode all` asks "
-    "everything again."
+    "`simkit record --mode new_episodes` asks the model a question that was added, `--mode all` "
+    "asks everything again, as a question or a reply that was changed needs."
 )
 
 

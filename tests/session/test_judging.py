@@ -475,7 +475,7 @@ def test_a_test_in_python_asks_the_recorded_judge(desk: Path, server: Provider) 
     with Simulation("desk.pipeline.yaml", judge=MODELS["openai-chat"], cassette=file) as sim:
         turn = sim.say("My order A-1 came broken")
         assert turn.judge(REFUND) == "yes"
-        assert turn.judge(POLITE, answer=float) >= 4
+        assert turn.judge(POLITE, answer=float) == turn.judge(POLITE, answer=int) >= 4
         assert turn.judge(TONE, one_of=["calm", "rude"]) == "calm"
         with pytest.raises(SourceError, match="no recording answers agent 'the judge'"):
             turn.judge("Is it long?")
@@ -486,3 +486,31 @@ def test_a_test_in_python_asks_the_recorded_judge(desk: Path, server: Provider) 
             turn.judge(REFUND)
 
     assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("question", "options", "problem"),
+    [
+        ("  ", {}, "a question to the judge must be a text, and not empty"),
+        (5, {}, "a question to the judge must be a text, and not empty"),
+        (TONE, {"one_of": [1, 2]}, "`one_of`: must be a list of two texts or more"),
+        (TONE, {"one_of": "calm"}, "`one_of`: must be a list of two texts or more"),
+        (TONE, {"one_of": ["calm", "calm"]}, "`one_of`: the answer `calm` is here twice"),
+        (TONE, {"answer": list}, "`answer` must be bool, int, float or str"),
+        (
+            TONE,
+            {"answer": str, "one_of": ["calm", "rude"]},
+            "an answer is `one_of` some texts, or of the type `answer`",
+        ),
+    ],
+)
+def test_a_question_in_python_that_says_nothing_is_refused_at_its_line(
+    desk: Path, question: Any, options: Mapping[str, Any], problem: str
+) -> None:
+    with Simulation("desk.pipeline.yaml", judge=MODELS["openai-chat"]) as sim:
+        turn = sim.say("Hello", replies={"front": "Hello."})
+        with pytest.raises(SourceError) as raised:
+            turn.judge(question, **options)
+
+    assert raised.value.what == f"turn 1: {problem}"
+    assert "test_judging.py" in raised.value.where

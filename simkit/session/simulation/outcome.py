@@ -9,7 +9,7 @@ from simkit.checks.findings import Finding
 from simkit.checks.observing import WORDS, unobservable, unobservable_in_context
 from simkit.checks.runs import groups_of
 from simkit.checks.scope import Scope, log_fields, scope_of_turn
-from simkit.core.errors import SourceError
+from simkit.core.errors import MatcherError, SourceError
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.language.yaml import near
@@ -34,7 +34,7 @@ from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claims import Expect, selected
 from simkit.spec.scenario.known import KnownNames
-from simkit.spec.scenario.questions import YES_NO, Answer, Question
+from simkit.spec.scenario.questions import YES_NO, Answer, Question, possible_answers
 from simkit.trace.events import JudgeAnswered, LogRecorded
 from simkit.trace.views import CallView, ContextView, TurnView, View
 
@@ -45,6 +45,7 @@ __tracebackhide__ = True
 _FORMS_OF_ANSWERS: Final[Mapping[type | None, Answer]] = {
     None: "choice",
     bool: "boolean",
+    int: "number",
     float: "number",
     str: "text",
 }
@@ -179,12 +180,12 @@ class TurnOutcome:
     ) -> Any:
         """Return the judge's recorded answer to a question about this turn.
 
-        It is one of the texts in ``one_of``, or of the type ``answer``. The simulation names the
-        model, ``judge="openai/gpt-5-mini"``, and a cassette. Raise if there is no answer.
+        It is one of the texts in ``one_of``, or of the type ``answer``; `int` and `float` are both
+        a number. The simulation names the model, ``judge="openai/gpt-5-mini"``, and a cassette.
+        Raise if there is no answer.
         """
-        form = _FORMS_OF_ANSWERS[answer]
-        choices = () if answer else tuple(one_of)
-        answered = self._simulation.ask_judge(self.number, Question(question, form, choices, None))
+        asked = self._question(question, one_of, answer)
+        answered = self._simulation.ask_judge(self.number, asked)
         if answered is None:
             raise self._error(
                 f": nobody can answer {question!r}: the judge needs a model and a cassette, "
@@ -193,6 +194,20 @@ class TurnOutcome:
         if answered.error:
             raise self._error(f": the judge gave no answer to {question!r}: {answered.error}")
         return answered.answer
+
+    def _question(self, text: str, one_of: Sequence[str], answer: type | None) -> Question:
+        """Return a question to the judge; raise for one that no model could be asked."""
+        if not isinstance(text, str) or not text.strip():
+            raise self._error(": a question to the judge must be a text, and not empty")
+        if answer is not None and one_of is not YES_NO:
+            raise self._error(": an answer is `one_of` some texts, or of the type `answer`")
+        if answer not in _FORMS_OF_ANSWERS:
+            raise self._error(": `answer` must be bool, int, float or str")
+        try:
+            choices = possible_answers(one_of) if answer is None else ()
+        except MatcherError as problem:
+            raise self._error(f": `one_of`: {problem.what}") from None
+        return Question(text, _FORMS_OF_ANSWERS[answer], choices, None)
 
     @property
     def interrupt(self) -> Any:

@@ -85,7 +85,11 @@ def question_of(text: str, claim: Any) -> Question:
         if key not in claim:
             advice = "Write the possible answers, and the right one: `{one_of: [a, b], is: a}`."
             raise MatcherError((), f"a question with its answers needs `{key}`", "", (), advice)
-    options = claim[ONE_OF]
+    return Question(text, "choice", possible_answers(claim[ONE_OF]), claim[IS], (IS,))
+
+
+def possible_answers(options: Any) -> tuple[str, ...]:
+    """Return the texts of which an answer is one; raise MatcherError for unusable ones."""
     if (
         not isinstance(options, (list, tuple))
         or len(options) < 2
@@ -97,7 +101,7 @@ def question_of(text: str, claim: Any) -> Question:
             raise MatcherError((ONE_OF, place), "an answer must not be empty", "", (), "")
         if option in options[:place]:
             raise MatcherError((ONE_OF, place), f"the answer `{option}` is here twice", "", (), "")
-    return Question(text, "choice", tuple(options), claim[IS], (IS,))
+    return tuple(options)
 
 
 def _is_long(claim: Any) -> bool:
