@@ -477,8 +477,10 @@ def test_a_test_in_python_asks_the_recorded_judge(desk: Path, server: Provider) 
         assert turn.judge(REFUND) == "yes"
         assert turn.judge(POLITE, answer=float) == turn.judge(POLITE, answer=int) >= 4
         assert turn.judge(TONE, one_of=["calm", "rude"]) == "calm"
-        with pytest.raises(SourceError, match="no recording answers agent 'the judge'"):
+        with pytest.raises(SourceError, match="no recording answers agent 'the judge'") as raised:
             turn.judge("Is it long?")
+        # No command records a test in Python.
+        assert "record again: simkit record, with a scenario file that" in raised.value.what
         _ = sim.findings
     with Simulation("desk.pipeline.yaml") as sim:
         turn = sim.say("Hello", replies={"front": "Hello."})

@@ -14,6 +14,7 @@ from simkit.core.errors import ReferenceInvalid
 from simkit.core.text import counted
 from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 
 if TYPE_CHECKING:
     from simkit.capture.cassettes.traffic import Mode, Traffic, TrafficObserver
@@ -120,14 +121,14 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         _hold_inside(path, prepared)
     source = recording.earlier or path
     cassette = load(source) if os.path.lexists(source) else absent(source)
+    item = prepared.item
     if not cassette.is_there and recording.mode in ("none", "verify"):
         at = ("cassette", "file") if isinstance(document.data["cassette"], dict) else ("cassette",)
         raise document.error(
             at,
             f"there is no cassette `{path.name}`",
-            advice=f"Record it: {record_command(prepared.item.id, 'once')}",
+            advice=f"Record it: {_record_command(item.file, item.name, 'once')}",
         )
-    item = prepared.item
     terms = Terms(
         scenario=item.name,
         policy=options.policy,
@@ -137,7 +138,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         first_live_turn=recording.first_live_turn,
         observer=recording.observer,
         cassette=_in_project(source, prepared),
-        again=record_command(f"{_in_project(Path(item.file), prepared)}::{item.name}"),
+        again=_record_command(_in_project(Path(item.file), prepared), item.name),
     )
     return Traffic(cassette, keying, terms)
 
@@ -159,9 +160,14 @@ def _hold_inside(path: Path, prepared: Prepared) -> None:
         )
 
 
-def record_command(name: str, mode: str = "all") -> str:
-    """Return the command that records a scenario's cassette again, quoted for the shell."""
-    return f"simkit record {shlex.quote(name)} --mode {mode}"
+def _record_command(file: str, name: str, mode: str = "all") -> str:
+    """Return the command that records a scenario's cassette, quoted for the shell.
+
+    Features and tests in Python replay what a scenario file has recorded.
+    """
+    if not file.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
+        return "simkit record, with a scenario file that names this cassette and says the same"
+    return f"simkit record {shlex.quote(f'{file}::{name}')} --mode {mode}"
 
 
 def _in_project(file: Path, prepared: Prepared) -> str:
