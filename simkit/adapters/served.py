@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 from urllib.parse import unquote
 
@@ -306,8 +306,11 @@ class ServedRun:
         unused = self._script.tools.unused() if self._reports.asks_tools else ()
         self._recorder.end_turn(reply, error, self._script.model.unused(), unused)
 
-    def finish(self, is_silent: Sequence[bool]) -> None:
-        """End the run; ``is_silent`` says for each turn whether it needs no request."""
+    def finish(self, is_silent: Sequence[bool], before_end: Callable[[], None]) -> None:
+        """End the run; ``is_silent`` says for each turn whether it needs no request.
+
+        ``before_end`` is called once all turns have ended, and may record what the run still holds.
+        """
         error = self._error
         while error is None and self.broken is None and self._recorder.turn < len(self._turns):
             if not is_silent[self._recorder.turn]:
@@ -316,6 +319,7 @@ class ServedRun:
                 self._begin()
         if self._recorder.turn:
             self._end_turn()
+        before_end()
         self._gate.ended(error)
 
     def _not_asked(self) -> str:

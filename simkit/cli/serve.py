@@ -29,7 +29,13 @@ from simkit.report.last_run import Ledger
 from simkit.report.outcomes import result_of
 from simkit.report.results import Result, summary_of
 from simkit.runtime.functions import function_named
-from simkit.session.execution.serving import served, silent_turns, unused_of, variables_of
+from simkit.session.execution.serving import (
+    answer_questions,
+    served,
+    silent_turns,
+    unused_of,
+    variables_of,
+)
 from simkit.session.simulate import placed
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
@@ -77,7 +83,7 @@ def serve(call: ServeOptions) -> int:
         _tell(call.program, status)
         with placed(prepared):
             raise run.broken
-    run.finish(silent_turns(prepared))
+    run.finish(silent_turns(prepared), lambda: answer_questions(prepared, trace))
     code = _judge(prepared, trace, call)
     _tell(call.program, status)
     return max(code, BROKEN if status else 0)

@@ -81,7 +81,7 @@ class Program:
 
     def end(self) -> list[Any]:
         """Ends the run; returns each turn's reply and error, and the error of the run."""
-        self.run.finish(silent_turns(self.prepared))
+        self.run.finish(silent_turns(self.prepared), lambda: None)
         ends: list[Any] = [
             (event.reply, event.error.type if event.error else None)
             for event in self.trace.events

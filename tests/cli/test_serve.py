@@ -296,6 +296,38 @@ def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) ->
 
 @pytest.mark.slow
 @needs_curl
+@pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
+def test_the_scenario_s_own_answers_to_a_judge_are_there_when_it_is_served(
+    process: Callable[..., Done], answer: str, code: int
+) -> None:
+    question = f"judge_replies: {{Is it kind?: {answer}}}"
+    text = ECHO.replace(
+        "expect: {reply: hello}", f"{question}, expect: {{judge: {{Is it kind?: yes}}}}"
+    )
+    write("echo.scenario.yaml", f"{text}{question}\nexpect: {{judge: {{Is it kind?: yes}}}}\n")
+
+    done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('bye')}")
+
+    assert done.out.count("the judge's answer does not match") == 2 * code
+    assert (done.code, done.err) == (code, "")
+
+
+@pytest.mark.slow
+def test_a_question_for_a_model_is_refused_before_anything_is_served(
+    process: Callable[..., Done],
+) -> None:
+    text = ECHO.replace("expect: {reply: hello}", "expect: {judge: {Is it kind?: yes}}")
+    write("echo.scenario.yaml", f"judge: openai/gpt-5-mini\n{text}")
+
+    done = process("serve", "echo.scenario.yaml", "--then", "echo ran")
+
+    assert "ran" not in done.out
+    assert "echo.scenario.yaml:7:54: a judge is a model, and none is asked here" in done.err
+    assert done.code == 2
+
+
+@pytest.mark.slow
+@needs_curl
 def test_a_turn_that_the_program_does_not_come_to_is_told_once(
     process: Callable[..., Done],
 ) -> None:

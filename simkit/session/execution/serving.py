@@ -19,8 +19,11 @@ from simkit.session.execution.recorded import REPLAY, traffic_of
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import AgentRule, App, AppOptions
 from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.judge_checks import check_no_model_is_asked
 from simkit.spec.scenario.orders import places_of_orders
 from simkit.trace.recorder import Sink
+from simkit.trace.store import Trace
+from simkit.trace.views import view_of
 
 _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 
@@ -28,9 +31,11 @@ _REFERENCE: Final = re.compile(r"\$\{[^{}]*\}")
 def served(prepared: Prepared, sink: Sink) -> ServedRun:
     """Return a scenario's run for a program that simkit does not start.
 
-    Raise SourceError for a reference to the reply of an earlier turn.
+    Raise SourceError for a reference to the reply of an earlier turn, and for a question to the
+    judge that a model would have to answer.
     """
     scenario, subject = prepared.scenario, prepared.pipeline
+    check_no_model_is_asked(scenario, prepared.document)
     for place in prepared.waiting:
         raise prepared.document.error(
             ("turns", place) if place >= 0 else ("expect",),
@@ -63,6 +68,21 @@ def served(prepared: Prepared, sink: Sink) -> ServedRun:
     traffic = traffic_of(prepared, REPLAY)
     others = GatedTraffic(traffic) if traffic is not None else None
     return ServedRun(app, script, turns, sink, others, ends)
+
+
+def answer_questions(prepared: Prepared, trace: Trace) -> None:
+    """Record the scenario's own answers to questions to the judge, before its run ends."""
+    scenario = prepared.scenario
+    if not scenario.asks_judge:
+        return
+    # Few scenarios have questions.
+    from simkit.session.execution.judging import Judge
+
+    judge, view = Judge(None), view_of(trace.events)
+    for turn, turn_view in zip(scenario.turns, view.turns, strict=False):
+        questions, replies = turn.expect.questions, turn.judge_replies
+        judge.ask(None, questions, replies, turn_view.number, view, trace, turn_view.error)
+    judge.ask(None, scenario.expect.questions, scenario.judge_replies, 0, view, trace)
 
 
 def silent_turns(prepared: Prepared) -> list[bool]:

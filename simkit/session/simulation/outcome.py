@@ -184,8 +184,8 @@ class TurnOutcome:
         a number. The simulation names the model, ``judge="openai/gpt-5-mini"``, and a cassette.
         Raise if there is no answer.
         """
-        asked = self._question(question, one_of, answer)
-        answered = self._simulation.ask_judge(self.number, asked)
+        to_ask = self._question(question, one_of, answer)
+        answered = self._simulation.ask_judge(self.number, to_ask)
         if answered is None:
             raise self._error(
                 f": nobody can answer {question!r}: the judge needs a model and a cassette, "

@@ -40,6 +40,20 @@ def check_judge(scenario: Scenario, document: Document) -> None:
                 raise document.error(path, problem, advice=_MODEL, key=True)
 
 
+def check_no_model_is_asked(scenario: Scenario, document: Document) -> None:
+    """Raise SourceError for a question that the scenario does not answer itself."""
+    for expect, replies, at in _parts(scenario):
+        for question in expect.questions:
+            if question.text not in replies:
+                raise document.error(
+                    (*at, "expect", "judge", question.text),
+                    "a judge is a model, and none is asked here",
+                    advice="Only `judge_replies:` answers here. `simkit replay` takes the answer "
+                    "from a cassette, too.",
+                    key=True,
+                )
+
+
 def _parts(scenario: Scenario) -> Iterator[tuple[Expect, Mapping[str, Any], SourcePath]]:
     for place, turn in enumerate(scenario.turns):
         yield turn.expect, turn.judge_replies, ("turns", place)
