@@ -11,7 +11,10 @@ from simkit.spec.scenario.questions import Question
 from simkit.trace import events as e
 from simkit.trace.views import View
 
-_ANSWERED = "Record it: `simkit record` asks the model. Or write the answer under `judge_replies:`."
+_ANSWERED = (
+    "`simkit record` asks the model where the scenario names a `cassette:`. Or write the answer "
+    "under `judge_replies:`."
+)
 _RECORDED_ANEW = (
     "`simkit record --mode new_episodes` asks the model a question that was added, `--mode all` "
     "asks everything again, as a question or a reply that was changed needs."

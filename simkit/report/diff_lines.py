@@ -71,7 +71,10 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
     if diff.at_end:
         yield ["state at the end", *_edits_lines(diff.at_end, paint)]
     if not (diff.calls or diff.more_calls or diff.turns or diff.at_end):
-        yield ["every context, handoff and state is the same: only times, order or causes differ"]
+        parts = "times, order or causes"
+        if diff.first is not None and isinstance(diff.first.left, e.JudgeAnswered):
+            parts = f"answers of the judge, {parts}"
+        yield [f"every context, handoff and state is the same: only {parts} differ"]
 
 
 def declared_text(diff: TraceDiff) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from simkit.report.diff_lines import Sides
+from simkit.report.diff_lines import Sides, diff_blocks
 from simkit.report.diffs import (
     Compared,
     diff_annotations,
@@ -19,7 +19,8 @@ from simkit.report.diffs import (
     pair_lines,
     summary_line,
 )
-from simkit.trace.diff import TraceDiff, trace_diff
+from simkit.trace.diff import FirstDifference, TraceDiff, trace_diff
+from simkit.trace.events import JudgeAnswered
 from simkit.trace.views import view_of
 from tests.building import trace_yaml
 from tests.report.conftest import COACH, TWO_TURNS
@@ -222,6 +223,18 @@ scenarios/coach.scenario.yaml::two turns
 
 1 scenario: 1 different"""
     )
+
+
+def test_runs_that_differ_only_in_a_judge_s_answer_say_so() -> None:
+    left, right = (JudgeAnswered(0, question="Is it kind?", answer=word) for word in ("yes", "no"))
+    first = FirstDifference(1, (), left, right)
+
+    *_, last = diff_blocks(TraceDiff((), first), Sides())
+
+    assert last == [
+        "every context, handoff and state is the same: only answers of the judge, times, order or "
+        "causes differ"
+    ]
 
 
 def test_a_long_message_is_cut_and_a_second_change_like_it_is_counted() -> None:
