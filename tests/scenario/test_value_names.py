@@ -221,6 +221,47 @@ def test_arguments_of_code_are_those_that_its_requests_show(
     assert (problem.value.at, problem.value.near) == ("never[0].asked.ordr", "order")
 
 
+ONE_TOOL: Final = """
+pipeline: desk
+agents: {desk: {instructions: You are the desk., tools: [look]}}
+tools: {look: {args: {type: object, properties: {it: <SCHEMA>, else: {}}}}}
+flow: {handoffs: {start: desk}}
+---
+scenario: s
+pipeline: desk
+turns:
+  - user: Hi
+    replies: {desk: Hello.}
+    expect: {tool_calls: {$not: {$has: [{tool: look, args: {it: <IT>}}]}}}
+"""
+_NAMED: Final = "{type: object, properties: {a: {}}}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "claim", "is_known"),
+    [
+        ("{properties: {a: {}}, anyOf: [{required: [b]}, {required: [c]}]}", "{c: 3}", True),
+        ("{properties: {a: {}}, anyOf: [{required: [b]}, {required: [c]}]}", "{d: 3}", False),
+        ("{properties: {a: {}}, dependentRequired: {a: [b]}}", "{b: 3}", True),
+        (f"{{anyOf: [{_NAMED}, {{type: [object, 'null'], minProperties: 1}}]}}", "{b: 3}", True),
+        (f"{{anyOf: [{_NAMED}, {{type: [string, 'null'], minLength: 1}}]}}", "{b: 3}", False),
+        (f"{{prefixItems: [{_NAMED}]}}", "[{a: 3}, {b: 3}]", True),
+        (f"{{prefixItems: [{_NAMED}], items: false}}", "[{b: 3}]", False),
+        (f"{{anyOf: [{{type: array, items: {_NAMED}}}, {{type: array}}]}}", "[{b: 3}]", True),
+        (f"{{type: array, items: {_NAMED}, maxItems: 3}}", "[{b: 3}]", False),
+        ("{$ref: '#it', $defs: {it: {$anchor: it, properties: {a: {}}}}}", "{b: 3}", True),
+        ("{type: object, patternProperties: {'^x': {}}, properties: {a: {}}}", "{xy: 3}", True),
+    ],
+)  # fmt: skip
+def test_names_are_unknown_only_where_a_schema_lists_them_all(
+    schema: str, claim: str, is_known: bool
+) -> None:
+    refusal = refusal_of(ONE_TOOL.replace("<SCHEMA>", schema).replace("<IT>", claim))
+
+    assert ("" if is_known else "tool `look` has no argument") in refusal
+    assert not is_known or refusal == ""
+
+
 SUPERVISED: Final = """
 pipeline: team
 agents:
@@ -269,3 +310,43 @@ def test_a_supervisor_hands_on_what_an_agent_says(
         return
     with pytest.raises(SourceError, match="payload has no key `rows`"):
         library.prepared(item)
+
+
+NODES: Final = """
+pipeline: team
+<DEFAULTS>
+agents:
+  maker: {instructions: Make it., <AGENT>}
+  helper: {instructions: Help., handoffs: []}
+  checker: {instructions: Check it.}
+tools: {look: {args: {type: object}}}
+contracts: [{from: first, to: checker, payload: {type: object, properties: {data: {}}}}]
+flow:
+  graph:
+    nodes: {first: {agent: maker, start: true}, checker: {exit: true}}
+    edges: [{from: first, to: checker}]
+---
+scenario: s
+pipeline: team
+turns:
+  - user: Make it
+    replies: {first: <LINE>, helper: {json: {rows: 3}}, checker: Good.}
+    tool_results: {look: {rows: 3}}
+    expect: {handoffs: {$has: [{from: first, to: checker, payload: {rows: 3}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "defaults", "line"),
+    [
+        ("tools: [look], returns: tool_output", "", "{calls: {look: {}}}"),
+        ("tools: [look]", "defaults: {returns: tool_output}", "{calls: {look: {}}}"),
+        ("handoffs: [helper]", "", "{handoff: {to: helper}}"),
+        ("output: {type: object, properties: {rows: {}}}", "", "{function: elsewhere:line}"),
+    ],
+    ids=["by a tool", "by the defaults", "by another agent", "by its schema"],
+)
+def test_a_node_hands_on_what_its_agent_may_return(agent: str, defaults: str, line: str) -> None:
+    text = NODES.replace("<AGENT>", agent).replace("<DEFAULTS>", defaults).replace("<LINE>", line)
+
+    assert refusal_of(text) == ""

@@ -30,8 +30,9 @@ _CONDITIONAL: Final = ("if", "then", "else")
 _COMBINING: Final = ("allOf", "anyOf", "oneOf")
 _OPEN: Final = ("patternProperties", "unevaluatedProperties", "propertyNames", "$dynamicRef")
 """Keywords of schemas whose names are not listed."""
-_ONLY_OBJECT: Final = {"type", "title", "description"}
-"""Keywords of a schema that says nothing but that a value is an object."""
+_REQUIRING: Final = ("required", "dependentRequired")
+_SPEAKING: Final = frozenset((*_COMBINING, *_CONDITIONAL, *_REQUIRING, "$ref", "dependentSchemas"))
+"""Keywords by which a schema without `properties` speaks of names."""
 
 
 class UnknownName(NamedTuple):
@@ -90,12 +91,16 @@ class SchemaPlace:
     def elements(self) -> Place | None:
         """Return the place of a list's elements; None if nothing is known of them."""
         inner: list[Inner] = []
+        is_open = False
         for schema, root in self._inner:
             for flat, own_root in self._flat(schema, root, 0):
-                items = flat.get("items")
+                items, first = flat.get("items"), flat.get("prefixItems") or ()
                 inner += [(items, own_root)] if is_object(items) else []
-                inner += [(item, own_root) for item in flat.get("prefixItems") or ()]
-        if not inner:
+                inner += [(item, own_root) for item in first]
+                # Behind the first elements, or in a list of which no more is said, are any.
+                if not is_object(items) and items is not False:
+                    is_open |= bool(first) or _allows(flat, "array")
+        if is_open or not inner:
             return None
         lists = [value for value in self._values if is_array(value)]
         return self._at(inner, [item for value in lists for item in value])
@@ -109,6 +114,8 @@ class SchemaPlace:
         """Add the names of a schema; return whether there may be others."""
         is_listed = is_open = False
         for flat, own_root in self._flat(schema, root, 0):
+            for name in _required(flat):
+                by_name.setdefault(name, [])
             properties = flat.get("properties")
             if not isinstance(properties, Mapping):
                 is_open |= _says_nothing(flat)
@@ -138,6 +145,8 @@ class SchemaPlace:
 
     def _referred(self, target: Any, root: Any) -> Inner:
         name, _, pointer = str(target).partition("#")
+        if pointer and not pointer.startswith("/"):  # An anchor.
+            return None, root
         root = self._registry.get(name) if name else root
         place: Any = root
         for step in pointer.split("/")[1:]:
@@ -150,9 +159,24 @@ def _says_nothing(schema: Mapping[str, Any]) -> bool:
     """Return whether a schema without `properties` allows objects with any names."""
     if "const" in schema or "enum" in schema or schema.get("additionalProperties", False):
         return True
-    if any(word in schema for word in _OPEN):
+    return any(word in schema for word in _OPEN) or _allows(schema, "object")
+
+
+def _allows(schema: Mapping[str, Any], kind: str) -> bool:
+    """Return whether a schema itself says that a value may be of a kind, or says nothing at all."""
+    if not schema:
         return True
-    return not schema or (schema.get("type") == "object" and not schema.keys() - _ONLY_OBJECT)
+    kinds = schema.get("type", ())
+    kinds = (kinds,) if isinstance(kinds, str) else kinds
+    return kind in kinds and _SPEAKING.isdisjoint(schema)
+
+
+def _required(schema: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names that a schema requires."""
+    dependent: Any = schema.get("dependentRequired")
+    lists = [schema.get("required"), *(dependent.values() if is_object(dependent) else ())]
+    for names in filter(is_array, lists):
+        yield from names
 
 
 class RecordPlace:

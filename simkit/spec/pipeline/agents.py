@@ -113,6 +113,16 @@ def startable(pipeline: Pipeline) -> frozenset[str]:
     return frozenset(reach(first, lambda name: _targets(pipeline, name, members)))
 
 
+@_once
+def speakers_of(pipeline: Pipeline, name: str) -> tuple[str, ...]:
+    """Return the agents whose output a flow hands on as that of a node or step.
+
+    They are its own agent, and those to which it may pass control.
+    """
+    members = members_of(pipeline)
+    return tuple(sorted(reach([name], lambda each: _targets(pipeline, each, members))))
+
+
 def hands_over(pipeline: Pipeline, definition: str) -> bool:
     """Return whether an agent's model may pass control at all; `handoffs: []` forbids it."""
     is_written = "handoffs" in pipeline.agents[definition].model_fields_set

@@ -12,6 +12,7 @@ from simkit.core.messages import CallLine
 from simkit.language.matching.schema_names import Place, RecordPlace, SchemaPlace, unknown_names
 from simkit.language.paths import head_of
 from simkit.language.yaml import Document, SourcePath
+from simkit.spec.pipeline.agents import members_of, speakers_of
 from simkit.spec.pipeline.model import Contract, Pipeline
 from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.replies import lines_of
@@ -68,12 +69,16 @@ class ValueSchemas(msgspec.Struct, frozen=True):
     """Agent to the schema of its output."""
     tool_outputs: frozenset[str] = frozenset()
     """The agents whose output is the result of a tool."""
+    speakers: Mapping[str, Sequence[str]] = {}
+    """Agent to those whose output its flow may hand on in its name."""
     is_every_tool: bool = True
     """Whether there are no other tools."""
 
 
 def schemas_in(pipeline: Pipeline) -> ValueSchemas:
     """Return the schemas that a pipeline declares."""
+    members = members_of(pipeline)
+    outputs = {name: pipeline.agents[member].output for name, member in members.items()}
     return ValueSchemas(
         {name: tool.args for name, tool in pipeline.tools.items()},
         {name: tool.returns for name, tool in pipeline.tools.items()},
@@ -81,8 +86,13 @@ def schemas_in(pipeline: Pipeline) -> ValueSchemas:
         pipeline.schemas,
         frozenset(name for name, tool in pipeline.tools.items() if tool.function or tool.reads),
         any(agent.function is not None for agent in pipeline.agents.values()),
-        {name: agent.output for name, agent in pipeline.agents.items() if agent.output is not None},
-        frozenset(name for name, agent in pipeline.agents.items() if agent.returns == _TOOL_OUTPUT),
+        {name: output for name, output in outputs.items() if output is not None},
+        frozenset(
+            name
+            for name, member in members.items()
+            if pipeline.of_agent(member, "returns") == _TOOL_OUTPUT
+        ),
+        {name: speakers_of(pipeline, name) for name in members},
     )
 
 
@@ -192,20 +202,22 @@ class ValueNames:
         ]
         # Of pairs that are not named, some have no contract, and so any payload.
         is_named = isinstance(source, str) and isinstance(target, str)
-        # A supervisor hands on what the source said, also where the contract then refuses it.
-        outputs = values.outputs.get(str(source), ())
+        # A supervisor hands on what the source said, also where the contract then refuses it; an
+        # agent to which the source passed control speaks in its place.
+        speakers = schemas.speakers.get(str(source), ())
+        answers = [value for name in speakers for value in values.outputs.get(name, ())]
         is_known = (
             is_named
             and values.is_all
             and not schemas.hands_over
-            and source not in schemas.tool_outputs
-            and None not in outputs
+            and schemas.tool_outputs.isdisjoint(speakers)
+            and None not in answers
         )
-        output = schemas.outputs.get(str(source))
+        outputs = [schemas.outputs[name] for name in speakers if name in schemas.outputs]
         return SchemaPlace(
-            [*fits, *([] if output is None else [output])] if is_known else [None],
+            [*fits, *outputs] if is_known else [None],
             schemas.schemas,
-            [*values.payloads.get(str(target), ()), *outputs],
+            [*values.payloads.get(str(target), ()), *answers],
         )
 
 
