@@ -18,9 +18,10 @@ from simkit.core.messages import JsonValue
 from simkit.explore.called_names import check_called
 from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
-from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces, Scene
+from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces
 from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
+from simkit.explore.scene import Scene
 from simkit.explore.users import CUT_KEYS, Crowd
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with

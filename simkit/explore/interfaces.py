@@ -29,8 +29,9 @@ from simkit.core.messages import (
     Structured,
     Text,
 )
-from simkit.explore.choices import Choices, Source
-from simkit.explore.reach import Part, parts_of
+from simkit.explore.choices import Choices
+from simkit.explore.reach import parts_of
+from simkit.explore.scene import Scene
 from simkit.explore.tool_choice import TurnCalls
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
@@ -43,7 +44,6 @@ from simkit.spec.scenario.simulated_users import sample
 from simkit.spec.scenario.simulations import (
     PROVIDER_FAULTS,
     SimulatedTool,
-    Simulation,
     with_persona,
 )
 from simkit.trace.events import UnusedLines, UnusedResults
@@ -64,44 +64,6 @@ UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
 PayloadSchema = Callable[[str, str], JsonValue]
 """Function that returns the schema of the payload from an agent to another one; None if there is
 none."""
-
-
-class Scene:
-    """The choices of one conversation, and the answers of its models and tools so far."""
-
-    def __init__(
-        self,
-        source: Source,
-        simulation: Simulation,
-        lines: Mapping[str, Sequence[Any]],
-        shares: Mapping[str, float],
-    ) -> None:
-        """``lines`` are those of the simulation, as data; ``shares`` of what is rare in answers."""
-        self.source, self.simulation, self.lines, self.shares = source, simulation, lines, shares
-        self.persona: Mapping[str, Any] = {}
-        """The persona of the user who speaks."""
-        self.replies: list[dict[str, list[Any]]] = []
-        """The answers of models, turn by turn, as a scenario has them."""
-        self.results: list[dict[str, list[Any]]] = []
-        """The answers of tools, turn by turn, as a scenario has them."""
-        self.questions: set[Any] = set()
-        """Session, agent and question of each interrupt so far."""
-        self.tool_args: dict[str, JsonValue] = {}
-        """For code: the tools that models were offered, with the schemas of their arguments."""
-        self.offered: set[Part] = set()
-        """The tools and handoffs that models were offered."""
-        self.reached: set[Part] = set()
-        """The tools and handoffs that models asked for."""
-        self.misfit: ScriptMisfit | None = None
-        """The error of a line that did not fit the request; None if all did."""
-        self.faults: list[set[str]] = []
-        """The faults of providers, turn by turn."""
-
-    def begin_turn(self) -> None:
-        """Begin a turn."""
-        self.replies.append({})
-        self.results.append({})
-        self.faults.append(set())
 
 
 class Interfaces(msgspec.Struct, frozen=True):
@@ -135,7 +97,7 @@ class ChoosingModel:
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices."""
         self._calls, self._repeats, self._last = TurnCalls(), Counter(), {}
-        self._scene.begin_turn()
+        self._scene.begin_turn(place)
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Do nothing: no line is ambiguous."""
@@ -148,7 +110,18 @@ class ChoosingModel:
         return ()
 
     def answer(self, request: ModelRequest) -> Answer:
-        """Return an answer that the simulation and the request permit, or a rare one."""
+        """Return an answer that the simulation and the request permit, or a rare one.
+
+        Raise ReplyMissing if a turn that runs again does not do what it did.
+        """
+        again: Answer | None = self._scene.again("agent", request.agent)
+        if again is not None:
+            return again
+        answer = self._chosen(request)
+        self._scene.keep("agent", request.agent, answer)
+        return answer
+
+    def _chosen(self, request: ModelRequest) -> Answer:
         if self._interfaces.is_code:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
@@ -387,6 +360,14 @@ class ChoosingTools:
         """Return a result that the tool may have, or that of its function."""
         if not self.scripts(tool):
             return reply_of(lambda: self._run(tool, args))
+        again: ToolReply | None = self._scene.again("tool", tool)
+        if again is not None:
+            return again
+        answer = self._chosen(tool)
+        self._scene.keep("tool", tool, answer)
+        return answer
+
+    def _chosen(self, tool: str) -> ToolReply:
         choices = self._scene.source.result()
         results = self._scene.results[-1].setdefault(tool, [])
         at = ("turns", len(self._scene.results) - 1, "tool_results", tool, len(results))

@@ -45,9 +45,16 @@ class OrderChoices:
         self._place = 0
         self._turns: dict[int, list[tuple[str, int]]] = {}
         """For each turn and call its name, and the number of calls that waited."""
+        self._again: list[str] | None = None
+        """The rest of the order in which a turn that runs again first ran; None in a new turn."""
 
     def begin_turn(self, place: int) -> None:
-        """Begin a turn with its choices."""
+        """Begin a turn with its choices, or run one again, in a new process, as it ran."""
+        self._again = None
+        if place in self._turns:
+            self._again = [name for name, _ in self._turns[place]]
+            self.answers_at_once = not self._again
+            return
         self._pick = None if self._word == FIFO else self._pick_of(self._choices().below)
         self.answers_at_once = self._pick is None
         self._place, self._turns[place] = place, []
@@ -61,6 +68,9 @@ class OrderChoices:
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:
         """Return the index of the call that is answered next."""
+        if self._again is not None:
+            name, names = self._again.pop(0) if self._again else "", names_of(waiting)
+            return names.index(name) if name in names else 0
         place = self._pick(waiting) if self._pick is not None else 0
         self._turns[self._place].append((names_of(waiting)[place], len(waiting)))
         return place
