@@ -431,8 +431,11 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         from simkit.core.gc_pause import gc_paused
+        from simkit.core.sudden_end import sudden_end_told
 
-        with gc_paused():
+        capture = self.config.pluginmanager.get_plugin("capturemanager")
+        shown = () if capture is None else (capture.suspend_global_capture,)
+        with gc_paused(), sudden_end_told(*shown):
             self._run()
 
     def _run(self) -> None:

@@ -188,6 +188,23 @@ def test_xfail_excuses_findings_and_nothing_else(pytester: pytest.Pytester) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-s",)])
+def test_code_that_ends_the_process_does_not_end_the_tests_as_passed(
+    options: tuple[str, ...], pytester: pytest.Pytester
+) -> None:
+    pytester.makepyfile(leaving="import os\n\n\ndef leave(message):\n    os._exit(0)\n")
+    pytester.path.joinpath("a.scenario.yaml").write_text(
+        "scenario: it leaves\npipeline: leaving:leave\napp: {path: [.]}\nturns: [{user: hi}]\n",
+        encoding="utf-8",
+    )
+
+    result = pytester.runpytest_subprocess(*options)
+
+    assert result.ret == 2
+    result.stderr.fnmatch_lines(["*leaving.py:5: the code under test called os._exit(0)*"])
+
+
 def test_tags_are_marks_also_where_markers_are_strict(pytester: pytest.Pytester) -> None:
     write(pytester, a=named(HOLDS, "tags: [slow, late-night]"), b=HOLDS)
     arguments = ("--strict-markers", "--collect-only", "-q")

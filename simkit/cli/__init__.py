@@ -17,10 +17,10 @@ from typing import Any, Final
 import click
 
 from simkit.cli.commands import TRACEBACK_VARIABLE, cli
-from simkit.cli.sudden_end import BROKEN, sudden_end_told
 from simkit.core.errors import OutputFailed, OutputUnread, SimkitError, Terminated
 from simkit.core.requirements import missing_package, was_asked_by_simkit
 from simkit.core.stopping import TERMINATED, terminable
+from simkit.core.sudden_end import BROKEN, sudden_end_told
 
 STOPPED: Final = 130
 UNREAD: Final = 141

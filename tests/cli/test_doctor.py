@@ -341,6 +341,7 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     )  # fmt: skip
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    core = [f"simkit.core.{name}" for name in ("errors", "gc_pause", "requirements", "stopping")]
-    cli = ("simkit.cli", "simkit.cli.commands", "simkit.cli.sudden_end")
+    modules = ("errors", "gc_pause", "requirements", "stopping", "sudden_end")
+    core = [f"simkit.core.{name}" for name in modules]
+    cli = ("simkit.cli", "simkit.cli.commands")
     assert loaded == sorted((*cli, "simkit.core", *core))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 BROKEN: Final = 2
 
 
 @contextmanager
-def sudden_end_told() -> Iterator[None]:
+def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[None]:
     """Make ``os._exit`` in this process say where it was called, and end with the exit code 2.
 
     No exception leaves that function and no ``finally`` runs, so with the code 0 the command would
-    end as if every scenario had held. Copies of this process end as they want.
+    end as if every scenario had held. Copies of this process end as they want. ``before`` is called
+    first: what captures the output of this process must let the text through.
     """
     original: Any = os._exit
+    # `os` has the function of a module that is named after the system.
+    owners: list[Any] = [os, sys.modules.get(os.name, os)]
     owner = os.getpid()
 
     def end(status: int) -> None:
@@ -30,6 +33,8 @@ def sudden_end_told() -> Iterator[None]:
             f"{place}: the code under test called os._exit({status}), which ends this process at "
             "once: nothing after it was run or judged. Let it raise an error or return instead\n"
         )
+        with suppress(Exception):
+            before()
         # Streams are not flushed by this end, and what was printed so far helps.
         for stream in (sys.stdout, sys.stderr):
             try:
@@ -39,8 +44,10 @@ def sudden_end_told() -> Iterator[None]:
         os.write(2, text.encode(errors="backslashreplace"))
         original(BROKEN)
 
-    os._exit = end  # type: ignore[assignment]
+    for module in owners:
+        module._exit = end
     try:
         yield
     finally:
-        os._exit = original
+        for module in owners:
+            module._exit = original
