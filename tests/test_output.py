@@ -159,6 +159,7 @@ WRITERS: Final = {
     ("testing/conformance.py", "pytest.skip"): "fixed words",
     ("report/github_actions.py", "open"): "the summary; its text is cleaned",
     ("core/whole_files.py", "temporary.write_bytes"): "traces, lists and pages, redacted",
+    ("core/whole_files.py", "file.write_bytes"): "the same, to a device or a pipe",
     ("core/locks.py", "os.open"): "a folder, or its lock",
     ("core/output.py", "stream.write"): "the door itself",
     ("runtime/sqlite_file.py", "whole.write_bytes"): "a store's copy, read at once",

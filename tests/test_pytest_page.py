@@ -50,15 +50,24 @@ def test_every_scenario_is_on_the_page_and_a_failure_names_its_place(
     )
 
 
+@pytest.mark.parametrize("option", ["--simkit-html", "--simkit-coverage-html"])
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("nowhere/report.html", "there is no folder nowhere"),
+        (".", ". is a folder"),
+        ("holds.scenario.yaml", "holds.scenario.yaml is there, is no report, and is not *"),
+    ],
+)
 def test_a_place_where_no_file_can_be_is_an_error_before_anything_runs(
-    pytester: pytest.Pytester,
+    pytester: pytest.Pytester, option: str, file: str, text: str
 ) -> None:
     write(pytester, holds=HOLDS)
 
-    result = pytester.runpytest_subprocess("--simkit-html", "nowhere/report.html")
+    result = pytester.runpytest_subprocess(option, file)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --simkit-html: nowhere/report.html is a folder, or *"])
+    result.stderr.fnmatch_lines([f"ERROR: {option}: {text}"])
 
 
 @pytest.mark.parametrize("processes", ["-n0", "-n2"])

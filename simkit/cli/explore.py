@@ -14,11 +14,12 @@ from typing import Final, NamedTuple
 from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
-from simkit.cli.pages import check_place, write_coverage_page
+from simkit.cli.pages import write_coverage_page
 from simkit.core.errors import SimkitError
 from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
 from simkit.core.text import counted, short
+from simkit.core.whole_files import check_place
 from simkit.explore.campaigns import (
     LOCAL,
     MEMORY,

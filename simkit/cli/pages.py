@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from simkit import __version__
 from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, without_secrets
-from simkit.core.whole_files import write_whole
+from simkit.core.whole_files import check_place, write_whole
 from simkit.viewer import Page, RunPage, RunsCoverage, coverage_data, page_html
 
 LARGE: Final = 1_000_000
@@ -54,14 +53,3 @@ def write_file(file: str, content: bytes, option: str) -> None:
         write_whole(Path(file), content)
     except OSError as problem:
         raise SimkitError(f"{option}: {file} cannot be written: {problem.strerror}") from None
-
-
-def check_place(file: str, option: str) -> None:
-    """Raise SimkitError if no file can be written there, before anything runs for it."""
-    folder = Path(file).parent
-    if Path(file).is_dir():
-        raise SimkitError(f"{option}: {file} is a folder\n  Name a file in it: {file}/report.html")
-    if not folder.is_dir():
-        raise SimkitError(f"{option}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise SimkitError(f"{option}: the folder {folder} cannot be written to")

@@ -199,7 +199,7 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
 
         traces_in(call.base)
     if call.page:
-        from simkit.cli.pages import check_place
+        from simkit.core.whole_files import check_place
 
         check_place(call.page, "--html")
     if call.update:

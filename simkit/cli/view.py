@@ -15,12 +15,13 @@ import msgspec
 from simkit.cli.console import Progress
 from simkit.cli.diff import stored_pairs
 from simkit.cli.judge import JudgeRunner, traces_at
-from simkit.cli.pages import check_place, write_page
+from simkit.cli.pages import write_page
 from simkit.cli.running import Job
 from simkit.cli.traces import stored, unchanged
 from simkit.core.errors import SimkitError, TraceError
 from simkit.core.output import echo
 from simkit.core.text import counted
+from simkit.core.whole_files import check_place
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER, make_folder
 from simkit.update.files import is_ci

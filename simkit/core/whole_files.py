@@ -5,13 +5,51 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from threading import get_ident
+from typing import Final
+
+from simkit.core.errors import SimkitError
+
+SOURCES: Final = (".yaml", ".yml", ".py", ".feature", ".ipynb", ".toml", ".jsonl")
+"""How names of files end that people write, or that hold traces: no report is one of them."""
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Write a file atomically, so that a reader gets the old or the new content; raise OSError."""
+    """Write a file atomically, so that a reader gets the old or the new content; raise OSError.
+
+    A link stays, and the file that it names is written. A device or a pipe is written to: to rename
+    a file over `/dev/null` would take it away from the whole machine.
+    """
+    if file.exists() and not file.is_file():
+        file.write_bytes(content)
+        return
+    if file.is_symlink():
+        file = file.resolve()
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         temporary.write_bytes(content)
         os.replace(temporary, file)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def check_place(file: str, option: str) -> None:
+    """Raise SimkitError if no report can be written there, before anything runs for it.
+
+    An existing report is replaced. A file of sources is not: `--html refund.scenario.yaml` is
+    written by somebody who takes the option for a switch.
+    """
+    place = Path(file)
+    folder = place.parent
+    if place.is_dir():
+        raise SimkitError(f"{option}: {file} is a folder\n  Name a file in it: {file}/report.html")
+    if not folder.is_dir():
+        raise SimkitError(f"{option}: there is no folder {folder}")
+    if place.exists() and not place.is_file():
+        return  # A device or a pipe, which needs no room in its folder.
+    if place.exists() and place.name.lower().endswith(SOURCES):
+        raise SimkitError(
+            f"{option}: {file} is there, is no report, and is not overwritten\n"
+            f"  Behind {option} stands the file that is to be written."
+        )
+    if not os.access(folder, os.W_OK):
+        raise SimkitError(f"{option}: the folder {folder} cannot be written to")

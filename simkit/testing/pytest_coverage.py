@@ -14,9 +14,10 @@ import pytest
 
 from simkit import __version__
 from simkit.checks.coverage import coverage_of
+from simkit.core.errors import SimkitError
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import counted
-from simkit.core.whole_files import write_whole
+from simkit.core.whole_files import check_place, write_whole
 from simkit.report.coverage import coverage_lines, summary_line
 from simkit.report.last_run import failure_text
 from simkit.viewer import CoverageCollector, Page, RunsCoverage, coverage_data, page_html
@@ -33,8 +34,11 @@ class PytestCoverage:
         self.collector = CoverageCollector()
         self._page, self._is_printed = page, is_printed
         self._others = RunsCoverage()
-        if page and (not Path(page).parent.is_dir() or Path(page).is_dir()):
-            raise pytest.UsageError(f"--simkit-coverage-html: {page} is a folder, or is in none")
+        try:
+            if page:
+                check_place(page, "--simkit-coverage-html")
+        except SimkitError as problem:
+            raise pytest.UsageError(clean(str(problem))) from None
 
     def take(self, collected: RunsCoverage) -> None:
         """Take into account what was measured elsewhere."""

@@ -14,9 +14,10 @@ import msgspec
 import pytest
 
 from simkit import __version__
+from simkit.core.errors import SimkitError
 from simkit.core.output import clean
 from simkit.core.text import counted
-from simkit.core.whole_files import write_whole
+from simkit.core.whole_files import check_place, write_whole
 from simkit.report.last_run import failure_text, slug
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.viewer import Page, RunPage, page_html, run_page
@@ -34,9 +35,10 @@ class PytestPage:
         """Raise UsageError if no file can be written there."""
         self._file = file
         self._scenarios: dict[str, RunPage] = {}
-        folder = Path(file).parent
-        if not folder.is_dir() or Path(file).is_dir():
-            raise pytest.UsageError(f"--simkit-html: {file} is a folder, or is in none")
+        try:
+            check_place(file, "--simkit-html")
+        except SimkitError as problem:
+            raise pytest.UsageError(clean(str(problem))) from None
 
     def link(self, identity: str) -> str:
         """Return where the page shows a scenario."""

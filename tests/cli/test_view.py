@@ -152,6 +152,11 @@ def test_what_one_side_alone_has_is_shown_too(simkit: Call) -> None:
         (("view", "--no-open", "nowhere"), "nowhere: there is no such file or folder\n"),
         (("replay", "--html", "no/r.html"), "--html: there is no folder no\n"),
         (("replay", "--html", "scenarios"), "--html: scenarios is a folder\n"),
+        (("replay", "--html", "broken.jsonl"), "broken.jsonl is there, is no report, and is not "),
+        (("view", "--no-open", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
+        (("coverage", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
+        (("graph", "scenarios/late.scenario.yaml", "-o", "broken.jsonl"), "-o: broken.jsonl is"),
+        (("schema", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
         (
             ("view", "--no-open", "scenarios/late.scenario.yaml"),
             "`simkit replay scenarios/late.scenario.yaml --html report.html`.\n",
@@ -169,6 +174,7 @@ def test_an_error_is_one_clear_text(simkit: Call, arguments: tuple[str, ...], te
     assert text in f"{done.err}\n"
     assert "Traceback" not in done.err
     assert not Path(".simkit/report.html").exists()
+    assert Path("broken.jsonl").read_text(encoding="utf-8") == "{}"
 
 
 def test_a_page_that_cannot_be_written_leaves_the_old_one(simkit: Call) -> None:
