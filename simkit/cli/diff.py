@@ -74,7 +74,9 @@ def stored_pairs(left: str, right: str) -> Iterator[Compared]:
     """
     mine, its = trace_files(left), _last_run() if not right else trace_files(right)
     if Path(left).is_dir() != Path(right or FOLDER).is_dir():
-        raise TraceError(f"{left}, {right}: one is a folder; compare two traces or two folders")
+        raise TraceError(
+            f"{left}, {right or FOLDER}: one is a folder; compare two traces or two folders"
+        )
     if not Path(left).is_dir():
         return iter([_compared(mine[0], its[0], Identities())])
     identities = Identities()

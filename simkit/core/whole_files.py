@@ -42,6 +42,8 @@ def check_place(file: str, option: str) -> None:
     folder = place.parent
     if place.is_dir():
         raise SimkitError(f"{option}: {file} is a folder\n  Name a file in it: {file}/report.html")
+    if file.endswith(os.sep):  # The name of a folder, although Path forgets it.
+        raise SimkitError(f"{option}: there is no folder {file}")
     if not folder.is_dir():
         raise SimkitError(f"{option}: there is no folder {folder}")
     if place.exists() and not place.is_file():

@@ -240,6 +240,9 @@ def test_what_is_not_there_is_told(based: Call) -> None:
     assert based("diff", "base", NOW).err == (
         f"base, {NOW}: one is a folder; compare two traces or two folders\n"
     )
+    assert based("view", "--no-open", "--diff", NOW).err == (
+        f"{NOW}, .simkit: one is a folder; compare two traces or two folders\n"
+    )
     shutil.rmtree(".simkit")
     assert based("diff", "--base", "base").err == (
         ".simkit: there is no trace of an earlier run\n  Run `simkit replay` first.\n"

@@ -153,6 +153,7 @@ def test_what_one_side_alone_has_is_shown_too(simkit: Call) -> None:
         (("replay", "--html", "no/r.html"), "--html: there is no folder no\n"),
         (("replay", "--html", "scenarios"), "--html: scenarios is a folder\n"),
         (("replay", "--html", "broken.jsonl"), "broken.jsonl is there, is no report, and is not "),
+        (("replay", "--html", "no/"), "--html: there is no folder no/\n"),
         (("view", "--no-open", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
         (("coverage", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
         (("graph", "scenarios/late.scenario.yaml", "-o", "broken.jsonl"), "-o: broken.jsonl is"),

@@ -148,6 +148,19 @@ def test_nothing_is_wider_than_the_screen(tab: Any, shop_coverage: str, width: i
     assert tab.evaluate("document.documentElement.scrollWidth") == width
 
 
+def test_on_a_small_screen_the_item_is_in_sight_beside_a_long_place(
+    tab: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a_folder_with_a_long_name" / "and_another_one_with_a_long_name"
+    folder.mkdir(parents=True)
+    tab.set_viewport_size({"width": 390, "height": 800})
+    opened(tab, page_of(folder, SHOP))
+
+    item = tab.locator(".items .item").first.bounding_box()
+
+    assert item["x"] + item["width"] <= 390
+
+
 def test_axe_finds_nothing_serious(scheme_tab: Any, shop_coverage: str) -> None:
     opened(scheme_tab, shop_coverage)
     scheme_tab.get_by_role("button", name=re.compile("^all")).click()

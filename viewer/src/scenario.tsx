@@ -227,17 +227,19 @@ const Findings = ({
   const more = items.slice(0, shown).filter((_, place) => !isFirst(place));
   return (
     <section aria-label="Findings" class="findings">
-      <h2>{failing ? counted(failing, "finding") : "No finding"}{quiet > 0 && <small> and {quiet} that fail nothing</small>}</h2>
+      <h2>{failing ? counted(failing, "finding") : "No finding"}{quiet > 0 && <small> and {quietly(quiet)}</small>}</h2>
       <ol>{first}</ol>
       {more.length > 0 && (
         <details><summary>{number(more.length)} more that {more.length === 1 ? "does" : "do"} not hold</summary><ol>{more}</ol></details>
       )}
       {quiet > 0 && current < failing && (
-        <details><summary>{number(quiet)} that fail nothing</summary><ol>{items.slice(failing)}</ol></details>
+        <details><summary>{quietly(quiet)}</summary><ol>{items.slice(failing)}</ol></details>
       )}
     </section>
   );
 };
+
+const quietly = (count: number): string => `${number(count)} that ${count === 1 ? "fails" : "fail"} nothing`;
 
 const whereOf = (run: RunData, finding: Finding): string => {
   const call = finding.call ?? -1;
