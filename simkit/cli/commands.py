@@ -959,10 +959,9 @@ def schema_command(kind: str | None, file: str | None) -> None:
     if file is None:
         echo_json(text)
         return
-    try:
-        Path(file).write_text(text + "\n", encoding="utf-8")
-    except OSError as problem:
-        raise SimkitError(f"{file}: {problem.strerror}") from None
+    from simkit.cli.pages import write_file
+
+    write_file(file, f"{text}\n".encode(), "-o")
 
 
 @cli.command(

@@ -45,10 +45,10 @@ class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
 def view(call: ViewOptions) -> int:
     """Write the page; return 0. Raise SimkitError if there is no trace, or it cannot be written."""
     file = call.file or str(Path(FOLDER, REPORT))
+    if call.file:
+        check_place(file, "-o")
     with unchanged(call.traces or (FOLDER,)):
         files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
-        if call.file:
-            check_place(file, "-o")
         pairs, base_only = _pairs(call) if call.base else ({}, [])
         progress = Progress(len(files) + len(base_only))
         scenarios = list(_scenarios(files, call.question, pairs, base_only, progress))
