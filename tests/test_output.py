@@ -140,7 +140,6 @@ WRITERS: Final = {
     ("cli/__init__.py", "open"): "in place of a stream that is closed",
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("cli/new_files.py", "draft.write_text"): "a new file of the user's, without secrets",
-    ("cli/commands.py", "Path(file).write_text"): "the schema, which holds nothing of a user",
     ("cli/replay.py", "os.fdopen"): "events for the process that asked, which is simkit",
     ("session/execution/subprocess_worker.py", "os.open"): "events between simkit's own processes",
     ("session/execution/subprocess_worker.py", "os.fdopen"): "the same",

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
+from simkit.core.output import clean
+
 BROKEN: Final = 2
 
 
@@ -31,7 +33,7 @@ def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[Non
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         text = (
             f"{place}: the code under test called os._exit({status}), which ends this process at "
-            "once: nothing after it was run or judged. Let it raise an error or return instead\n"
+            "once: nothing after it was run or judged. Let it raise an error or return instead"
         )
         with suppress(Exception):
             before()
@@ -41,7 +43,7 @@ def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[Non
                 stream.flush()
             except (OSError, ValueError):
                 continue
-        os.write(2, text.encode(errors="backslashreplace"))
+        os.write(2, f"{clean(text)}\n".encode(errors="backslashreplace"))
         original(BROKEN)
 
     for module in owners:

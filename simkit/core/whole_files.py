@@ -23,7 +23,7 @@ def write_whole(file: Path, content: bytes) -> None:
         file.write_bytes(content)
         return
     if file.is_symlink():
-        file = file.resolve()
+        file = Path(os.path.realpath(file))  # Of links in a circle it is one of them.
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         temporary.write_bytes(content)

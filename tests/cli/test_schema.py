@@ -46,5 +46,5 @@ def test_the_schema_can_be_written_to_a_file(simkit: Call) -> None:
 
 def test_a_file_that_cannot_be_written_is_named(simkit: Call) -> None:
     assert simkit("schema", "-o", "nowhere/schema.json") == Done(
-        2, "", "nowhere/schema.json: No such file or directory\n"
+        2, "", "-o: there is no folder nowhere\n"
     )
