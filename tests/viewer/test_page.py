@@ -431,3 +431,21 @@ def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) 
     assert texts[0] == "Tell me about it"
     assert len(texts) == 3
     assert "Tell me about it" not in texts[1:]
+
+
+def test_a_finding_about_an_agent_that_never_ran_names_whose_call_it_stands_at(
+    tab: Any, tmp_path: Path
+) -> None:
+    text = SHOP.replace(
+        "    replies: {triage: How can I help?}",
+        "    replies: {triage: How can I help?, refunds: Never said.}",
+    )
+    file = tmp_path / "shop.scenario.yaml"
+    file.write_text(text, encoding="utf-8")
+    opened(tab, write_page(tmp_path / "page.html", pages_of(file)[:1]), f"#{FAILING}")
+
+    places = tab.locator(".findings small").all_inner_texts()
+
+    assert [place.split(" · ")[0].strip() for place in places if "refunds, call 1" in place] == [
+        "turn 1, refunds, call 1 of triage"
+    ]

@@ -207,7 +207,7 @@ const Findings = ({
       <h3>
         <span class="level">{LEVELS[finding.level]}</span> {finding.id !== "claim" && <code>{finding.id}</code>}{" "}
         <a href={hashOf({ scenario: name, item: `finding-${place + 1}` })} dir="auto">{visible(finding.what)}</a>
-        <small>{whereOf(run, finding)}</small>
+        <small>{visible(whereOf(run, finding))}</small>
       </h3>
       {place === current && (
         <>
@@ -244,7 +244,10 @@ const quietly = (count: number): string => `${number(count)} that ${count === 1 
 const whereOf = (run: RunData, finding: Finding): string => {
   const call = finding.call ?? -1;
   const kind = run.marks[finding.mark ?? -1]?.kind ?? "";
-  const at = call >= 0 ? `, call ${numberOf(run, call)}` : kind ? `, ${NAMES[kind] ?? kind}` : "";
+  // What is said of an agent that made no call stands at another one's.
+  const by = run.calls[call]?.agent ?? "";
+  const whose = by && by !== finding.agent ? ` of ${by}` : "";
+  const at = call >= 0 ? `, call ${numberOf(run, call)}${whose}` : kind ? `, ${NAMES[kind] ?? kind}` : "";
   const turn = finding.turn ? ` turn ${finding.turn}` : " the whole run";
   return `${turn}${finding.agent ? `, ${finding.agent}` : ""}${at} · ${finding.where}`;
 };
