@@ -59,10 +59,12 @@ def coverage(call: CoverageOptions) -> int:
         echo(f"{summary_line(report)} by {by}: wrote {place}")
     else:
         _say(call, report, by, notes)
-    # The shares are compared as they are printed.
-    is_below = float(percent_text(report.percent)) < call.fail_under
+    # The shares are compared as they are printed, and nothing is no share of anything.
+    percent = float(percent_text(report.percent)) if report.items else 0.0
+    is_below = percent < call.fail_under
     if is_below:
-        echo(f"coverage is below --fail-under {call.fail_under:g}", err=True)
+        subject = "coverage" if report.items else "coverage of nothing, since nothing ran,"
+        echo(f"{subject} is below --fail-under {call.fail_under:g}", err=True)
     return 2 if runs.problems else int(is_below)
 
 

@@ -81,9 +81,12 @@ def mutate(call: MutateOptions) -> int:
     else:
         for line in (*mutation_lines(report), "", *notes, score_line(report, call.seed)):
             echo(line)
-    is_below = float(percent_text(report.percent)) < call.fail_under
+    # Of scenarios that all fail, or are skipped, there is no mutant, and so no score.
+    percent = float(percent_text(report.percent)) if report.verdicts else 0.0
+    is_below = percent < call.fail_under
     if is_below:
-        echo(f"the mutation score is below --fail-under {call.fail_under:g}", err=True)
+        subject = "the mutation score" if report.verdicts else "a score of no mutants"
+        echo(f"{subject} is below --fail-under {call.fail_under:g}", err=True)
     return 2 if runs.problems else int(is_below)
 
 

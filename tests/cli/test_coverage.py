@@ -16,7 +16,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import CoverageCollector, RunsCoverage
-from tests.cli.projects import BAD, ECHO, MISSPELT, Done, write
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
 from tests.desk import install
 
 Call = Callable[..., Done]
@@ -201,6 +201,16 @@ def test_a_share_below_the_floor_ends_with_1(desk: Call, least: str, code: int) 
 
     assert done.code == code
     assert done.err == (f"coverage is below --fail-under {least}\n" if code else "")
+
+
+def test_where_nothing_ran_no_floor_holds(desk: Call) -> None:
+    write("other/late.scenario.yaml", ECHO + GOOD.replace("\nturns:", "\nskip: not today\nturns:"))
+
+    done = desk("coverage", "other", "--fail-under", "1")
+
+    text = "coverage of nothing, since nothing ran, is below --fail-under 1\n"
+    assert (done.code, done.err) == (1, text)
+    assert desk("coverage", "other").code == 0
 
 
 def test_lcov_has_a_record_for_each_pipeline_file(desk: Call) -> None:

@@ -256,6 +256,14 @@ def test_a_score_below_the_floor_ends_with_1(desk: Call, least: str, code: int) 
     assert done.err == (f"the mutation score is below --fail-under {least}\n" if code else "")
 
 
+def test_where_every_scenario_fails_no_floor_holds(desk: Call) -> None:
+    write("scenarios/refund.scenario.yaml", REFUND.replace("reply: Good day.", "reply: Bye."))
+
+    done = desk("mutate", "scenarios/refund.scenario.yaml", "--traces", "--fail-under", "1")
+
+    assert (done.code, done.err) == (1, "a score of no mutants is below --fail-under 1\n")
+
+
 def test_a_failing_scenario_is_left_out(desk: Call) -> None:
     write("scenarios/refund.scenario.yaml", REFUND.replace("reply: Good day.", "reply: Bye."))
 
