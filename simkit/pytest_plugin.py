@@ -434,8 +434,8 @@ class ScenarioItem(pytest.Item):
         from simkit.core.sudden_end import sudden_end_told
 
         capture = self.config.pluginmanager.get_plugin("capturemanager")
-        shown = () if capture is None else (capture.suspend_global_capture,)
-        with gc_paused(), sudden_end_told(*shown):
+        releases = () if capture is None else (capture.suspend_global_capture,)
+        with gc_paused(), sudden_end_told(*releases):
             self._run()
 
     def _run(self) -> None:

@@ -220,9 +220,9 @@ def test_each_form_of_a_vendors_keys_is_known_wherever_it_stands(
     query = redactor.text(f"GET https://x.example/a?q={secret}&page=2")
     assert query == f"GET https://x.example/a?q={text}&page=2"
     for before in ("密钥是", "\u201c", "é", "\n", "\u2028"):  # in JSON inside a text, and in a line
-        said = json.dumps({"x": f"{before}{secret}"})
-        assert redactor.text(said) == json.dumps({"x": f"{before}{text}"})
-        assert json.loads(redactor.line(said.encode())) == {"x": f"{before}{text}"}
+        encoded = json.dumps({"x": f"{before}{secret}"})
+        assert redactor.text(encoded) == json.dumps({"x": f"{before}{text}"})
+        assert json.loads(redactor.line(encoded.encode())) == {"x": f"{before}{text}"}
     for pieces in ([*secret], [secret[:third], secret[third:half], secret[half:]]):
         assert "".join(redactor.pieces(["use ", *pieces, " now"])) == f"use {text} now"
 

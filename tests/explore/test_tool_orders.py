@@ -240,7 +240,7 @@ def test_a_tool_that_does_not_wait_is_told(schedule: str, problem: str, tmp_path
     library = Library()
     (item,) = items_in(str(file), library.cache)
 
-    told = str(simulate(library.prepared(item)).judgement.findings[0].what)
+    words = str(simulate(library.prepared(item)).judgement.findings[0].what)
 
-    assert problem in told
-    assert "a tool waits only beside others" in told
+    assert problem in words
+    assert "a tool waits only beside others" in words
