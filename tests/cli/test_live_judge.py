@@ -160,3 +160,31 @@ def test_without_a_judge_its_questions_are_left_out_and_listed(
     printed = capsys.readouterr().out
     assert "left out: 2 claims" in printed
     assert "the scenario names no model that answers" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names_model", [True, False])
+def test_a_question_that_repeats_a_reply_has_its_rate_or_is_left_out(
+    desk: Path, server: Provider, capsys: pytest.CaptureFixture[str], names_model: bool
+) -> None:
+    server.answer = rude = Rude()
+    question = "Is '${turns[0].reply}' short?"
+    text = (
+        SCENARIO.partition("turns:")[0]
+        + "turns:\n  - {user: Hello, replies: {front: Hi.}}\n  - user: Thanks\n"
+        + f'    judge_replies: {{"{question}": true}}\n    replies: {{front: Bye.}}\n'
+        + f'    expect: {{judge: {{"{question}": false}}}}\n'
+    )
+    if names_model:
+        text += f'expect: {{judge: {{"{question}": true}}}}\n'
+    else:
+        text = text.replace("judge: anthropic/claude-haiku-4-5\n", "")
+    Path("desk.scenario.yaml").write_text(text, encoding="utf-8")
+
+    code = live("--runs", "2", "--format", "json")
+
+    (scenario,) = json.loads(capsys.readouterr().out)["scenarios"]
+    claims = {claim["claim"]: claim["held"] for claim in scenario["claims"]}
+    rates = {f"turn 2: judge {question!r}": 0, f"whole run: judge {question!r}": 2}
+    assert (code, claims) == ((1, rates) if names_model else (0, {}))
+    assert rude.models.count("claude-haiku-4-5") == (4 if names_model else 0)

@@ -20,6 +20,7 @@ import msgspec
 from simkit.core.text import short
 from simkit.language.yaml import SourcePath, path_text
 from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.turns import as_written
 
 Leaf: TypeAlias = tuple[str, Any]
 """A scalar with the nearest key above it that is no operator."""
@@ -83,13 +84,17 @@ def claim_units(prepared: Prepared, first_turn: int = 1) -> list[ClaimUnit]:
 def without_units(
     expect: Mapping[str, Any], at: SourcePath, paths: frozenset[SourcePath]
 ) -> dict[str, Any]:
-    """Return claims without those at these paths; ``at`` is the path of the claims."""
+    """Return claims without those at these paths; ``at`` is the path of the claims.
+
+    Paths name references as the file does, also where the claims still wait for earlier replies.
+    """
     result = {}
     for key, claim in expect.items():
-        if (*at, key) in paths:
+        here = (*at, as_written(key))
+        if here in paths:
             continue
-        if isinstance(claim, Mapping) and any(path[: len(at) + 1] == (*at, key) for path in paths):
-            claim = without_units(claim, (*at, key), paths)
+        if isinstance(claim, Mapping) and any(path[: len(here)] == here for path in paths):
+            claim = without_units(claim, here, paths)
             if not claim:
                 continue
         result[key] = claim

@@ -18,7 +18,7 @@ from simkit.language.paths import with_texts
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import Recording, cassette_path
 from simkit.session.live.meter import Meter, ModelCallFacts
-from simkit.session.live.scripted_words import ClaimUnit, without_units
+from simkit.session.live.scripted_words import ClaimUnit, parts_of, without_units
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.fields import validated
 from simkit.spec.lint_catalogue import LINTS
@@ -28,7 +28,7 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
 from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.moving import moved_paths
-from simkit.spec.scenario.turns import WHOLE
+from simkit.spec.scenario.turns import WHOLE, answered, as_written
 from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in
 
@@ -111,15 +111,34 @@ class LiveScenario(msgspec.Struct, frozen=True):
 
     def results(self, outcome: Outcome) -> ClaimResults:
         """Return which claims did not hold."""
-        judgement, paths = outcome.judgement, [unit.path for unit in self.judged]
-        unheld = {path for finding in judgement.findings if (path := unit_of(finding, paths))}
+        judgement, paths = outcome.judgement, self._paths(outcome)
+        unheld = {paths[path] for f in judgement.findings if (path := unit_of(f, [*paths]))}
         reached = len(outcome.view.turns)
         unheld |= {unit.path for unit in self.judged if unit.turn > reached}
         return ClaimResults(
-            tuple(path for path in paths if path in unheld),
-            tuple(path for f in judgement.passed_over if (path := unit_of(f, paths))),
-            tuple(finding for finding in judgement.findings if not unit_of(finding, paths)),
+            tuple(unit.path for unit in self.judged if unit.path in unheld),
+            tuple(paths[path] for f in judgement.passed_over if (path := unit_of(f, [*paths]))),
+            tuple(finding for finding in judgement.findings if not unit_of(finding, [*paths])),
         )
+
+    def _paths(self, outcome: Outcome) -> dict[SourcePath, SourcePath]:
+        """Return the paths of the judged claims in the file, by their paths in a run.
+
+        They differ where a key, such as a question to the judge, refers to an earlier reply.
+        """
+        paths = {unit.path: unit.path for unit in self.judged}
+        turn_values = said_in(outcome.view)
+        for place, source in self.prepared.waiting.items():
+            is_whole = place == WHOLE
+            at = ("expect",) if is_whole else ("turns", place, "expect")
+            expect = source if is_whole else source.get("expect", {})
+            values = turn_values if is_whole else turn_values[:place]
+            for path, _ in parts_of(expect, at):
+                unit_path = tuple(as_written([*path]))
+                if unit_path in paths:
+                    filled = answered({"path": [*path]}, values)["path"]
+                    paths[tuple(filled)] = unit_path
+        return paths
 
     def played(self, conversation: Conversation) -> Prepared:
         """Return the scenario that was played, with everything filled in."""
