@@ -271,6 +271,8 @@ def test_an_answer_in_the_file_may_name_an_earlier_reply_as_its_question_does(de
             f"cassette: desk\njudge_replies: {{{END}: 'maybe'}}\n",
             "the answer must be true or false, not the text `maybe`",
         ),
+        (f"{REFUND}: yes", f"{REFUND}: Yes", "`Yes` is a text like any other here"),
+        (f"{REFUND}: yes", f"{REFUND}: 'false'", "`false` is a text like any other here"),
         (f"{REFUND}: yes", f"{REFUND}: {{a: yes}}", "unknown key of a question `a`"),
         (f"{REFUND}: yes", "'Is it ${state.x}?': yes", "unknown reference `${state.x}`"),
         (f"{REFUND}: yes", f"{REFUND}: {{$in: [1, yes]}}", "cannot be a number and a text"),

@@ -21,6 +21,8 @@ Answer: TypeAlias = Literal["boolean", "number", "text", "choice"]
 """The kind of an answer; a choice is one text of several."""
 
 YES_NO: Final = ("yes", "no")
+_SPELT: Final = (*YES_NO, "true", "false")
+"""Words that are often spelt otherwise, as other readers of YAML permit: `Yes`, `True`."""
 ONE_OF: Final = "one_of"
 IS: Final = "is"
 _LONG: Final = (ONE_OF, IS)
@@ -75,6 +77,11 @@ class Question(msgspec.Struct, frozen=True):
 def question_of(text: str, claim: Any) -> Question:
     """Return the question of a claim `question: claim`; raise MatcherError for an unusable one."""
     if not _is_long(claim):
+        word = claim.lower() if isinstance(claim, str) else ""
+        if word in _SPELT and claim not in YES_NO:
+            problem = f"`{claim}` is a text like any other here, so that any text may be the answer"
+            advice = f"Write `{word}`, without quotes; or `{{$eq: {claim!r}}}` for this very text."
+            raise MatcherError((), problem, "", (), advice)
         kinds = {*_kinds_of(claim, ())}
         answer, choices = _single(kinds)
         return Question(text, answer, choices, claim)
