@@ -90,11 +90,13 @@ def without_units(
     """
     result = {}
     for key, claim in expect.items():
-        here = (*at, as_written(key))
-        if here in paths:
+        claim_path = (*at, as_written(key))
+        if claim_path in paths:
             continue
-        if isinstance(claim, Mapping) and any(path[: len(here)] == here for path in paths):
-            claim = without_units(claim, here, paths)
+        if isinstance(claim, Mapping) and any(
+            path[: len(claim_path)] == claim_path for path in paths
+        ):
+            claim = without_units(claim, claim_path, paths)
             if not claim:
                 continue
         result[key] = claim
