@@ -159,6 +159,8 @@ class _NotedWait:
 class _NotingWatch(Watch):
     """Lints during a run, with the events that each needed, and its hits."""
 
+    proves = False
+
     def __init__(self, lints: Iterable[Lint]) -> None:
         lints = tuple(lints)
         super().__init__(lints)

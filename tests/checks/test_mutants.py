@@ -20,6 +20,7 @@ from simkit.spec.scenario.items import items_in, scenario_files
 from simkit.trace import events as e
 from simkit.trace.views import view_of
 from tests.building import prepared
+from tests.conversations import ROUTED, ROUTER, conversation
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PIPELINE = """
@@ -113,6 +114,24 @@ def verdict(judge: LintJudge, events: Any, changes: Any) -> bool | None:
         return judge.holds(events, changes)
     except IMPOSSIBLE:
         return None
+
+
+def test_lints_look_at_mutants_of_a_run_that_is_proven_silent() -> None:
+    ready = conversation(ROUTER, ROUTED, 2)
+    outcome = simulate(ready)
+    events = outcome.trace.events
+    judge = LintJudge(ready.scenario, ready.document, events)
+    thorough = EveryLint(ready.scenario, ready.document, events)
+    noticed = []
+
+    for mutant in trace_mutants(outcome.view):
+        changes = mutant.changes()
+        changed = mutated(events, changes)
+        expected = verdict(thorough, changed, changes)
+        assert verdict(judge, changed, changes) == expected, mutant.text
+        noticed += [] if expected else [mutant.text]
+
+    assert "billing is not sent a message of role system in section `instructions`" in noticed
 
 
 @pytest.mark.slow
