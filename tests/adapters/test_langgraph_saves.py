@@ -113,3 +113,41 @@ def test_a_connection_for_one_thread_alone_fails_as_it_does_elsewhere(tmp_path: 
         (finding,) = ran.judgement.findings
         assert "SQLite objects created in a thread" in finding.what
         assert run_app("thread_bound:free", turn, tmp_path).turn().reply == "hello 1"
+
+
+LOOPED = """
+import asyncio
+from typing import TypedDict
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+
+class State(TypedDict, total=False):
+    words: str
+
+class Saver(InMemorySaver):
+    def put(self, *args):
+        async def save():
+            return InMemorySaver.put(self, *args)
+
+        return asyncio.run(save())
+
+built = StateGraph(State)
+built.add_node("work", lambda state: {"words": state["words"] + " 1"})
+built.add_edge(START, "work")
+graph = built.compile(checkpointer=Saver())
+
+async def answer(text):
+    return graph.invoke({"words": text}, {"configurable": {"thread_id": "1"}})["words"]
+"""
+
+
+def test_a_save_may_run_a_loop_of_its_own_where_the_graph_blocks_a_loop(tmp_path: Path) -> None:
+    (tmp_path / "looped_save.py").write_text(LOOPED)
+
+    ran = run_app(
+        "looped_save:answer",
+        "app: {path: [.]}\nturns: [{user: hello, expect: {reply: hello 1}}]",
+        tmp_path,
+    )
+
+    assert [finding.what for finding in ran.judgement.findings] == []

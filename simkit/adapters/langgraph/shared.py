@@ -3,17 +3,21 @@
 Tools and parallel chains run one by one here, so that their order is the same every time. A thread
 that waits for another one continues after a while. Checkpointers and caches save at once, in the
 thread of the graph: a save that takes its turn waits until the step is over, and a turn of a thread
-costs more than most saves.
+costs more than most saves. Only the first one through an SQLite connection is made in LangGraph's
+thread, because a connection may be for the thread that opened it alone.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from asyncio import _get_running_loop
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Final
+from weakref import WeakSet
 
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -40,7 +44,15 @@ def _saved_at_once(hears: Callable[[], object]) -> Callable[[Replacement], Repla
             owner = getattr(work, "__self__", None)
             if options or not isinstance(owner, _SAVES) or hears() is None:
                 return before(self, work, *args, **options)
-            future = Future[Any]()
+            if _get_running_loop() is not None:
+                return before(self, work, *args)  # A save may run a loop of its own.
+            future: Future[Any]
+            if (saver := _untried(owner)) is not None:
+                future = before(self, work, *args)
+                if future.exception() is None:
+                    _TRIED.add(saver)
+                return future
+            future = Future()
             try:
                 future.set_result(copy_context().run(work, *args))
             except KeyboardInterrupt:
@@ -54,6 +66,18 @@ def _saved_at_once(hears: Callable[[], object]) -> Callable[[Replacement], Repla
         return submit
 
     return wrapper
+
+
+_TRIED: Final = WeakSet[BaseCheckpointSaver[Any]]()
+"""Checkpointers that have saved in LangGraph's thread."""
+
+
+def _untried(owner: Any) -> BaseCheckpointSaver[Any] | None:
+    """Return the checkpointer that saves, if it has not shown yet that it may do so anywhere."""
+    saver = getattr(owner, "checkpointer", owner)
+    if not isinstance(getattr(saver, "conn", None), sqlite3.Connection) or saver in _TRIED:
+        return None
+    return saver
 
 
 class _InStep:
