@@ -46,6 +46,11 @@ EVENT_KEYS_BY_KIND: Final[Mapping[str, Sequence[str]]] = {
     for event in AnyEvent.__args__
 }
 """Kind of an event to the fields that it has."""
+BETWEEN_TURNS: Final = ("RunStarted", "SessionStarted", "RunFinished", "JudgeAnswered")
+"""The events that stand before, between and after the turns."""
+_ON_THE_WHOLE: Final = "Claim it on the whole run: under `expect:` beside `turns:`, or `finally:`."
+_OF_THE_RUN: Final = {"JudgeAnswered": "Claim the answer under `judge:`."}
+"""Event to what claims it instead."""
 _INNER: Final = (
     "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
     "$exact",
@@ -127,11 +132,24 @@ class ClaimNames:
             require(self._document, path, "agent", name, self._known.agents, key=True)
         self._list("logs", expect.logs, at)
         self._list("events", expect.events, at)
+        if at[0] == "turns":
+            self._happens_in_turns(expect.events, (*at, "events"))
         self._list("findings", list(expect.findings or ()), at)
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for the first unknown lint or agent in a matcher of findings."""
         self._entries(matcher, at, LISTS["findings"])
+
+    def _happens_in_turns(self, matcher: Any, at: SourcePath) -> None:
+        """Raise SourceError for an event that no turn has: its denial would always hold."""
+        for path, entry in _mappings_in(matcher, at):
+            for where, kind in _texts_in(entry.get("kind"), (*path, "kind")):
+                if kind in BETWEEN_TURNS:
+                    raise self._document.error(
+                        where,
+                        f"`{kind}` happens in no turn, so a claim on a turn cannot speak of it",
+                        advice=_OF_THE_RUN.get(kind, _ON_THE_WHOLE),
+                    )
 
     def _list(self, claim: str, matcher: Any, at: SourcePath, sections: Sections = ()) -> None:
         self._entries(matcher, (*at, claim), LISTS[claim], sections)
