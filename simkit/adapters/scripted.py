@@ -115,6 +115,7 @@ class ScriptedAnswers:
             },
             choice=model_request.choice,
             is_one_call=model_request.is_one_call,
+            allowed=model_request.allowed,
         )
 
     def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:

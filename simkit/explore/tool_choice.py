@@ -43,14 +43,16 @@ class TurnCalls:
         A model that must would never end a loop by itself. So it comes to the tool that ends it:
         after some actions it calls only those that it has called least.
         """
-        tools, choice = request.tools, request.choice
+        tools, choice, allowed = request.tools, request.choice, request.allowed
+        if allowed is not None:
+            tools = tuple(tool for tool in tools if tool in allowed)
         if choice in tools:
             return (choice,), True
         if choice == "none":
             return (), False
         is_forced = choice in _FORCED and bool(tools)
         if is_forced and self.has_acted_enough(request.agent):
-            return self._least_called(request), True
+            return self._least_called(request.agent, tools), True
         return tools, is_forced
 
     def tool_in_place(self, request: ModelRequest) -> str | None:
@@ -61,9 +63,9 @@ class TurnCalls:
         tools, is_forced = self.tools_for(request)
         if not is_forced:
             return None
-        return tools[0] if request.choice in tools else self._least_called(request)[0]
+        return self._least_called(request.agent, tools)[0]
 
-    def _least_called(self, request: ModelRequest) -> list[str]:
-        counts = {tool: self._called[request.agent, tool] for tool in request.tools}
+    def _least_called(self, agent: str, tools: Sequence[str]) -> list[str]:
+        counts = {tool: self._called[agent, tool] for tool in tools}
         least = min(counts.values())
         return [tool for tool, count in counts.items() if count == least]

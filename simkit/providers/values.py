@@ -58,6 +58,37 @@ class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
             or settings.get("disable_parallel_tool_use") is True
         )
 
+    @property
+    def allowed(self) -> tuple[str, ...] | None:
+        """Return the only tools that may be called, of those offered; None if it names no list."""
+        # OpenAI's `allowed_tools`, which the chat completions put one level deeper.
+        choice = _inside(self.settings.get("tool_choice"), "allowed_tools")
+        names = choice.get("tools")
+        if names is None:
+            calling = _inside(self.settings.get("toolConfig"), "functionCallingConfig")
+            names = calling.get("allowedFunctionNames")
+        if not isinstance(names, (list, tuple)) or not names:
+            return None
+        return tuple(filter(None, map(_name_of, names)))
+
+
+def _inside(value: JsonValue, key: str) -> Mapping[str, JsonValue]:
+    """Return the mapping at a key of a mapping, or else itself; empty if there is none."""
+    if not isinstance(value, Mapping):
+        return {}
+    inner = value.get(key)
+    return inner if isinstance(inner, Mapping) else value
+
+
+def _name_of(tool: JsonValue) -> str:
+    """Return the name of an allowed tool; empty if it has none."""
+    if isinstance(tool, str):
+        return tool
+    record = _inside(tool, "function")
+    # The names by which offers of the provider's own tools are known.
+    known = (record.get(key) for key in ("name", "server_label", "type"))
+    return next((name for name in known if isinstance(name, str)), "")
+
 
 class OutgoingReply(msgspec.Struct, frozen=True, gc=False):
     """A reply of a model, before it is rendered in a protocol."""

@@ -37,6 +37,8 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """``auto``, ``none``, ``required``, or the one tool that must be called."""
     is_one_call: bool = False
     """Whether it permits at most one call in an answer."""
+    allowed: tuple[str, ...] | None = None
+    """The only tools that may be called, of those offered; None if it names no list."""
 
 
 class Model(Protocol):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
+import msgspec
 import pytest
 
 from simkit.core.messages import CallLine, Calls
 from simkit.explore.tool_choice import ACTIONS_MAX, TurnCalls
+from simkit.providers.values import ParsedRequest
 from simkit.runtime.ports import ModelRequest
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
@@ -59,6 +62,7 @@ def answer(text):
     %s
     return "noted"
 """
+MODES: Final = ("auto", "required", "none")
 ONE_CALL = "assert len(message.tool_calls or [1]) == 1"
 
 
@@ -73,8 +77,13 @@ ONE_CALL = "assert len(message.tool_calls or [1]) == 1"
         ),
         ("tool_choice='none'", "assert not message.tool_calls; return message.content"),
         ("tool_choice='required', parallel_tool_calls=False", ONE_CALL),
+        (
+            "tool_choice={'type': 'allowed_tools', 'allowed_tools': {'mode': 'required', 'tools': "
+            "[{'type': 'function', 'function': {'name': 'finish'}}]}}",
+            "assert {call.function.name for call in message.tool_calls} == {'finish'}",
+        ),
     ],
-    ids=["any tool", "one tool", "no tool", "one call at a time"],
+    ids=["any tool", "one tool", "no tool", "one call at a time", "a list of tools"],
 )
 def test_a_loop_is_answered_as_its_request_says(options: str, checks: str, simkit: Call) -> None:
     """None of its checks fails, and it always comes to the tool that ends it."""
@@ -131,6 +140,36 @@ def request(choice: str) -> ModelRequest:
 )
 def test_what_is_tools_for(choice: str, expected: tuple[tuple[str, ...], bool]) -> None:
     assert TurnCalls().tools_for(request(choice)) == expected
+
+
+def test_a_list_of_allowed_tools_leaves_out_the_others() -> None:
+    narrowed = {word: msgspec.structs.replace(request(word), allowed=("c", "x")) for word in MODES}
+
+    assert [TurnCalls().tools_for(each) for each in narrowed.values()] == [
+        (("c",), False), (("c",), True), ((), False),
+    ]  # fmt: skip
+    assert TurnCalls().tool_in_place(narrowed["required"]) == "c"
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({}, None),
+        ({"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [
+            {"type": "function", "function": {"name": "look"}}]}}}, ("look",)),
+        ({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [
+            {"type": "function", "name": "look"}, {"type": "mcp", "server_label": "wiki"},
+            {"type": "image_generation"}]}}, ("look", "wiki", "image_generation")),
+        ({"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": []}}, None),
+        ({"toolConfig": {"functionCallingConfig": {
+            "mode": "ANY", "allowedFunctionNames": ["look", "note"]}}}, ("look", "note")),
+        ({"toolConfig": {"functionCallingConfig": {"mode": "VALIDATED"}}}, None),
+    ],
+)  # fmt: skip
+def test_the_tools_that_a_request_allows_are_read(
+    settings: dict[str, Any], names: tuple[str, ...] | None
+) -> None:
+    assert ParsedRequest("openai-chat", "m", (), settings=settings).allowed == names
 
 
 def test_a_model_that_must_go_on_comes_to_every_tool() -> None:
