@@ -5,8 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
+
+from simkit.core.errors import Terminated
+from simkit.core.stopping import terminable
 
 LOSES = """
 import gc, signal, time, weakref
@@ -70,3 +74,20 @@ def test_other_dropped_errors_are_printed_as_before() -> None:
 
     assert done.stdout.strip() == "it was lost"
     assert "ValueError: of it" in done.stderr
+
+
+def test_a_signal_that_comes_while_one_is_sent_again_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signals: list[int] = []
+
+    def start(work: object, numbers: tuple[int]) -> None:
+        signals.append(*numbers)
+        if len(signals) == 1:  # As a handler does that runs here.
+            raise Terminated
+
+    monkeypatch.setattr("simkit.core.stopping._thread.start_new_thread", start)
+    with terminable():
+        sys.unraisablehook(SimpleNamespace(exc_type=KeyboardInterrupt))
+
+    assert signals == [signal.SIGINT, signal.SIGTERM]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -55,14 +57,23 @@ def _raised_again(end: Callable[[int, FrameType | None], None]) -> Iterator[None
         if not issubclass(lost.exc_type, KeyboardInterrupt):
             before(lost)
             return
-        number = signal.SIGINT
-        if issubclass(lost.exc_type, Terminated):
-            number = signal.SIGTERM
-            signal.signal(signal.SIGTERM, end)
-        # From another thread: raised here, it would be dropped here.
-        again = threading.Timer(_AGAIN_S, _send, [number])
-        again.daemon = True
-        again.start()
+        again = send(lost.exc_type)
+        while again is not None:
+            again = send(again)
+
+    def send(kind: type[BaseException]) -> type[BaseException] | None:
+        """Send a signal after a while; return the exception of one that came here meanwhile."""
+        try:
+            number = signal.SIGINT
+            if issubclass(kind, Terminated):
+                number = signal.SIGTERM
+                signal.signal(signal.SIGTERM, end)
+            # From another thread: raised here, it would be dropped here. A `threading.Thread` is
+            # waited for until it runs, and meanwhile its signal may come.
+            _thread.start_new_thread(_send_late, (number,))
+        except KeyboardInterrupt as problem:
+            return type(problem)
+        return None
 
     sys.unraisablehook = hook
     try:
@@ -71,8 +82,9 @@ def _raised_again(end: Callable[[int, FrameType | None], None]) -> Iterator[None
         sys.unraisablehook = before
 
 
-def _send(number: signal.Signals) -> None:
+def _send_late(number: signal.Signals) -> None:
     """Send a signal to the main thread, which may wait in a call of the system."""
+    time.sleep(_AGAIN_S)
     if sys.platform == "win32":
         signal.raise_signal(number)
         return
