@@ -78,6 +78,7 @@ from simkit.core.errors import (
     ScriptMisfit,
     SimkitError,
     Unsupported,
+    halt_in,
 )
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import JsonValue
@@ -384,9 +385,9 @@ class CodeDriver:
                 taking_turns(self._turns),
             ):
                 reply = self._driver.run_turn(turn)
-        except RunHalted as halted:
-            raise halted.cause from None
-        except (Exception, SystemExit, CancelledError) as problem:
+        except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:
+            if (halt := halt_in(problem)) is not None:
+                raise halt.cause from None
             if gate.halted is not None:
                 raise gate.halted from None
             if gate.cut is not None and isinstance(problem, CancelledError):

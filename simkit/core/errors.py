@@ -398,6 +398,13 @@ class RunHalted(BaseException):
         self.cause = cause
 
 
+def halt_in(problem: BaseException) -> RunHalted | None:
+    """Return the RunHalted that an exception is, or that a group has: a task group raises those."""
+    if isinstance(problem, BaseExceptionGroup):
+        return next(filter(None, map(halt_in, problem.exceptions)), None)
+    return problem if isinstance(problem, RunHalted) else None
+
+
 def unanswered_as(problem: PipelineError) -> tuple[str, int, str]:
     """Return the kind, HTTP status and message with which an unanswered model call fails."""
     if isinstance(problem, ModelError):

@@ -216,6 +216,12 @@ def sync(text):
 
 async def threaded(text):
     return await asyncio.to_thread(sync, text)
+
+
+async def grouped(text):
+    async with asyncio.TaskGroup() as group:
+        for agent in ("desk", "billing"):
+            group.create_task(ask(agent, text))
 """
 AGENTS: Final = """
     app: {path: [.]}
@@ -293,6 +299,15 @@ def test_sync_code_cannot_be_cancelled_but_its_process_may_end() -> None:
 
     assert (describe_findings(crash), ends(crash)) == ([], ["ProcessCrashed"])
     assert "turn 1 cannot be cancelled: no task of asyncio runs it" in str(caught.value)
+
+
+@pytest.mark.usefixtures("code")
+def test_the_process_ends_also_in_a_group_of_tasks() -> None:
+    turn = "turns: [{user: Go., replies: {desk: D, billing: B}, crash: {call: 2}}]"
+
+    crash = run_code("cut_app:grouped", f"{AGENTS}\n    {turn}")
+
+    assert (describe_findings(crash), ends(crash)) == ([], ["ProcessCrashed"])
 
 
 GRAPH: Final = """
