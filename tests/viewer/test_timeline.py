@@ -96,6 +96,22 @@ def test_the_keyboard_zooms_and_keeps_what_is_in_sight(tab: Any, long: str) -> N
     assert tab.evaluate("document.querySelectorAll('.timeline .mark').length") < 1200
 
 
+def test_nobody_zooms_out_further_than_the_whole_run(tab: Any, late: str) -> None:
+    opened(tab, late, "#two-at-once/turn-1")
+    marks = timeline(tab).locator(".mark")
+    tab.keyboard.press("0")
+    place = marks.last.bounding_box()["x"]
+
+    tab.keyboard.press("+")
+    tab.wait_for_timeout(200)
+    assert marks.last.bounding_box()["x"] > place
+    for _ in range(10):
+        tab.keyboard.press("-")
+    tab.wait_for_timeout(200)
+
+    assert marks.last.bounding_box()["x"] == pytest.approx(place, abs=1)
+
+
 def test_the_strip_shows_the_whole_run_and_goes_to_any_place(tab: Any, long: str) -> None:
     opened(tab, long, "#long/turn-1/call-1")
     region = timeline(tab)

@@ -112,19 +112,21 @@ export const Timeline = ({
     const to = from + Math.ceil(element.clientWidth / step + 1) * step;
     setSight((old) => (old[0] === from && old[1] === to ? old : [from, to]));
   };
+  /** The size at which the whole run is in sight; a short one is not made larger for that. */
+  const wholeOf = (element: HTMLElement): number => Math.min(SLOT, (seenOf(element) - 2 * PAD) / axis.width);
   /** Zooms, and keeps what is at a place of the window there. */
   const zoom = (next: number, at?: number): void => {
     const element = box.current;
     if (!element) return;
     const most = Math.min(SLOT_MAX, 12e6 / axis.width);
-    const size = Math.max(SLOT_MIN, Math.min(most, next));
+    // Further out than the whole run there is nothing to see.
+    const size = Math.max(SLOT_MIN, wholeOf(element), Math.min(most, next));
     const where = at ?? seenOf(element) / 2;
     anchor.current = [(element.scrollLeft + where - PAD) / slot, where];
     setSlot(size);
   };
   zooms.zoom = (step) => {
-    const whole = ((box.current ? seenOf(box.current) : 0) - 2 * PAD) / axis.width;
-    zoom(step ? slot * ZOOM ** step : Math.min(SLOT, whole));
+    zoom(step ? slot * ZOOM ** step : 0);
   };
   useLayoutEffect(() => {
     if (anchor.current && box.current) box.current.scrollLeft = PAD + anchor.current[0] * slot - anchor.current[1];
