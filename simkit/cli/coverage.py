@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,7 @@ import msgspec
 
 from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.observed_runs import ObservedRuns
-from simkit.cli.pages import write_coverage_page, write_file
+from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
 from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
 from simkit.core.whole_files import check_place
@@ -22,7 +21,7 @@ from simkit.report.coverage import (
     percent_text,
     summary_line,
 )
-from simkit.report.last_run import FOLDER, make_folder
+from simkit.report.last_run import FOLDER
 from simkit.viewer import CoverageCollector
 
 PAGE: Final = "coverage.html"
@@ -52,7 +51,9 @@ def coverage(call: CoverageOptions) -> int:
     by = counted(runs.ran, "scenario")
     if call.form == "html":
         title = ", ".join(call.paths) or "all scenarios"
-        file = call.file or _default_page()
+        if not call.file:
+            make_default_folder()
+        file = call.file or str(Path(FOLDER, PAGE))
         place = write_coverage_page(file, title, collected, by, notes)
         for note in notes:
             echo(note)
@@ -66,12 +67,6 @@ def coverage(call: CoverageOptions) -> int:
         subject = "coverage" if report.items else "coverage of nothing, since nothing ran,"
         echo(f"{subject} is below --fail-under {call.fail_under:g}", err=True)
     return 2 if runs.problems else int(is_below)
-
-
-def _default_page() -> str:
-    with suppress(OSError):  # The page then says that it cannot be written.
-        make_folder(Path(FOLDER))
-    return str(Path(FOLDER, PAGE))
 
 
 def _say(call: CoverageOptions, report: CoverageReport, by: str, notes: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ from simkit import __version__
 from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, without_secrets
 from simkit.core.whole_files import check_place, write_whole
+from simkit.report.last_run import FOLDER, make_folder
 from simkit.viewer import Page, RunPage, RunsCoverage, coverage_data, page_html
 
 LARGE: Final = 1_000_000
@@ -24,6 +25,19 @@ def write_page(
     Raise SimkitError if it cannot be written.
     """
     return _write(file, Page(title, __version__, scenarios, sides), "the page")
+
+
+def make_default_folder() -> None:
+    """Make the folder for a page that no option names; raise SimkitError."""
+    try:
+        make_folder(Path(FOLDER))
+    except OSError as problem:
+        if Path(FOLDER).is_dir():
+            return  # Its .gitignore is missing, which keeps no page from being written.
+        raise SimkitError(
+            f"the page: the folder {FOLDER} cannot be made: {problem.strerror}\n"
+            "  Name a file somewhere else with -o."
+        ) from None
 
 
 def write_coverage_page(

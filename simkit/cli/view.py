@@ -6,7 +6,6 @@ import os
 import sys
 import webbrowser
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ import msgspec
 from simkit.cli.console import Progress
 from simkit.cli.diff import stored_pairs
 from simkit.cli.judge import JudgeRunner, traces_at
-from simkit.cli.pages import write_page
+from simkit.cli.pages import make_default_folder, write_page
 from simkit.cli.running import Job
 from simkit.cli.traces import stored, unchanged
 from simkit.core.errors import SimkitError, TraceError
@@ -23,7 +22,7 @@ from simkit.core.output import echo
 from simkit.core.text import counted
 from simkit.core.whole_files import check_place
 from simkit.report.diffs import Compared, diff_object
-from simkit.report.last_run import FOLDER, make_folder
+from simkit.report.last_run import FOLDER
 from simkit.update.files import is_ci
 from simkit.viewer import RunPage, run_page
 
@@ -56,8 +55,7 @@ def view(call: ViewOptions) -> int:
     if not any(page.run for page in scenarios):
         raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
     if not call.file:
-        with suppress(OSError):  # The page then says that it cannot be written.
-            make_folder(Path(FOLDER))
+        make_default_folder()
     sides = (call.base, ", ".join(call.traces) or "the last run") if call.base else ("", "")
     title = ", ".join(call.traces) or "the last run"
     report = write_page(file, title, scenarios, sides)

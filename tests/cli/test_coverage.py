@@ -361,6 +361,19 @@ def test_a_place_where_nothing_can_be_written_is_named_before_anything_runs(desk
     assert done == Done(2, "", "-o: there is no folder nowhere\n")
 
 
+def test_a_folder_that_cannot_be_made_is_named(desk: Call) -> None:
+    Path(".simkit").write_text("mine", encoding="utf-8")
+
+    done = desk("coverage", "--format", "html")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "the page: the folder .simkit cannot be made: File exists\n"
+        "  Name a file somewhere else with -o.\n"
+    )
+    assert Path(".simkit").read_text(encoding="utf-8") == "mine"
+
+
 def test_a_secret_is_not_in_the_page(desk: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_API_KEY", "find_order")
 
