@@ -433,6 +433,17 @@ def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) 
     assert "Tell me about it" not in texts[1:]
 
 
+def test_the_longest_outcome_covers_no_name_in_the_list(tab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shop.scenario.yaml"
+    file.write_text(SHOP.replace("\nscenario: ", "\nxfail: known\nscenario: ", 1), encoding="utf-8")
+    opened(tab, write_page(tmp_path / "page.html", pages_of(file)))
+
+    row = tab.locator(".scenario", has_text="failed as expected")
+    badge, name = row.locator(".badge").bounding_box(), row.get_by_role("link").bounding_box()
+
+    assert badge["x"] + badge["width"] < name["x"]
+
+
 def test_a_finding_about_an_agent_that_never_ran_names_whose_call_it_stands_at(
     tab: Any, tmp_path: Path
 ) -> None:
