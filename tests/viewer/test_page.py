@@ -15,6 +15,24 @@ pytestmark = pytest.mark.slow
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 FAILING = "the-refund-agent-knows-the-order"
+ROW = """\
+pipeline: row
+agents:
+  start: {instructions: Start., handoffs: [left, right]}
+  left: {instructions: Left., handoffs: [right]}
+  right: {instructions: Right., handoffs: []}
+flow: {handoffs: {start: start}}
+---
+scenario: from left to right
+pipeline: row
+turns:
+  - user: Hello
+    replies: {start: {handoff: {to: left}}, left: {handoff: {to: right}}, right: Done.}
+  - user: Again
+    session: other
+    replies: {start: {handoff: {to: right}}, right: Done.}
+"""
+"""A pipeline in which one agent hands over to its neighbour in the row."""
 CALL = f"#{FAILING}/turn-2/call-3"
 """The call of the refund agent."""
 
@@ -431,6 +449,22 @@ def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) 
     assert texts[0] == "Tell me about it"
     assert len(texts) == 3
     assert "Tell me about it" not in texts[1:]
+
+
+def test_a_way_along_a_row_of_the_pipeline_is_not_behind_its_nodes(
+    tab: Any, tmp_path: Path
+) -> None:
+    file = tmp_path / "row.scenario.yaml"
+    file.write_text(ROW, encoding="utf-8")
+    opened(tab, write_page(tmp_path / "page.html", pages_of(file)))
+
+    labels = [label.bounding_box() for label in tab.locator(".graph .edge-label").all()]
+    nodes = [node.bounding_box() for node in tab.locator(".graph rect.node").all()]
+
+    assert (len(labels), len(nodes)) == (3, 3)
+    for label in labels:
+        middle = label["y"] + label["height"] / 2
+        assert not any(node["y"] < middle < node["y"] + node["height"] for node in nodes)
 
 
 def test_the_longest_outcome_covers_no_name_in_the_list(tab: Any, tmp_path: Path) -> None:

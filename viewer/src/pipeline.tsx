@@ -44,6 +44,15 @@ const pathOf = (source: Node, target: Node, side: number, share: number): { line
       label: pointOf(x1, top, x2, end, share + 0.16 * side),
     };
   }
+  if (source.y === target.y) {
+    // Below the row, since a straight line would be behind the nodes; ways to the left pass lower.
+    const bottom = y1 + NODE_H / 2;
+    const deep = (x1 < x2 ? 28 : 40) + 6 * side;
+    return {
+      line: `M ${x1} ${bottom} C ${x1} ${bottom + deep} ${x2} ${bottom + deep} ${x2} ${bottom}`,
+      label: [x1 + (x2 - x1) * 0.35, bottom + 0.7 * deep],
+    };
+  }
   const right1 = x1 + NODE_W / 2;
   const right2 = x2 + NODE_W / 2;
   const bow = Math.max(right1, right2) + 36 + 14 * side;
@@ -116,7 +125,7 @@ export const GraphPicture = ({ graph }: { graph: Graph }): JSX.Element => {
             <g>
               <title>{`${node.name}: ${node.runs ?? 0} runs, ${node.calls ?? 0} calls, ${node.tokens ?? 0} tokens${node.tools?.length ? `; tools ${node.tools.join(", ")}` : ""}`}</title>
               <rect class={`node ${kind}${node.is_start ? " start" : ""}`} x={x - NODE_W / 2} y={y - NODE_H / 2} width={NODE_W} height={NODE_H} rx={node.is_function ? 2 : 10} />
-              <text class="node-name" x={x} y={y - 3} text-anchor="middle">{inMiddle(node.name, 20)}</text>
+              <text class="node-name" x={x} y={y - 3} text-anchor="middle">{inMiddle(node.name, 18)}</text>
               <text class="node-facts" x={x} y={y + 15} text-anchor="middle">
                 {node.runs ? `${counted(node.runs, "run")} · ${counted(node.calls ?? 0, "call")}` : "never ran"}
                 {node.findings ? ` · ${node.findings} ✗` : ""}
