@@ -75,7 +75,7 @@ class ObservedRuns:
                     yield from self._runs_of(partial(self._judged, file))
             for entry in self._entries:
                 if isinstance(entry, Result):
-                    self.problems.append(entry.error)
+                    self.problems.append(entry.error.partition("\n")[0])
                     continue
                 progress.begin(f"{self._verb} {entry.name}")
                 yield from self._runs_of(partial(self._simulated, entry))

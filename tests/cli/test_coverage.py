@@ -213,6 +213,18 @@ def test_where_nothing_ran_no_floor_holds(desk: Call) -> None:
     assert desk("coverage", "other").code == 0
 
 
+def test_of_a_file_that_cannot_be_read_the_first_line_of_the_error_is_told(desk: Call) -> None:
+    write("scenarios/bad.scenario.yaml", "version: 1\nscenario x\nturns: []\n")
+
+    done = desk("coverage")
+
+    assert done.code == 2
+    lines = [line for line in done.out.splitlines() if line.startswith("broken, and left out: ")]
+    assert lines == [
+        "broken, and left out: scenarios/bad.scenario.yaml:2:1: a `:` is missing after this key"
+    ]
+
+
 def test_lcov_has_a_record_for_each_pipeline_file(desk: Call) -> None:
     write("scenarios/echo.scenario.yaml", ECHO + BAD.replace("reply: bye", "reply: hello"))
 
