@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from simkit.core.output import clean
-
 BROKEN: Final = 2
 
 
@@ -35,6 +33,9 @@ def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[Non
             f"{place}: the code under test called os._exit({status}), which ends this process at "
             "once: nothing after it was run or judged. Let it raise an error or return instead"
         )
+        # Imported here because hardly any code does this, and help must be there at once.
+        from simkit.core.output import clean
+
         with suppress(Exception):
             before()
         # Streams are not flushed by this end, and what was printed so far helps.

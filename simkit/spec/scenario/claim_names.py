@@ -132,7 +132,7 @@ class ClaimNames:
             require(self._document, path, "agent", name, self._known.agents, key=True)
         self._list("logs", expect.logs, at)
         self._list("events", expect.events, at)
-        if at[0] == "turns":
+        if at[:1] == ("turns",):
             self._happens_in_turns(expect.events, (*at, "events"))
         self._list("findings", list(expect.findings or ()), at)
 
