@@ -44,7 +44,7 @@ LACKS = [
     Lack("pydantic", PYTEST + TRAFFIC, SAYS.format("pydantic")),
     Lack("faker", REPLAY + CUSTOMERS, SAYS.format("faker")),
     Lack("faker", PYTEST + CUSTOMERS, SAYS.format("faker")),
-    Lack("tabulate", REPLAY + TRAFFIC, SAYS.format("tabulate")),
+    Lack("tabulate", "simkit coverage " + CUSTOMERS, SAYS.format("tabulate")),
 ]
 
 

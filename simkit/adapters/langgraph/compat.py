@@ -32,6 +32,8 @@ ensure_config: Final = _LANGGRAPH.find("langgraph._internal._config:ensure_confi
 
 # Steps of a graph
 
+loop_class: Final[type] = _LANGGRAPH.find(_LOOP)
+"""The owner of the method that saves a checkpoint after the one before it."""
 _LANGGRAPH.check_layout(
     _LOOP, "channels checkpoint_ns config output_keys specs status stream_keys tasks"
 )
@@ -67,8 +69,6 @@ EXECUTORS: Final = (
 IN_BACKGROUND: Final = _LANGGRAPH.slot("langgraph.pregel._executor:BackgroundExecutor.submit")
 """Called with each save of a checkpointer and a cache, and with the nodes of a step if they are
 several. In a run, simkit saves at once."""
-loop_class: Final[type] = _LANGGRAPH.find(_LOOP)
-"""The owner of the method that saves a checkpoint after the one before it."""
 
 
 def client_threads() -> Iterator[Slot]:

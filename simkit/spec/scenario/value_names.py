@@ -18,6 +18,8 @@ from simkit.spec.scenario.model import Scenario
 from simkit.spec.scenario.replies import lines_of
 from simkit.spec.scenario.simulated_users import SAMPLE
 
+_ADDED: Final = {"source_agent": "", "handoff_type": ""}
+"""What simkit adds to a payload whose schema names it."""
 _TOOL_OUTPUT: Final = "tool_output"
 _ARGS: Final = ("args", "asked")
 _HEADS: Final = frozenset((*_ARGS, "result", "payload"))
@@ -217,7 +219,7 @@ class ValueNames:
         return SchemaPlace(
             [*fits, *outputs] if is_known else [None],
             schemas.schemas,
-            [*values.payloads.get(str(target), ()), *answers],
+            [_ADDED, *values.payloads.get(str(target), ()), *answers],
         )
 
 
