@@ -39,7 +39,7 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 32, 90),
+        (ROUTER, ROUTED, 33, 90),
         (ROUTER, ROUTED + CLAIMED, 110, 90),
         (DESK, HANDED_OVER, 481, 100),
     ],

@@ -161,19 +161,7 @@ class Silence:
 
     def _state_updated(self, event: e.StateUpdated) -> bool:
         """Return whether all of a run's lists begin with a message that it wrote in this turn."""
-        if not event.run:
-            return True
-        update, writers = event.update, self._writers
-        for channel in update:
-            items = update[channel]
-            if type(items) is list and items:
-                first = items[0]
-                if type(first) is not dict or "$message" not in first:
-                    return False
-                number = first["$message"]
-                if number not in writers or writers[number] != event.run:
-                    return False
-        return True
+        return not event.run or begin_with_own(event.update, self._writers, event.run)
 
     def _context_built(self, event: e.ContextBuilt) -> bool:
         """Return whether a context has its agent's instructions, and each message once."""
@@ -262,3 +250,20 @@ _HANDLERS: Final[Mapping[type, Callable[[Silence, Any], bool]]] = {
     e.RouteChosen: Silence._route_chosen,
     e.TurnFinished: Silence._turn_finished,
 }
+
+
+def begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:
+    """Return whether all lists of an update begin with a message that the run wrote.
+
+    ``writers`` has the run of each message, by its number.
+    """
+    for channel in update:
+        items = update[channel]
+        if type(items) is list and items:
+            first = items[0]
+            if type(first) is not dict or "$message" not in first:
+                return False
+            number = first["$message"]
+            if number not in writers or writers[number] != run:
+                return False
+    return True

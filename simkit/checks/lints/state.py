@@ -9,6 +9,7 @@ import msgspec
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.screening import Screen
+from simkit.checks.lints.silence import begin_with_own
 from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
@@ -290,7 +291,7 @@ class DoubleCount:
     @reads(e.StateUpdated, has=("run",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
-        if self._begins_with_its_own(event):
+        if begin_with_own(event.update, self.reader.writers, event.run):
             return ()
         run = view.runs.get(event.run)
         if run is None or not is_object(run.received):
@@ -315,20 +316,6 @@ class DoubleCount:
             )
             hits.append(Hit(self.id, problem, event.turn, event.agent, data={"channel": channel}))
         return hits
-
-    def _begins_with_its_own(self, event: e.StateUpdated) -> bool:
-        """Return whether all lists begin with a message that the run wrote, so did not receive."""
-        writers = self.reader.writers
-        for channel in event.update:
-            items = event.update[channel]
-            if type(items) is list and items:
-                first = items[0]
-                if type(first) is not dict or "$message" not in first:
-                    return False
-                number = first["$message"]
-                if number not in writers or writers[number] != event.run:
-                    return False
-        return True
 
 
 def _is_known_by_id(item: Any) -> bool:

@@ -19,7 +19,7 @@ from simkit.spec.scenario.replies import lines_of
 from simkit.spec.scenario.simulated_users import SAMPLE
 
 _ADDED: Final = {"source_agent": "", "handoff_type": ""}
-"""What simkit adds to a payload whose schema names it."""
+"""The keys that simkit adds to a payload whose schema names them."""
 _TOOL_OUTPUT: Final = "tool_output"
 _ARGS: Final = ("args", "asked")
 _HEADS: Final = frozenset((*_ARGS, "result", "payload"))
