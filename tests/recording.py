@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from simkit.capture.http.loopback import listening
 from simkit.capture.http.request_router import Decision
 from simkit.providers.http import HttpRequest, HttpResponse
@@ -135,6 +137,13 @@ def provider() -> Iterator[Provider]:
     finally:
         loops[0].call_soon_threadsafe(over.set)
         thread.join()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Provider]:
+    """A provider for the tests of a module, which import this fixture."""
+    with provider() as result:
+        yield result
 
 
 def write(folder: Path, scenario: str = SCENARIO, app: str = APP, name: str = "desk") -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,8 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
 from simkit.trace.events import ModelFailed
-from tests.recording import APP, SCENARIO, Provider, echo, prepared, provider, write
+from tests.recording import APP, SCENARIO, Provider, echo, prepared, write
+from tests.recording import server as server
 
 NOW = "2026-01-05T09:00:00Z"
 STREAMING = '''
@@ -64,12 +64,6 @@ def run_until_first(text):
     stream("clerk", text, "one")
     return "read"
 '''
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

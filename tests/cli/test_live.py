@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,8 @@ from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
 from simkit.session.live.trials import Trial
 from tests.cli.projects import Done
-from tests.recording import Provider, completion, provider
+from tests.recording import Provider, completion
+from tests.recording import server as server
 from tests.scripted_providers import (
     HANDS_OVER,
     KEY,
@@ -96,12 +97,6 @@ class Dealer:
         )
         reply = Message("assistant", message.content, calls=calls)
         return protocol.served(OutgoingReply(f"s{number}", reply, Usage(self._tokens, 7)), parsed)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from simkit.core.messages import Message, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
-from tests.recording import Provider, provider
+from tests.recording import Provider
+from tests.recording import server as server
 from tests.scripted_providers import point_clients
 
 POLITE = "How polite is the reply, 1 to 5?"
@@ -64,12 +64,6 @@ class Rude:
             text = json.dumps({"reason": "It is so.", "answer": answer})
         reply = OutgoingReply(f"s{next(self.numbers)}", Message("assistant", text), Usage(100, 10))
         return protocol.served(reply, parsed)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

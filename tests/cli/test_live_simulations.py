@@ -6,7 +6,7 @@ import itertools
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
-from tests.recording import Provider, provider
+from tests.recording import Provider
+from tests.recording import server as server
 from tests.scripted_providers import point_clients
 
 PIPELINE = """\
@@ -94,12 +95,6 @@ class Desk:
             call = ToolCall(f"call_{number}", "refund", {"order": order})
             return Message("assistant", "", calls=(call,))
         return Message("assistant", "It is refunded.")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

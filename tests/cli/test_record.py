@@ -17,7 +17,8 @@ from simkit.cli import main
 from simkit.providers.http import HttpResponse
 from tests.cli.projects import Done, without_times
 from tests.golden import assert_file_is
-from tests.recording import APP, SCENARIO, Provider, completion, echo, provider, write
+from tests.recording import APP, SCENARIO, Provider, completion, echo, write
+from tests.recording import server as server
 
 Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
@@ -180,12 +181,6 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
     written_text = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
     assert_file_is(golden, written_text)
     assert done.code == 0, done.out + done.err
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,8 @@ from simkit.checks.judge import Outcome
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
 from simkit.trace.events import FaultInjected, ModelReplied, ModelRetried
-from tests.recording import APP, SCENARIO, Provider, echo, prepared, provider, write
+from tests.recording import APP, SCENARIO, Provider, echo, prepared, write
+from tests.recording import server as server
 
 PATIENT = (
     APP
@@ -33,12 +33,6 @@ def run_resignedly(text):
 )
 FAULTS = "faults: [{agent: clerk, error: overloaded}]\nturns:"
 CLOSED = SCENARIO.replace('"boss: clerk: hello"', "closed")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

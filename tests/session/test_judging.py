@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,8 @@ from simkit.trace.events import JudgeAnswered
 from simkit.update import fixes
 from simkit.viewer.run_data import run_data
 from tests.plugins import OTHERS_OFF
-from tests.recording import APP, Provider, prepared, provider
+from tests.recording import APP, Provider, prepared
+from tests.recording import server as server
 from tests.scripted_providers import KEY, MODELS, point_clients
 
 NOW = "2026-01-05T09:00:00Z"
@@ -91,12 +92,6 @@ class Clerk:
         self._count += 1
         reply = OutgoingReply(f"s{self._count}", Message("assistant", text), Usage(11, 7))
         return protocol.served(reply, parsed)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

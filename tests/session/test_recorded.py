@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,15 +15,10 @@ from simkit.session.execution.recorded import Recording, cassette_path
 from simkit.session.simulate import Recorded, record, simulate
 from simkit.trace.events import ModelFailed, RunFinished
 from simkit.trace.store import Trace
-from tests.recording import APP, SCENARIO, Provider, completion, echo, prepared, provider, write
+from tests.recording import APP, SCENARIO, Provider, completion, echo, prepared, write
+from tests.recording import server as server
 
 NOW = "2026-01-05T09:00:00Z"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,7 +14,8 @@ import pytest
 from simkit.capture.cassettes import Interaction, load
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record
-from tests.recording import Provider, prepared, provider
+from tests.recording import Provider, prepared
+from tests.recording import server as server
 from tests.scripted_providers import DESK, SCENARIO, Desk, point_clients, write_desk
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -51,12 +51,6 @@ def test_another_message_is_a_miss(sim):
 
     assert desk.say("Hello").error.type == "CassetteMissed"
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture

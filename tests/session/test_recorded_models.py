@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +20,8 @@ from simkit.providers.failures import FAILURES
 from simkit.providers.http import header
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import Recorded, record, simulate
-from tests.recording import Provider, prepared, provider
+from tests.recording import Provider, prepared
+from tests.recording import server as server
 from tests.scripted_providers import (
     DESK,
     HANDS_OVER,
@@ -39,12 +39,6 @@ from tests.scripted_providers import (
 
 NOW = "2026-01-05T09:00:00Z"
 CASSETTE = Path("cassettes/desk.yaml")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Provider]:
-    with provider() as result:
-        yield result
 
 
 @pytest.fixture
