@@ -24,36 +24,40 @@ _RECORDED_ANEW = (
 def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
     """Yield the questions whose answer does not match, is of another kind, or is missing."""
     for question in scope.expect.questions:
-        path = (*scope.path, "judge", question.text)
-        place, answered = _answer_at(scope.view, scope.turn, question)
-        if answered is None:
-            yield writer.finding(
-                path,
-                "nobody answered this question to the judge",
-                turn=scope.turn,
-                fix=_ANSWERED,
-                breaks=True,
-            )
-        elif answered.error:
-            headline, *details = answered.error.split("\n")
-            yield writer.finding(
-                path,
-                f"the judge gave no answer: {headline}",
-                turn=scope.turn,
-                context=[*details, *_reason(answered)],
-                fix=_RECORDED_ANEW if answered.model else "",
-                event=place,
-            )
-        else:
-            yield from writer.compare(
-                question.matcher,
-                answered.answer,
-                (*path, *question.at),
-                "the judge's answer",
-                turn=scope.turn,
-                context=_reason(answered),
-                event=lambda _, place=place: place,  # type: ignore[misc]
-            )
+        yield from _check(question, scope, writer)
+
+
+def _check(question: Question, scope: Scope, writer: Writer) -> Iterator[Finding]:
+    path = (*scope.path, "judge", question.text)
+    place, answered = _answer_at(scope.view, scope.turn, question)
+    if answered is None:
+        yield writer.finding(
+            path,
+            "nobody answered this question to the judge",
+            turn=scope.turn,
+            fix=_ANSWERED,
+            breaks=True,
+        )
+    elif answered.error:
+        headline, *details = answered.error.split("\n")
+        yield writer.finding(
+            path,
+            f"the judge gave no answer: {headline}",
+            turn=scope.turn,
+            context=[*details, *_reason(answered)],
+            fix=_RECORDED_ANEW if answered.model else "",
+            event=place,
+        )
+    else:
+        yield from writer.compare(
+            question.matcher,
+            answered.answer,
+            (*path, *question.at),
+            "the judge's answer",
+            turn=scope.turn,
+            context=_reason(answered),
+            event=lambda _: place,
+        )
 
 
 def answer_to(view: View, turn: int, question: Question) -> e.JudgeAnswered | None:

@@ -64,6 +64,19 @@ class Campaign(msgspec.Struct, frozen=True):
     """The coverage of the conversations; None if it is not measured."""
 
 
+def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:
+    """Return what may be called after each run, and tells the tally only now and then."""
+    due = 0.0
+
+    def tell_sometimes(builder: TallyBuilder) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + TELL_EVERY_S
+            tell(builder.tally())
+
+    return tell_sometimes
+
+
 class Work(Protocol):
     """Where the conversations of a campaign are run: in this process, or in others."""
 
@@ -94,21 +107,14 @@ class InProcess:
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
         """Run chunks one after the other, until it is late."""
-        due = 0.0
-
-        def tell_now_and_then(builder: TallyBuilder) -> None:
-            nonlocal due
-            if time.monotonic() >= due:
-                due = time.monotonic() + TELL_EVERY_S
-                tell(builder.tally())
-
+        tell_sometimes = _sometimes(tell)
         for chunk in chunks:
             tally = draw(
                 self.run,
                 chunk,
                 turns_max=self._turns_max,
                 rare=self._rare,
-                tell=tell_now_and_then,
+                tell=tell_sometimes,
                 is_late=self._is_late,
             )
             yield chunk, tally
@@ -233,13 +239,6 @@ def search_all(
     is_late: Callable[[], bool] = lambda: False,
 ) -> Campaign:
     """Run every conversation of at most so many turns, or the first ``runs`` of them."""
-    due = 0.0
-
-    def tell_now_and_then(builder: TallyBuilder) -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + TELL_EVERY_S
-            tell(builder.tally())
 
     def run_in_time(source: Source) -> ExploredRun:
         if is_late():
@@ -247,7 +246,7 @@ def search_all(
         return run(source)
 
     tally, left = run_interval(
-        run_in_time, Interval(), turns_max=turns_max, most=runs, tell=tell_now_and_then
+        run_in_time, Interval(), turns_max=turns_max, most=runs, tell=_sometimes(tell)
     )
     return every_found(run, tally, turns_max, is_complete=not left and not tally.is_stopped)
 
