@@ -1,4 +1,4 @@
-"""The frames in which threads are."""
+"""The frame that each thread of this process runs at the moment."""
 
 from __future__ import annotations
 
