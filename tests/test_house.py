@@ -207,6 +207,16 @@ def test_a_relative_path_is_not_a_machine_path(line: str) -> None:
     assert traces_of_a_machine(line) == []
 
 
+def test_one_function_quotes_words_of_commands() -> None:
+    quoting = [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "simkit").rglob("*.py"))
+        if "shlex.quote(" in file.read_text(encoding="utf-8")
+    ]
+
+    assert quoting == ["simkit/core/text.py"]
+
+
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"])
 def test_top_level_document_exists(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8").strip()

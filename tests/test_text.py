@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from simkit.core.text import counted, short, short_both
+import shlex
+import subprocess
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from simkit.core.text import counted, shell_word, short, short_both
 
 
 def test_counts_agree_with_their_nouns() -> None:
@@ -29,3 +35,23 @@ def test_two_long_texts_are_cut_where_they_part() -> None:
 
 def test_two_texts_that_differ_in_white_space_alone_show_it() -> None:
     assert short_both("one\ntwo", "one two", 20) == ("'one\\ntwo'", "'one two'")
+
+
+def test_a_text_with_an_apostrophe_is_a_readable_word_of_a_shell() -> None:
+    assert shell_word("a.yaml::it's late") == '"a.yaml::it\'s late"'
+    assert shell_word("a.yaml") == "a.yaml"
+    assert shell_word("my file") == "'my file'"
+    hostile = ["it's $HOME", "it's `id`", 'it\'s "so"', "it's \\", "it's !!", "it's\nso", "$(id)"]
+
+    words = " ".join(shell_word(text) for text in hostile)
+
+    printed = subprocess.run(
+        ["sh", "-c", f"printf '%s\\0' {words}"], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split("\0")[:-1] == hostile
+
+
+@given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])))
+@example("it's late")
+def test_a_word_of_a_shell_is_the_text_again(text: str) -> None:
+    assert shlex.split(shell_word(text)) == [text]

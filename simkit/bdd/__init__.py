@@ -43,7 +43,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +59,7 @@ from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
+from simkit.core.text import shell_word
 from simkit.report.text import findings_text, passed_over_words
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.needs import unmet
@@ -236,7 +236,7 @@ def _again(text: str, request: pytest.FixtureRequest) -> str:
     option = "" if seed is None else f" --simkit-seed {seed}"
     if request.config.getoption("--simkit-strict", default=False):
         option += " --simkit-strict"
-    return clean(f"{text}\n\nreproduce: pytest {shlex.quote(request.node.nodeid)}{option}")
+    return clean(f"{text}\n\nreproduce: pytest {shell_word(request.node.nodeid)}{option}")
 
 
 class _Parser(StepParser):

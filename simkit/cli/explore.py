@@ -18,7 +18,7 @@ from simkit.cli.pages import write_coverage_page
 from simkit.core.errors import SimkitError
 from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
-from simkit.core.text import counted, short
+from simkit.core.text import counted, shell_word, short
 from simkit.core.whole_files import check_place
 from simkit.explore.campaigns import (
     LOCAL,
@@ -235,7 +235,7 @@ def _discovery_lines(
     text = scenario_text(discovery, subject, folder.resolve(), command)
     file = _write(folder, discovery, text)
     if shows(file, discovery.cause):
-        yield f"         simkit replay {file}"
+        yield f"         simkit replay {shell_word(str(file))}"
     else:
         os.unlink(file)
         yield "         It cannot be written as a scenario that shows it by itself."
@@ -249,7 +249,10 @@ def _write(folder: Path, discovery: Discovery, text: str) -> Path:
     number = 1
     while not write_new(file := folder / file_name(discovery.cause, number), text):
         with suppress(OSError, UnicodeDecodeError):
-            if _scenario_in(file.read_text(encoding="utf-8")) == _scenario_in(text):
+            # A device may have no end.
+            if file.is_file() and _scenario_in(file.read_text(encoding="utf-8")) == _scenario_in(
+                text
+            ):
                 break
         number += 1
     return file

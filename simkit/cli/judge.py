@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
 from simkit.core.errors import SimkitError, TraceError
 from simkit.core.output import echo, echo_commands, echo_json
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.last_run import FOLDER
@@ -56,9 +55,9 @@ class Judged(Result, frozen=True, rename={"question": "asked"}):
     @property
     def reproduce(self) -> str:
         """Return the command that checks this again, quoted for the shell."""
-        named = f" --scenario {shlex.quote(self.question)}" if self.question else ""
+        named = f" --scenario {shell_word(self.question)}" if self.question else ""
         strict = " --strict" if self.strict else ""
-        return f"simkit judge {shlex.quote(self.trace)}{named}{strict}"
+        return f"simkit judge {shell_word(self.trace)}{named}{strict}"
 
 
 def judge_traces(
@@ -141,7 +140,7 @@ class JudgeRunner(Runner):
         except SimkitError as problem:
             return self._lines(self._broken(file, str(problem)), None)
         except Exception as problem:
-            again = f"simkit --traceback judge {shlex.quote(file)}"
+            again = f"simkit --traceback judge {shell_word(file)}"
             return self._lines(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = result_of(prepared, outcome, trace.started.seed)

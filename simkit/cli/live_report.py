@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from tabulate import tabulate
 
-from simkit.core.text import counted, short
+from simkit.core.text import counted, shell_word, short
 from simkit.session.live.estimates import Rate, percentile
 from simkit.session.live.meter import ModelCallFacts
 from simkit.session.live.scripted_words import ClaimUnit
@@ -162,7 +162,7 @@ def _failed_lines(run: FinishedRun) -> Iterator[str]:
     if run.trial.unsaved:
         yield f"    not kept: {short(run.trial.unsaved, TEXT_MAX)}"
     elif run.file:
-        yield f"    simkit replay {run.file}"
+        yield f"    simkit replay {shell_word(str(run.file))}"
         if run.is_replayed is False:
             yield "    It ends otherwise offline: what the code sends differs in each run."
 

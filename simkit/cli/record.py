@@ -20,7 +20,7 @@ from simkit.cli.console import Progress, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.language.paths import with_texts
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
@@ -328,4 +328,4 @@ def written_text(file: Path) -> Iterator[str]:
         f"{file}: {counted(len(document.data['turns']), 'turn')}, "
         f"{counted(len(agents), 'agent')}: {', '.join(sorted(agents))}"
     )
-    yield f"It holds: `simkit replay {file}`. Read its claims: they say what is."
+    yield f"It holds: `simkit replay {shell_word(str(file))}`. Read its claims: they say what is."

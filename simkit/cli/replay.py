@@ -28,7 +28,7 @@ from simkit.cli.selection import (
 )
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_commands, echo_json
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
@@ -316,7 +316,8 @@ def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> S
         return SourceError(places, f"nothing to run: none of {deselected} fits -k {expression!r}")
     if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
         problem = "nothing to run: a pipeline file holds no scenario"
-        return SourceError(places, problem, advice=f"Check it with `simkit validate {places}`.")
+        words = " ".join(map(shell_word, paths))
+        return SourceError(places, problem, advice=f"Check it with `simkit validate {words}`.")
     return SourceError(
         places,
         "nothing to run: there is no `*.scenario.yaml` file with a scenario",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
@@ -18,7 +17,7 @@ from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, without_secrets
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
 from simkit.report.outcomes import not_run, result_of
@@ -147,7 +146,7 @@ class Runner:
         except SimkitError as problem:
             return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))
         except (Exception, SystemExit) as problem:
-            again = f"simkit --traceback replay {shlex.quote(entry.id)}"
+            again = f"simkit --traceback replay {shell_word(entry.id)}"
             return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = result_of(prepared, outcome, seed)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from simkit.cli.running import Job, Runner
 from simkit.cli.selection import select
 from simkit.core.errors import SimkitError, Unsupported
 from simkit.core.output import current_redactor, echo, echo_json
+from simkit.core.text import shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.providers.http import HttpRequest
 from simkit.report.last_run import Ledger
@@ -64,8 +64,8 @@ class Served(Result, frozen=True):
     @property
     def reproduce(self) -> str:
         """Return the command that serves this again, quoted for the shell."""
-        then = f" --then {shlex.quote(self.program)}" if self.program else ""
-        return f"simkit serve {shlex.quote(self.id)}{then}"
+        then = f" --then {shell_word(self.program)}" if self.program else ""
+        return f"simkit serve {shell_word(self.id)}{then}"
 
 
 def serve(call: ServeOptions) -> int:
@@ -185,7 +185,7 @@ def _print(url: str, variables: Mapping[str, str], form: str) -> None:
     else:
         for name, value in variables.items():
             if not _is_hidden(value):
-                echo(f"export {name}={shlex.quote(value)}")
+                echo(f"export {name}={shell_word(value)}")
     for name in [name for name, value in variables.items() if _is_hidden(value)]:
         echo(f"note: {name} is secret and not printed; --then gives it to the program", err=True)
     echo(f"serving on {url}; Ctrl-C judges", err=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from simkit.core.errors import SourceError
+from simkit.core.text import shell_word
 from simkit.language.yaml import Document
 from simkit.runtime.parsing import parsed
 from simkit.spec.pipeline.model import Pipeline
@@ -60,7 +61,7 @@ def _files(path: str, inside: Sequence[str] | None) -> list[str]:
         return [file_ for file_ in inside if file_.endswith(CHECKED)]
     file, parting, _ = path.partition("::")
     if parting and not Path(path).exists():
-        advice = f"Write `simkit validate {file}`."
+        advice = f"Write `simkit validate {shell_word(str(file))}`."
         raise SourceError(path, "files are checked whole", advice=advice)
     if path.endswith(SIMULATION_SUFFIX) and Path(path).is_file():
         return [path]

@@ -19,7 +19,7 @@ from simkit.cli.running import Job
 from simkit.cli.traces import stored, unchanged
 from simkit.core.errors import SimkitError, TraceError
 from simkit.core.output import echo
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.core.whole_files import check_place
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER
@@ -69,7 +69,8 @@ def _no_trace(file: str, problem: str) -> str:
     """Return the error of files of which none is a trace, so that a page would show nothing."""
     if not file.endswith((".yaml", ".yml")):
         return problem
-    return f"{problem}\n  To run a scenario and see it: `simkit replay {file} --html report.html`."
+    command = f"simkit replay {shell_word(str(file))} --html report.html"
+    return f"{problem}\n  To run a scenario and see it: `{command}`."
 
 
 def _scenarios(

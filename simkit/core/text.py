@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 from typing import Final
 
@@ -65,6 +66,16 @@ def exception_text(problem: BaseException) -> str:
         return f"{kind}: {problem}"
     except Exception:  # Other people's code makes the message.
         return kind
+
+
+def shell_word(text: str) -> str:
+    """Return a text as one word of a command that a user copies into a shell.
+
+    A text with an apostrophe is put in double quotes, where the shell leaves it as it is:
+    ``"a.yaml::it's late"`` is easier to read than what `shlex.quote` makes of it.
+    """
+    is_plain = not set(text) & set('"$`\\!\n')
+    return f'"{text}"' if "'" in text and is_plain else shlex.quote(text)
 
 
 def near(word: str, known: Iterable[str]) -> str:

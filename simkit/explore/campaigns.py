@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ import msgspec
 
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.explore.choices import SIMPLEST
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
@@ -255,7 +254,7 @@ def seed_of(subject: Subject, bounds: Bounds) -> int:
 
 def command_of(name: str, subject: Subject, bounds: Bounds) -> str:
     """Return the command that finds the same again, as a user types it."""
-    words = ["simkit", "explore", shlex.quote(name)]
+    words = ["simkit", "explore", shell_word(name)]
     if bounds.runs != RUNS:
         words += ["--runs", str(bounds.runs)]
     if bounds.profile is not None:

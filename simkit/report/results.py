@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
 from simkit.checks.findings import Finding
+from simkit.core.text import shell_word
 
 OutcomeName = Literal["held", "failed", "broken", "skipped", "xfailed"]
 
@@ -62,9 +62,9 @@ class Result(msgspec.Struct, frozen=True):
     def reproduce(self) -> str:
         """Return the command that runs this again, quoted for the shell."""
         seed = "" if self.seed is None else f" --seed {self.seed}"
-        other = f" --pipeline {shlex.quote(self.on)}" if self.on else ""
+        other = f" --pipeline {shell_word(self.on)}" if self.on else ""
         strict = " --strict" if self.strict else ""
-        return f"simkit replay {shlex.quote(self.id)}{other}{seed}{strict}"
+        return f"simkit replay {shell_word(self.id)}{other}{seed}{strict}"
 
 
 class Summary(msgspec.Struct, frozen=True):

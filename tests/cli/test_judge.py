@@ -135,7 +135,7 @@ other.scenario.yaml:13:14: reply does not match (turn 1)
        1  0 ms  user                          hi        messages
           0 ms  a         2       2        0  hello     messages
 
-reproduce: simkit judge {TRACE} --scenario 'other.scenario.yaml::it'"'"'s wrong'
+reproduce: simkit judge {TRACE} --scenario "other.scenario.yaml::it's wrong"
 
 1 scenario: 0 held, 1 failed (0.00 s)
 """,

@@ -73,7 +73,7 @@ scenarios/bad.scenario.yaml:13:14: reply does not match (turn 1)
     scenarios/bad.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 7
 
 {GOOD_TABLE}
-reproduce: simkit replay 'scenarios/bad.scenario.yaml::it'"'"'s wrong' --seed 7
+reproduce: simkit replay "scenarios/bad.scenario.yaml::it's wrong" --seed 7
 
 scenarios/good.scenario.yaml
   ok      it holds
@@ -123,7 +123,7 @@ scenarios/b.scenario.yaml:18:14: reply does not match (turn 1)
     scenarios/b.scenario.yaml:11, pipeline echo, 1 turn, 1 model call, seed 0
 
 {GOOD_TABLE}
-reproduce: simkit replay 'scenarios/b.scenario.yaml::it'"'"'s wrong' --seed 0
+reproduce: simkit replay "scenarios/b.scenario.yaml::it's wrong" --seed 0
 
 6 scenarios: 3 held, 1 failed, 2 broken (0.00 s)
 """,

@@ -147,7 +147,7 @@ a:2:1: warning CTX-07: twice
 
 noted: CTX-11: 67% is irrelevant (call [0])
 
-reproduce: simkit replay 's/x.scenario.yaml::it'"'"'s late' --seed 7"""
+reproduce: simkit replay "s/x.scenario.yaml::it's late" --seed 7"""
     )
 
 

@@ -16,6 +16,7 @@ from simkit.cli.init.first_test import DEFAULT_MESSAGE, AppRequest, write_for_ap
 from simkit.cli.init.project import FoundApp, Project, look_at
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo
+from simkit.core.text import shell_word
 
 _APPS_MAX: Final = 8
 
@@ -44,8 +45,9 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
                 echo(line)
     echo(ignoring(root / ".gitignore"))
     echo(f"Next, in {folder}:" if folder != "." else "Next:")
-    echo(f"  simkit replay {project.scenarios}")
-    echo(f"  python -m pytest {project.scenarios} {project.features}")
+    scenarios, features = shell_word(str(project.scenarios)), shell_word(str(project.features))
+    echo(f"  simkit replay {scenarios}")
+    echo(f"  python -m pytest {scenarios} {features}")
     return 0
 
 
@@ -70,4 +72,4 @@ def _with_app(request: AppRequest, project: Project) -> AppRequest:
 
 
 def _choice(app: FoundApp) -> str:
-    return f"    simkit init --app {app.name}   # {app.why}"
+    return f"    simkit init --app {shell_word(app.name)}   # {app.why}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
@@ -167,7 +166,7 @@ def _record_command(file: str, name: str, mode: str = "all") -> str:
     """
     if not file.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         return "simkit record, with a scenario file that names this cassette and says the same"
-    return f"simkit record {shlex.quote(f'{file}::{name}')} --mode {mode}"
+    return f"simkit record {shell_word(f'{file}::{name}')} --mode {mode}"
 
 
 def _in_project(file: Path, prepared: Prepared) -> str:

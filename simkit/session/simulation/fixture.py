@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
 from simkit.core.output import clean
+from simkit.core.text import shell_word
 from simkit.report.text import findings_text
 from simkit.session.simulation.conversation import ADVICE, Simulation
 from simkit.spec.scenario.files import Library
@@ -92,7 +92,7 @@ def _unseen(opened: Sequence[Simulation]) -> list[Finding]:
 
 def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
     """Fail the test for findings that it did not access; put warnings into its report."""
-    again = f"reproduce: pytest {shlex.quote(item.nodeid)}"
+    again = f"reproduce: pytest {shell_word(item.nodeid)}"
     try:
         warnings = [warning for simulation in opened for warning in simulation.judgement().warnings]
         findings = _unseen(opened)

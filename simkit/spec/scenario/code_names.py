@@ -6,6 +6,8 @@ import ast
 from pathlib import Path
 from typing import Final
 
+from simkit.core.text import shell_word
+
 _NAMES_MAX: Final = 6
 _NOTEBOOK: Final = ".ipynb"
 
@@ -19,7 +21,8 @@ def advice_on(name: str) -> str:
     if place.endswith(_NOTEBOOK) and Path(place).is_file():
         return (
             "Python imports no notebook. Write its code to a module: "
-            f"`jupyter nbconvert --to script {place}`; then `simkit init --app {_script(place)}`."
+            f"`jupyter nbconvert --to script {shell_word(place)}`; "
+            f"then `simkit init --app {_script(place)}`."
         )
     file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
     if not Path(file).is_file():
@@ -35,13 +38,13 @@ def advice_on(name: str) -> str:
     listed = ", ".join(f"`{each}`" for each in names[:_NAMES_MAX])
     more = ", …" if len(names) > _NAMES_MAX else ""
     choice = names[0] if len(names) == 1 else "NAME"
-    target = f"{file}:{choice}" if names else file
+    target = shell_word(f"{file}:{choice}" if names else file)
     of_them = f", where NAME is one of {listed}{more}" if len(names) > 1 else ""
     return f"{file} is code. For a first scenario of it: `simkit init --app {target}`{of_them}."
 
 
 def _script(notebook: str) -> str:
-    return f"{notebook.removesuffix(_NOTEBOOK)}.py:NAME"
+    return shell_word(f"{notebook.removesuffix(_NOTEBOOK)}.py:NAME")
 
 
 def _public_names(file: Path) -> list[str]:

@@ -13,7 +13,7 @@ import msgspec
 from simkit.core.errors import ReferenceInvalid, SourceError
 from simkit.core.output import note_secrets
 from simkit.core.redact import redactor_of, secrets_written_in
-from simkit.core.text import short
+from simkit.core.text import shell_word, short
 from simkit.language.paths import as_text
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import DocumentCache, Head, near, text_of
@@ -89,7 +89,7 @@ def scenario_files(path: str | Path) -> list[str]:
         raise SourceError(
             str(path),
             "is no scenario file",
-            advice=f"Simulations are explored: `simkit explore {path}`.",
+            advice=f"Simulations are explored: `simkit explore {shell_word(str(path))}`.",
         )
     if not place.name.endswith((SCENARIO_SUFFIX, PIPELINE_SUFFIX)):
         raise SourceError(
