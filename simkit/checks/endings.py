@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Final
 
 from simkit.checks.claims import Writer
@@ -22,7 +23,7 @@ _BOUNDS: Final = frozenset((e.TurnStarted, e.TurnFinished, e.RunFinished))
 class Endings:
     """The ends of a trace's turns, and of the whole run, as the events report them."""
 
-    def __init__(self, events: Iterable[e.AnyEvent]) -> None:
+    def __init__(self, events: Sequence[e.AnyEvent]) -> None:
         self.turns = 0
         """The number of turns that began."""
         self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
@@ -31,7 +32,8 @@ class Endings:
         """The error that ended the run."""
         self.is_open = False
         """Whether the last turn did not finish."""
-        for event in [event for event in events if type(event) in _BOUNDS]:
+        kinds = map(type, events)
+        for event in compress(events, map(_BOUNDS.__contains__, kinds)):  # Few events are.
             if type(event) is e.TurnStarted:
                 self.turns += 1
                 self.is_open = True

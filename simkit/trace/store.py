@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from enum import Enum
 from functools import cache
 from math import isfinite
@@ -180,14 +181,18 @@ class Trace:
     encoding them later, together, gives the same bytes as one by one.
     """
 
-    __slots__ = ("_encoded", "_size", "emit", "events")
+    __slots__ = ("_chunks", "_last", "_size", "emit", "events")
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
         self.emit: Callable[[AnyEvent], None] = self.events.append
         """Adds an event."""
-        self._encoded = b""
-        self._size = -1
+        self._chunks: list[bytes] = []
+        """The stored form of the first events, in pieces."""
+        self._size = 0
+        """The number of these events."""
+        self._last: AnyEvent | None = None
+        """The last of them: if another one has its place, they were changed."""
 
     def lines(self) -> list[bytes]:
         """Return the stored form, line by line, without line ends."""
@@ -198,10 +203,27 @@ class Trace:
 
         Raise TraceError with the event that holds a value that JSON cannot express.
         """
-        if self._size != len(self.events):
-            self._encoded = _encode_lines([Header(FORMAT), *self.events])
-            self._size = len(self.events)
-        return self._encoded
+        self._encode_new()
+        if len(self._chunks) > 1:
+            self._chunks = [b"".join(self._chunks)]
+        return self._chunks[0]
+
+    def encode_ahead(self) -> None:
+        """Encode the events so far, which must not change any more.
+
+        To do so from time to time is cheaper than all at once: new events are still in the
+        processor's cache. A value that JSON cannot express is left for `encoded` to report.
+        """
+        with suppress(TraceError):
+            self._encode_new()
+
+    def _encode_new(self) -> None:
+        events, size = self.events, self._size
+        if not self._chunks or size > len(events) or (size and events[size - 1] is not self._last):
+            self._chunks, self._size, size = [_encode_lines([Header(FORMAT)])], 0, 0
+        if size < len(events):
+            self._chunks.append(_encode_lines(events[size:]))
+            self._size, self._last = len(events), events[-1]
 
     def digest(self) -> str:
         """Return the sha256 of the stored form; equal exactly for equal runs."""

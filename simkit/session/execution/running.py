@@ -114,12 +114,15 @@ class Execution:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
+    def follow(
+        self, turns: Sequence[Turn], starts: Sequence[int] = (), until: int | None = None
+    ) -> None:
         """Take a scenario's next turns, up to an error without a claim.
 
-        ``starts`` are virtual times before which its turns do not begin.
+        ``starts`` are virtual times before which its turns do not begin; ``until`` is the number
+        of turns at which to pause.
         """
-        for place in range(len(self.turns), len(turns)):
+        for place in range(len(self.turns), len(turns) if until is None else until):
             if self.stops(turns):
                 break
             self.take(turns[place], starts[place] if starts else 0)
