@@ -50,10 +50,11 @@ def compile(value: Any) -> Template:
 def compile_of(value: Any, paths: Sequence[str]) -> Callable[..., Any] | None:
     """Return a value with references as a function of the values at these paths, in their order.
 
-    None if it refers to anything else.
+    They may refer to keys below these. None if it refers to anything else.
     """
-    if not {text for _, text in references_in(value)} <= {*paths}:
-        return None
+    for _, text in references_in(value):
+        if not any(text == path or text.startswith(f"{path}.") for path in paths):
+            return None
     parameters = {path: f"p{place}" for place, path in enumerate(paths)}
     return _compile(value, parameters, ", ".join(parameters.values()))
 
@@ -168,8 +169,11 @@ def _path_expression(
 
     It reads a key that is there without a call, and asks the getter for everything else.
     """
-    if path in given:
-        return given[path]
+    for known, value in given.items():
+        if path == known:
+            return value
+        if path.startswith(f"{known}."):
+            return f"{_named(getter(path[len(known) + 1 :], missing), names)}({value})"
     get = f"{_named(getter(path, missing), names)}(root)"
     parts = parse(path)
     key = _named(path, names)

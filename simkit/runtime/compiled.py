@@ -8,25 +8,23 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.references import Template, compile_of
+from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context.assembly import Assembly, PlainRecipe
 from simkit.runtime.context.filters import TECHNICAL
 from simkit.runtime.context.history import HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named
 from simkit.runtime.functions import UserFunctions
+from simkit.runtime.plain_writes import PlainWrites, plain_writes
 from simkit.runtime.querying import QUERY_ARGS
 from simkit.runtime.schemas import schema_of
-from simkit.runtime.state import channels_of
+from simkit.runtime.state import Channel, channels_of
 from simkit.spec.pipeline.agents import hands_over, members_of, ways_of
 from simkit.spec.pipeline.model import Contract, Limits, Pipeline, Rule
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.pipeline.recipe import Filter, items_of
 from simkit.trace import events as e
 from simkit.trace.store import canonical
-
-OF_PLAIN_RUNS: Final = ("agent", "user", "run.reply", "run.output", "run.final_message")
-"""The references whose values are at hand in a straight run (`simkit.runtime.straight_runs`)."""
 
 
 class CompiledRule:
@@ -62,6 +60,7 @@ class CompiledAgent:
         pipeline: Pipeline,
         count: Counter,
         functions: UserFunctions,
+        channels: Mapping[str, Channel],
     ) -> None:
         """``name`` is the name under which it runs: in a graph, its node's id."""
         agent = pipeline.agents[definition]
@@ -101,8 +100,10 @@ class CompiledAgent:
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
         self.plain: PlainRecipe | None = None
         """Its recipe, if all that a run does is to answer a plain context and to write."""
-        self.plain_writes = compile_of(writes, OF_PLAIN_RUNS) if writes else None
-        """Its writes as a function of `OF_PLAIN_RUNS`; None if they refer to anything else."""
+        self.plain_writes: PlainWrites | None = (
+            plain_writes(writes, name, channels, pipeline.conversation) if writes else None
+        )
+        """Its writes for a straight run; None if they refer to anything that is not at hand."""
 
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
@@ -147,7 +148,9 @@ class CompiledPipeline:
         """The compiled flow, once a run has needed it (`simkit.runtime.flows.flow_of`)."""
         self.count = counter_named(pipeline.tokens.count)
         self.agents = {
-            name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
+            name: CompiledAgent(
+                name, definition, pipeline, self.count, self.functions, self.channels
+            )
             for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts

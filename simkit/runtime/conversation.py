@@ -141,7 +141,11 @@ class Conversation:
         The history under this name goes on, unless its source was replaced.
         """
         name, streams = (owner, section), self.streams
-        stream = streams[name] if name in streams else None  # noqa: SIM401 - one call less.
+        stream: Stream | None
+        try:
+            stream = streams[name]
+        except KeyError:
+            stream = None
         if stream is None or not (
             stream.anchor is anchor
             or (type(anchor) is Appended and anchor.continues(stream.anchor))

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from msgspec.structs import replace
 
 from simkit.core.errors import NoRoute
-from simkit.language.references import Template
+from simkit.language.references import Template, compile_of
 from simkit.language.references import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import chain, in_parallel, passed_on
@@ -16,7 +16,7 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
-from simkit.runtime.straight_runs import ran_straight
+from simkit.runtime.straight_runs import StraightRun, ran_straight
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
 from simkit.trace.recorder import Position
@@ -57,14 +57,20 @@ class RouterFlow:
 
     def __init__(self, compiled: CompiledPipeline, decide: str, to: Any) -> None:
         self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
+        self._to_of_output = compile_of(to, ("run.output",))
+        """The targets as a function of the decider's output, if they refer to nothing else."""
 
     def steps(self, turn: Turn) -> Steps:
         """Run the decider, then its targets."""
+        activation: Activation | StraightRun | None
         activation = ran_straight(turn, self._agents[self._decide])
         if activation is None:
             activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
-        chosen = self._to.resolve(activation.root_now())
+        if self._to_of_output is not None:
+            chosen = self._to_of_output(activation.output)
+        else:
+            chosen = self._to.resolve(activation.root_now())
         parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
         route_targets = chosen["parallel"] if parallel else chosen
         is_list = type(route_targets) is list or isinstance(route_targets, tuple)

@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 
 from simkit.core.errors import PipelineError, ScriptBroken
-from simkit.core.messages import Message, Structured, Text
+from simkit.core.messages import JsonValue, Message, Structured, Text, Usage
 from simkit.runtime.activation import Activation
 from simkit.runtime.compiled import CompiledAgent
-from simkit.runtime.context.history import HistoryReader, Slice
+from simkit.runtime.context.history import HistoryReader
 from simkit.runtime.parsing import parsed
 from simkit.runtime.turn import Start, Turn
 from simkit.trace import events as e
@@ -26,68 +26,80 @@ from simkit.trace.store import canonical
 _encode = msgspec.json.Encoder().encode
 
 
-def ran_straight(turn: Turn, agent: CompiledAgent) -> Activation | None:
+class StraightRun(msgspec.Struct, frozen=True, eq=False):
+    """A run that has ended, or failed."""
+
+    turn: Turn
+    agent: CompiledAgent
+    id: str
+    started_at: int
+    output: Any
+    final: Message | None
+    """Its message; None if it failed before it had one."""
+    usage: Usage | None
+
+    def activation(self) -> Activation:
+        """Return the same run as others see a run."""
+        final = self.final
+        run = Activation(
+            self.turn, Start(self.agent.name), self.agent, None, "", self.id, self.started_at,
+            self.turn.input, output=self.output, final=final,
+            messages=[] if final is None else [final],
+        )  # fmt: skip
+        if self.usage is not None:
+            run.add_usage(self.usage)
+        return run
+
+    def root_now(self) -> dict[str, Any]:
+        """Return the values for a flow's references after the run."""
+        return self.activation().root_now()
+
+
+def ran_straight(turn: Turn, agent: CompiledAgent) -> StraightRun | None:
     """Return a run of an agent, which has ended; None, and nothing has happened, if it may wait.
 
     The run has no handoff, branch or input of its own. It is one function because most runs come
     through here: what it costs is the number of its steps.
     """
-    plain, name = agent.plain, agent.name
-    if (
-        plain is None
-        or not turn.is_plain
-        or not turn.schedule.answers_at_once
-        or turn.runs >= turn.limits.agent_runs_per_turn
-    ):
+    plain = agent.plain
+    if plain is None or not turn.is_plain or turn.runs >= turn.limits.agent_runs_per_turn:
         return None
+    name = agent.name
     answer = turn.model.at_hand(name)
     if answer is None:
         return None
-    session, number, numbers = turn.session, turn.number, turn.numbers
+    session, number, numbers, text = turn.session, turn.number, turn.numbers, turn.input
     conversation, recorder = turn.conversation, turn.recorder
-    emit, clock, text = recorder.emit, recorder.clock, turn.input
+    emit, now = recorder.emit, recorder.clock.now
     turn.runs += 1
-    numbers.runs += 1
-    identity, now = f"r{numbers.runs}", clock.now
-    run = Activation(turn, Start(name), agent, None, "", identity, now, text)
-    emit(e.AgentStarted(now, session, number, name, identity, input=text))
+    numbers.runs = run_number = numbers.runs + 1
+    run = f"r{run_number}"
+    emit(e.AgentStarted(now, session, number, name, run, input=text))
+    message: Message | None = None
+    output: Any = None
+    usage = answer.usage
     try:
         # The context.
-        current, current_number, size = turn.user
-        tokens = plain.tokens
-        parts: list[e.Part] = []
-        for entry in plain.entries:
-            if type(entry) is e.Made:
-                parts += (entry,)
-            elif isinstance(entry, HistoryReader):
-                history = _history(turn, name, entry, current.id if plain.shows_current else "")
-                parts += (history.shown_part,)
-                tokens += history.tokens
-            else:
-                message = Message(
-                    entry.role,
-                    current.content,
-                    current.id,
-                    None,
-                    current.turn,
-                    (),
-                    "",
-                    "",
-                    None,
-                    entry.name,
-                )
-                parts += (e.Made(entry.name, message, size, (), current_number),)
-                tokens += size
+        parts: list[Any] = [*plain.parts]
+        tokens, shown = plain.tokens, plain.current
+        if shown is not None:
+            place, section, role = shown
+            parts[place] = made = turn.users_part(section, role)
+            tokens += made.tokens
+        for place, reader in plain.histories:
+            omit = turn.user[0].id if shown is not None else ""
+            parts[place], size = _history(turn, name, reader, omit)
+            tokens += size
         # The model call.
-        numbers.model_calls += 1
-        call, now = f"c{numbers.model_calls}", clock.now
+        numbers.model_calls = call_number = numbers.model_calls + 1
+        call = f"c{call_number}"
         emit(
             e.ContextBuilt(
                 now,
                 session,
                 number,
                 name,
-                identity,
+                run,
                 call=call,
                 parts=tuple(parts),
                 tools=agent.tools,
@@ -97,76 +109,80 @@ def ran_straight(turn: Turn, agent: CompiledAgent) -> Activation | None:
                 handoffs=agent.passes_to,
             )
         )
-        emit(e.ModelCalled(now, session, number, name, identity, call=call))
+        emit(e.ModelCalled(now, session, number, name, run, call=call))
         # The reply.
-        reply, usage = answer.reply, answer.usage
-        if usage is not None:
-            run.add_usage(usage)
+        reply = answer.reply
+        value: Any = None
         if type(reply) is Text:
-            kind, reply_text, data = "text", reply.text, None
+            kind, reply_text = "text", reply.text
         else:
             assert type(reply) is Structured
-            kind, data = "json", reply.value
-            reply_text = _encode(data).decode()
-        message = conversation.add("assistant", reply_text, agent=name, run=identity, data=data)
-        run.final, run.messages, last = message, [message], numbers.messages
+            kind, value = "json", reply.value
+            reply_text = _encode(value).decode()
+        message = conversation.add("assistant", reply_text, agent=name, run=run, data=value)
+        last = numbers.messages
         emit(
             e.ModelReplied(
-                clock.now,
-                session,
-                number,
-                name,
-                identity,
-                call=call,
-                message=last,
-                reply=kind,
-                usage=usage,
+                now, session, number, name, run,
+                call=call, message=last, reply=kind, usage=usage,
             )
-        )
-        output, how = (data, "") if kind == "json" else parsed(reply_text, agent.parse, name)
-        run.output = output
+        )  # fmt: skip
+        recorded: JsonValue = reply_text
+        if kind == "json":
+            output, how = value, ""
+        else:
+            output, how = parsed(reply_text, agent.parse, name)
+        if output is not reply_text:
+            recorded = canonical(output)
         if how:
-            recorder.record_parsed_reply(run.position(), call=call, how=how, value=output)
+            position = turn.position(name, run)
+            recorder.record_parsed_reply(position, call=call, how=how, value=output)
         # The writes.
-        if agent.writes is not None:
-            if agent.plain_writes is not None:
-                update = agent.plain_writes(name, text, reply_text, output, message)
-            else:
-                update = agent.writes.resolve(run.root_with_run())
+        writes = agent.plain_writes
+        if writes is not None:
+            update = writes.resolve(name, text, reply_text, output, message)
+            if writes.reducers is not None:
+                turn.write_plain(
+                    writes.reducers,
+                    update,
+                    writes.resolve(name, text, reply_text, recorded, {"$message": last}),
+                    message.id if writes.commits else "",
+                    name,
+                    run,
+                )
+            elif update:
+                turn.write(update, "writes", name, run)
+        elif agent.writes is not None:
+            now_ended = StraightRun(turn, agent, run, now, output, message, usage).activation()
+            update = agent.writes.resolve(now_ended.root_with_run())
             if update:
-                turn.write(update, "writes", name, identity)
+                turn.write(update, "writes", name, run)
         emit(
             e.AgentFinished(
-                clock.now,
-                session,
-                number,
-                name,
-                identity,
-                status="done",
-                output=output if type(output) is str else canonical(output),
-                message=last,
+                now, session, number, name, run, status="done", output=recorded, message=last
             )
         )
     except (PipelineError, ScriptBroken):
-        run.cancel("failed")
+        StraightRun(turn, agent, run, now, output, message, usage).activation().cancel("failed")
         raise
     turn.reply = output
-    return run
+    return StraightRun(turn, agent, run, now, output, message, usage)
 
 
-def _history(turn: Turn, agent: str, reader: HistoryReader, omit: str) -> Slice:
-    """Return what an agent's history shows; its run reports it, whatever else happens."""
+def _history(turn: Turn, agent: str, reader: HistoryReader, omit: str) -> tuple[e.Shown, int]:
+    """Return what an agent's history shows, and its tokens."""
     conversation, channel = turn.conversation, reader.channel
     source: Any
-    anchor: Any
-    if channel == "log":
-        source, anchor = conversation.log_of(None), conversation.log
+    if channel != "log":
+        source = anchor = conversation.values[channel]
+        if source is None:
+            source = anchor = ()
     else:
-        source = conversation.values[channel]
-        source = anchor = () if source is None else source
-    stream = conversation.stream(agent, reader.section, anchor)
-    history = reader.read(
-        stream,
+        source = anchor = conversation.log
+        if conversation.branch_logs.paths:
+            source = conversation.log_of(None)
+    return reader.read_whole(
+        conversation.stream(agent, reader.section, anchor),
         source,
         conversation.starts[channel],
         omit,
@@ -174,5 +190,3 @@ def _history(turn: Turn, agent: str, reader: HistoryReader, omit: str) -> Slice:
         conversation.sizes,
         conversation.first_turn,
     )
-    stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-    return history

@@ -20,7 +20,7 @@ from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder, Position
-from simkit.trace.reducers import DECLARED_RESET
+from simkit.trace.reducers import DECLARED_RESET, Reducer
 from simkit.trace.store import canonical
 
 
@@ -74,7 +74,9 @@ class Turn(msgspec.Struct, eq=False):
     recorded_input: JsonValue = None
     """The same as plain data, which the events of a turn share; do not change it."""
     is_plain: bool = False
-    """Whether the user said a text, and nothing else."""
+    """Whether the user said a text, and nothing else, and calls are answered at once."""
+    users_parts: dict[tuple[str, str], e.Made] = {}
+    """Section and role to the user's message as contexts show it."""
     reply: Any = None
     closing: str = "cancelled"
     """The reason for closing runs, while they are closed."""
@@ -124,6 +126,46 @@ class Turn(msgspec.Struct, eq=False):
         """Open a branch of a parallel group for a run."""
         log = self.conversation.log_of(outer)
         return Branch(group, run, outer, self.values(outer), log, self.state.joined)
+
+    def users_part(self, section: str, role: str) -> e.Made:
+        """Return the user's message as a section shows it; the contexts of a turn share it."""
+        parts, key = self.users_parts, (section, role)
+        if key not in parts:
+            message, number, tokens = self.user
+            shown = Message(role, message.content, message.id, turn=message.turn, section=section)
+            parts[key] = e.Made(section, shown, tokens, (), number)
+        return parts[key]
+
+    def write_plain(
+        self,
+        reducers: tuple[tuple[str, Reducer], ...],
+        update: Mapping[str, Any],
+        recorded: Mapping[str, JsonValue],
+        committed: str,
+        agent: str = "",
+        run: str = "",
+    ) -> None:
+        """Write simple channels outside branches, if it is known how they are recorded.
+
+        ``reducers`` has the channels; ``committed`` is the id of the message that becomes part of
+        the conversation, empty for none.
+        """
+        values = self.conversation.values
+        # Nothing is written unless all can be.
+        reduced: dict[str, Any] = {}
+        for name, reduce in reducers:
+            reduced[name] = reduce(values[name], update[name])
+        values |= reduced
+        if committed:
+            self.state.committed |= {committed}
+        recorder = self.recorder
+        cause = "writes" if agent else "user"
+        recorder.emit(
+            e.StateUpdated(
+                recorder.clock.now, self.session, self.number, agent, run,
+                update=recorded, cause=cause,
+            )
+        )  # fmt: skip
 
     def write(
         self,

@@ -49,8 +49,16 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
     message = turn.conversation.add("user", user_turn.text, data=user_turn.value)
     turn.user = message, *turn.conversation.sizes[message.id]
     turn.input = user_turn.text if user_turn.value is None else user_turn.value
-    turn.is_plain = user_turn.value is None and user_turn.text != ""
-    turn.write({turn.compiled.pipeline.conversation: [message]}, "user")
+    turn.is_plain = (
+        user_turn.value is None and user_turn.text != "" and turn.schedule.answers_at_once
+    )
+    name = turn.compiled.pipeline.conversation
+    channel, update = turn.compiled.channels[name], {name: [message]}
+    if channel.is_simple:
+        recorded = {name: [{"$message": turn.user[1]}]}
+        turn.write_plain(((name, channel.reduce),), update, recorded, message.id)
+    else:
+        turn.write(update, "user")
     turn.recorded_input = turn.input if type(turn.input) is str else canonical(turn.input)
 
 

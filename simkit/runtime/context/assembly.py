@@ -70,11 +70,14 @@ NO_PART = Put(None)
 class PlainRecipe(msgspec.Struct, frozen=True):
     """A recipe of constant texts, whole histories and the user's message."""
 
-    entries: tuple[Made | HistoryReader | Section, ...]
-    """Constant parts, the readers of histories, and the section of the message, in order."""
+    parts: tuple[Made | None, ...]
+    """The constant parts, and None for each other one, in order."""
     tokens: int
     """Those of the constant parts."""
-    shows_current: bool
+    histories: tuple[tuple[int, HistoryReader], ...]
+    """The readers of histories, each with the index of its part."""
+    current: tuple[int, str, str] | None
+    """The index of the user's message, and its section's name and role; None if it is not shown."""
 
 
 class Section:
@@ -192,26 +195,29 @@ class Assembly:
 
         ``reader`` returns the reader of the history at an index.
         """
-        entries: list[Made | HistoryReader | Section] = []
+        parts: list[Made | None] = []
+        histories: list[tuple[int, HistoryReader]] = []
+        current: tuple[int, str, str] | None = None
         tokens = 0
         for entry in self._entries:
-            put = entry.constant
+            put, place = entry.constant, len(parts)
             if isinstance(entry, _TextEntry) and entry.section.item.kind == "handoff":
                 continue  # It is empty: no handoff started the run.
             if put is not None and isinstance(put.part, Made) and not put.left_out:
-                entries.append(put.part)
+                parts.append(put.part)
                 tokens += put.tokens
-            elif isinstance(entry, _CurrentEntry) and entry.section.is_plain:
-                entries.append(entry.section)
+                continue
+            parts.append(None)
+            if isinstance(entry, _CurrentEntry) and entry.section.is_plain and current is None:
+                current = place, entry.section.name, entry.section.role
             elif isinstance(entry, _HistoryEntry) and entry.is_whole:
                 history = reader(entry.place)
                 if history is None or history.calls_users:
                     return None
-                entries.append(history)
+                histories.append((place, history))
             else:
                 return None
-        sections = len(self._current)
-        return PlainRecipe(tuple(entries), tokens, bool(sections)) if sections < 2 else None
+        return PlainRecipe(tuple(parts), tokens, tuple(histories), current)
 
     def build(self, root: Root, sources: Sources) -> Assembled:
         """Return the context's parts, its tokens, and the items that its sections left out."""

@@ -103,6 +103,7 @@ class HistoryReader:
         "_count",
         "_drops_unsaid",
         "_filters",
+        "_is_whole",
         "_later",
         "_reads_part",
         "_summarises",
@@ -143,6 +144,7 @@ class HistoryReader:
         self._window, self._count = options.window, count
         self._summarises = options.summary is not None
         self._reads_part = self._window is not None or self._summarises
+        self._is_whole = not (self._later or self._reads_part)
         names = [name for name, _ in self._filters]
         self._are_named = all(name in NAMED_FILTERS for name in names)
         self._drops_unsaid = "intermediate_ai" in names
@@ -203,6 +205,51 @@ class HistoryReader:
         )
         return Slice(history_part, tokens, stream, tail, settled)
 
+    def read_whole(
+        self,
+        stream: Stream,
+        source: Sequence[Message],
+        settled: int,
+        omit: str,
+        committed: Container[str],
+        sizes: Sizes,
+        first_turn: int,
+    ) -> tuple[Shown, int]:
+        """Return the part of the same slice, and its tokens, for a context that reports it.
+
+        Most histories are shown whole, and most have no filters: then their messages are counted
+        together.
+        """
+        read_to = stream.read_to
+        fresh = source[read_to:]
+        behind = settled - read_to
+        kept: tuple[int, ...] = ()
+        tail: tuple[int, ...] = ()
+        if (
+            self._filters
+            or not self._is_whole
+            or stream.numbers_kept
+            or behind > len(fresh)
+            or (behind > 0 and fresh[behind - 1].turn >= first_turn)
+        ):
+            history = self.read(stream, source, settled, omit, committed, sizes, first_turn)
+            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
+            return history.shown_part, history.tokens
+        if behind > 0:
+            messages, fresh = fresh[:behind], fresh[behind:]
+            kept, each = zip(*[sizes[message.id] for message in messages], strict=True)
+            stream.entries += zip(messages, each, strict=True)
+            stream.tokens += sum(each)
+            stream.read_to = settled
+        tokens = stream.tokens
+        rows = [sizes[message.id] for message in fresh if message.id != omit]
+        if rows:
+            tail, each = zip(*rows, strict=True)
+            tokens += sum(each)
+        shown = Shown(self.section, stream.id, 0, kept, (), tail, (), stream.restarts)
+        stream.restarts = False
+        return shown, tokens
+
     def _keep_new(
         self,
         messages: Sequence[Message],
@@ -217,8 +264,8 @@ class HistoryReader:
 
         Most messages are texts, of which the named filters drop those that were not said.
         """
-        total = 0
         filters, are_named, drops = self._filters, self._are_named, self._drops_unsaid
+        total = 0
         for message in messages:
             identity = message.id
             if identity == omit:
