@@ -21,6 +21,7 @@ from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
 from simkit.explore.processes import Processes, Workers
 from simkit.explore.profiles import with_profile
+from simkit.explore.restarts import restart_trials
 from simkit.explore.search import (
     Campaign,
     InProcess,
@@ -97,6 +98,7 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
+        exploration.try_out()
         if is_exhaustive(subject, bounds):
             return exploration.enumerate(places)
         return exploration.draw(places)
@@ -125,6 +127,16 @@ class _Exploration:
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
+    def try_out(self) -> None:
+        """Raise SourceError at once for what cannot be run.
+
+        All files that it reads are known only after that.
+        """
+        subject = self._subject
+        self._run(SIMPLEST)
+        for tape in restart_trials(subject.prepared, subject.simulation, self._turns):
+            self._run(tape)
+
     def enumerate(self, places: Places | None) -> Campaign:
         """Run every conversation."""
         run, bounds = partial(converse_by, self._subject), self._bounds
@@ -136,8 +148,6 @@ class _Exploration:
                 tell=self._tell,
                 is_late=self._is_late,
             )
-        # All files that it reads are known only then, and what cannot be run is said at once.
-        self._run(SIMPLEST)
         with self._workers(self._setup(places.reads)) as work:
             tally, is_complete = spread(
                 work, runs=bounds.runs, is_late=self._is_late, tell=self._tell
@@ -148,8 +158,6 @@ class _Exploration:
         """Draw conversations, and keep what the campaign needs to go on."""
         if places is None:
             return self._conduct(self._in_process(), None)
-        # All files that it reads are known only then, and what cannot be run is said at once.
-        self._run(SIMPLEST)
         setup = self._setup(places.reads)
         memory = Memory(places.memory, self._name)
         journal = self._journal(memory, setup)

@@ -21,6 +21,7 @@ from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces
 from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
+from simkit.explore.restarts import check_restarts
 from simkit.explore.scene import Scene
 from simkit.explore.users import CUT_KEYS, Crowd
 from simkit.runtime.compiled import CompiledPipeline
@@ -186,6 +187,7 @@ class _Conversation:
             judgement = conversation.judgement()
             denied = dict(self._broken_denials(conversation))
             conversation.end()
+            check_restarts(subject.prepared, subject.simulation, conversation.events)
             for finding in judgement.findings:
                 if finding.breaks:
                     raise SourceError(finding.where, finding.what)

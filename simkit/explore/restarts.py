@@ -1,0 +1,47 @@
+"""Restarts that a simulation asks for and the pipeline's code cannot make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from simkit.explore.choices import Tape, TurnTape
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.simulations import CRASH, RESTART, Simulation
+from simkit.trace.events import Event, RunFinished
+
+_TRIALS: Final = {
+    RESTART: Tape((TurnTape(), TurnTape(fate=RESTART))),
+    CRASH: Tape((TurnTape(fate=CRASH), TurnTape())),
+}
+"""Fault to the simplest conversation whose second turn a new process takes."""
+_RESTARTABLE: Final = (
+    "simkit restarts declared pipelines, LangGraph graphs, Google ADK agents, and programs that "
+    "read the user's messages."
+)
+
+
+def restart_trials(prepared: Prepared, simulation: Simulation, turns: int) -> Iterator[Tape]:
+    """Yield the conversations that show whether code can be restarted, if it may have to be."""
+    if isinstance(prepared.pipeline, App) and turns > 1:
+        yield from (_TRIALS[fault] for fault in _TRIALS if simulation.faults.get(fault))
+
+
+def check_restarts(prepared: Prepared, simulation: Simulation, events: Sequence[Event]) -> None:
+    """Raise SourceError if a conversation's process ended, and its code could not go on."""
+    ended = events[-1]
+    if type(ended) is not RunFinished:
+        return
+    for misfit in ended.misfits:
+        if misfit.path[-1:] != ("restart",):
+            continue
+        faults = [fault for fault in _TRIALS if simulation.faults.get(fault)]
+        advice = f"eave {' and '.join(f'`{fault}`' for fault in faults)} out of `faults:`."
+        says_more = "\n" in misfit.what
+        raise prepared.document.error(
+            ("faults", faults[0]),
+            misfit.what,
+            advice=f"Or l{advice}" if says_more else f"L{advice} {_RESTARTABLE}",
+            key=True,
+        )
