@@ -18,6 +18,12 @@ from simkit.adapters.framework_driver import (
     UseTool,
 )
 from simkit.adapters.history_reader import GrowingLists
+from simkit.adapters.input_shapes import (
+    given_input,
+    input_advice,
+    input_example,
+    input_fields,
+)
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.plain_values import (
@@ -138,7 +144,11 @@ __all__ = [
     "forget_modules",
     "found_as",
     "function_name",
+    "given_input",
     "home_of",
+    "input_advice",
+    "input_example",
+    "input_fields",
     "is_annotated",
     "is_equal",
     "is_factory",

@@ -395,7 +395,11 @@ class CodeDriver:
             named, raised = app.options.errors, raised_by(problem)
             if isinstance(problem, SimkitError) and not name_of(raised, named):
                 raise
-            raise failure_of(raised, gate.last_failure, app.entry, named) from problem
+            failure = failure_of(raised, gate.last_failure, app.entry, named)
+            if type(failure) is FunctionFailed:
+                advice = self._driver.input_advice(turn, raised)
+                failure = FunctionFailed(f"{failure}\n{advice}") if advice else failure
+            raise failure from problem
         if gate.halted is not None:
             raise gate.halted
         if gate.cut is not None:

@@ -160,6 +160,14 @@ class Restartable(Protocol):
         """
 
 
+@runtime_checkable
+class ExplainsInput(Protocol):
+    """A driver that knows which input its pipeline takes."""
+
+    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+        """Return how the pipeline is given its input, if a wrong one may have made it fail."""
+
+
 MemoryT = TypeVar("MemoryT")
 
 

@@ -28,6 +28,7 @@ import msgspec
 from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import (
     AdapterContext,
+    ExplainsInput,
     FrameworkDriver,
     Restartable,
     known,
@@ -390,6 +391,11 @@ class Instrumented:
         if not isinstance(self._driver, Restartable):
             raise Unsupported("nothing is known of where it keeps what outlives its process")
         self._driver.restart()
+
+    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+        """Return how the pipeline is given its input, if a wrong one may have made it fail."""
+        driver = self._driver
+        return driver.input_advice(turn, problem) if isinstance(driver, ExplainsInput) else ""
 
     def close(self) -> None:
         """Close the driver and the instrumentations, which are off by then."""

@@ -7,6 +7,14 @@ from typing import Any
 from simkit.adapters.app_options import object_behind, put_given_state
 from simkit.adapters.entry import Talk, build
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
+from simkit.adapters.input_shapes import (
+    fields_taken,
+    fitted,
+    given_input,
+    input_advice,
+    parameter_type,
+)
+from simkit.language.yaml import SourcePath
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 
@@ -33,8 +41,27 @@ class FunctionDriver(FrameworkDriver):
             raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
-        text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self.talks.of(turn), text)
+        return self.reply_to(turn)
+
+    def reply_to(self, turn: UserTurn) -> Any:
+        """Return what the function replies to the user's message, or to what is made of it."""
+        value = turn.text if turn.value is None else turn.value
+        path: SourcePath = ("turns", self._adapter_context.recorder.turn - 1, "user")
+        if self._app.options.input is not None:
+            value, path = given_input(self._app.options.input, value), ("app", "input")
+        talk = self.talks.of(turn)
+        if not isinstance(value, str):
+            value = fitted(value, parameter_type(talk), self._app.entry, path)
+        return self._adapter_context.caller.call(talk, value)
+
+    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+        """Return what to do if the function takes a mapping, and got a text."""
+        if turn.resumes or self._app.options.input is not None:
+            return ""
+        if not isinstance(turn.value, str | None):
+            return ""
+        schemas = fields_taken(self.talks.of(turn))
+        return "" if schemas is None else input_advice(self._app.entry, schemas)
 
     def _begin(self, turn: UserTurn) -> Talk:
         # The object made before the first turn belongs to another session if others came before.

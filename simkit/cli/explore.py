@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -11,6 +12,7 @@ from itertools import dropwhile
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from simkit.adapters.input_shapes import input_advised
 from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
@@ -35,7 +37,7 @@ from simkit.explore.conversations import Subject, label_of
 from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
-from simkit.explore.subjects import subjects_named
+from simkit.explore.subjects import MADE_UP_FILE, subjects_named
 from simkit.report.coverage import summary_line
 from simkit.spec.scenario.files import Library
 from simkit.update.files import is_ci
@@ -205,7 +207,9 @@ def _lines(
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
     )
     yield from reach_lines(campaign.reach)
-    if is_exhaustive(subject, bounds):
+    if campaign.is_doomed:
+        yield "each of them ends in its first turn, before a model is asked: no more were run"
+    elif is_exhaustive(subject, bounds):
         bound = f"conversation of at most {counted(turns_most(subject, bounds), 'turn')}"
         more = f"not every {bound} was run: --runs {bounds.runs * 10} runs more"
         yield f"every {bound} was run" if campaign.is_complete else more
@@ -231,6 +235,8 @@ def _discovery_lines(
     )
     if discovery.cause.detail in _ADVICE:
         yield f"         {_ADVICE[discovery.cause.detail]}"
+    if given := input_advised(discovery.record.causes[discovery.cause].what):
+        yield from (f"         {line}" for line in _input_lines(subject, given))
     folder.mkdir(parents=True, exist_ok=True)
     text = scenario_text(discovery, subject, folder.resolve(), command)
     file = _write(folder, discovery, text)
@@ -239,6 +245,19 @@ def _discovery_lines(
     else:
         os.unlink(file)
         yield "         It cannot be written as a scenario that shows it by itself."
+
+
+def _input_lines(subject: Subject, given: str) -> Iterator[str]:
+    """Yield how to give the pipeline an input, which is a mapping in YAML."""
+    yield "The pipeline cannot be called like this: it takes a mapping, not a text."
+    pipeline = subject.prepared.scenario.pipeline
+    if subject.prepared.document.file == MADE_UP_FILE:
+        option = shlex.quote(f"input={given}")
+        yield "Say what is in it, and explore the scenario that this writes:"
+        yield f"  simkit init --app {shlex.quote(pipeline)} --option {option}"
+    else:
+        yield f"Say what is in it, beside `pipeline: {pipeline}`:"
+        yield f"  app: {{input: {given}}}"
 
 
 def _write(folder: Path, discovery: Discovery, text: str) -> Path:

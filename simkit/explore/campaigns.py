@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
 from simkit.core.text import counted, shell_word
-from simkit.explore.choices import SIMPLEST
+from simkit.explore.choices import Tape
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
@@ -32,6 +32,7 @@ from simkit.explore.search import (
     search_all,
 )
 from simkit.explore.spreading import spread
+from simkit.explore.trials import first_turns_that_fail
 from simkit.explore.worker import LOCAL as LOCAL
 from simkit.explore.worker import Setup, versions
 from simkit.report.last_run import failure_text
@@ -98,7 +99,8 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        exploration.try_out()
+        if doomed := exploration.try_out():
+            return exploration.stop_at_once(doomed)
         if is_exhaustive(subject, bounds):
             return exploration.enumerate(places)
         return exploration.draw(places)
@@ -127,15 +129,23 @@ class _Exploration:
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def try_out(self) -> None:
-        """Raise SourceError at once for what cannot be run.
+    def try_out(self) -> Sequence[Tape]:
+        """Return conversations that show that none comes to a model; raise SourceError at once for
+        what cannot be run.
 
         All files that it reads are known only after that.
         """
         subject = self._subject
-        self._run(SIMPLEST)
+        if doomed := first_turns_that_fail(self._run):
+            return doomed
         for tape in restart_trials(subject.prepared, subject.simulation, self._turns):
             self._run(tape)
+        return ()
+
+    def stop_at_once(self, doomed: Sequence[Tape]) -> Campaign:
+        """Return the result of these conversations alone: all others would end like them."""
+        campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
+        return msgspec.structs.replace(campaign, is_doomed=True)
 
     def enumerate(self, places: Places | None) -> Campaign:
         """Run every conversation."""

@@ -62,6 +62,8 @@ class Campaign(msgspec.Struct, frozen=True):
     """Whether every conversation within the bound was run."""
     coverage: RunsCoverage | None = None
     """The coverage of the conversations; None if it is not measured."""
+    is_doomed: bool = False
+    """Whether it ended at once, since every first turn fails before a model is called."""
 
 
 def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:

@@ -44,6 +44,8 @@ USER_TEXTS: Final = (
 """A user's texts where none are known."""
 _UNUSED_KEYS: Final = ("version", "pipeline", "tags", "skip")
 """The shared keys of a scenario that do not say how its pipeline is run."""
+MADE_UP_FILE: Final = f"explored{SCENARIO_SUFFIX}"
+"""The name of the scenario of a pipeline that no file holds."""
 _HEAD: Final = "scenario: explored\nturns: [{user: Hello.}]\n"
 
 
@@ -189,9 +191,8 @@ def pipeline_subject(library: Library, name: str) -> Subject:
         text = f"{_HEAD}pipeline: {scalar(name)}\n"
     else:
         raise SourceError(name, "there is no such file")
-    file = f"explored{SCENARIO_SUFFIX}"
-    (document,) = load_text(text, file)
-    case = ScenarioCase(file, "explored", 0, 1)
+    (document,) = load_text(text, MADE_UP_FILE)
+    case = ScenarioCase(MADE_UP_FILE, "explored", 0, 1)
     return made_up_subject(library.assembled(case, document), USER_TEXTS)
 
 

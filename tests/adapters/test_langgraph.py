@@ -367,8 +367,9 @@ def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
     assert str(caught.value).partition(": ")[2] == (
         "`langgraph_cases:two_texts` takes `question`, `language`, `answer`, and no `messages`: "
         "which is the user's message?\n"
-        'Say it: `app: {input: {<key>: "${user}"}}`, or name a function of the message that '
-        "returns the graph's input: `app: {input: module:function}`."
+        'Say it: `app: {input: {question: "${user}", language: language, answer: answer}}`, or '
+        "name a function of the message that returns the graph's input: `app: {input: "
+        "module:function}`."
     )
 
 

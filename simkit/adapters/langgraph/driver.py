@@ -36,7 +36,7 @@ from simkit.adapters.api import (
 )
 from simkit.adapters.langgraph.calling import Calling, asked_nothing, lost_with
 from simkit.adapters.langgraph.channels import channels_of
-from simkit.adapters.langgraph.input import reply_of
+from simkit.adapters.langgraph.input import input_advice_of, reply_of
 from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
 from simkit.adapters.langgraph.routes import edges_of, starts_of
 from simkit.adapters.langgraph.serving import Server, context_of, server_for
@@ -205,6 +205,10 @@ class LangGraphPilot:
             return None
         return self._calling.reply(watch.states.last)
 
+    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+        """Return how to give the graph the keys that it lacked, if its failure names one."""
+        return input_advice_of(self._graph, self._app, turn, problem)
+
     def restart(self) -> None:
         """Import and build the graph again; raise ScriptMisfit if its state is gone."""
         forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
@@ -264,8 +268,7 @@ class WrappedPilot(FunctionDriver):
             )
         for graph in self._graphs():
             self._work.watch.stored.look(graph, self._adapter_context.caller)
-        text = turn.text if turn.value is None else turn.value
-        return self._adapter_context.caller.call(self.talks.of(turn), text)
+        return self.reply_to(turn)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the agents and channels of the module's graph, if it has one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final, get_type_hints
 
@@ -13,8 +14,11 @@ from simkit.adapters.api import (
     App,
     ScriptBroken,
     UserTurn,
-    compile_references,
     found_as,
+    given_input,
+    input_advice,
+    input_example,
+    input_fields,
     nearest_name,
 )
 from simkit.adapters.langgraph.channels import is_state
@@ -32,11 +36,10 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     text, template = turn.text if turn.value is None else turn.value, app.options.input
     if template is None and isinstance(text, Mapping):
         return dict(text)
-    if isinstance(template, str):
-        return found_as(template)(text)
     if template is not None:
-        _check_keys(template, graph, app)
-        return compile_references(template).resolve({"user": text})
+        if not isinstance(template, str):
+            _check_keys(template, graph, app)
+        return given_input(template, text)
     keys = _keys(graph)
     if keys is None:
         return text
@@ -46,12 +49,32 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     if len(texts) == 1 or len(keys) == 1:
         return {(texts or list(keys))[0]: text}
     names = ", ".join(f"`{name}`" for name in keys) or "nothing"
+    example = input_example(_fields(graph) or {key: {} for key in keys})
     raise ScriptBroken(
         f"`{app.pipeline}` takes {names}, and no `messages`: which is the user's message?\n"
-        'Say it: `app: {input: {<key>: "${user}"}}`, or name a function of the message that '
+        f"Say it: `app: {{input: {example}}}`, or name a function of the message that "
         "returns the graph's input: `app: {input: module:function}`.",
         ("pipeline",),
     )
+
+
+def input_advice_of(graph: Pregel, app: App, turn: UserTurn, problem: BaseException) -> str:
+    """Return how to give a graph the keys that it lacked, if its failure names one; else empty."""
+    if turn.resumes or app.options.input is not None or isinstance(turn.value, Mapping):
+        return ""
+    given, fields = given_to(graph, app, turn), _fields(graph)
+    missing = [name for name in fields if not isinstance(given, Mapping) or name not in given]
+    text = str(problem)
+    if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in missing):
+        return ""
+    return input_advice(app.pipeline, fields)
+
+
+def _fields(graph: Pregel) -> Mapping[str, Any]:
+    """Return the required keys of a graph's input with their JSON Schemas."""
+    builder = getattr(graph, "builder", None)
+    fields = input_fields(builder.input_schema) if builder is not None else None
+    return {name: schema for name, schema in (fields or {}).items() if is_state(name)}
 
 
 def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:

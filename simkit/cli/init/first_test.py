@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.handoff_tools import PREFIXES
+from simkit.adapters.input_shapes import input_advised
 from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
 from simkit.cli.record import First, FirstScenario, is_import_failure, write_first
@@ -242,6 +244,8 @@ def _advised(problem: str, name: str) -> str:
     method = re.search(r"app: \{call: (\w+)\}", problem)
     if method:
         return f"{problem}\n  Here: `--call {method[1]}`."
+    if given := input_advised(problem):
+        return f"{problem}\n  Here: `--option {shlex.quote(f'input={given}')}`."
     if "app: {path:" in problem:
         return f"{problem}\n  Here: `--path DIR`."
     # No option mends an app's syntax.

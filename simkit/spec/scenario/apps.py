@@ -146,8 +146,8 @@ class AppOptions(YamlModel):
         str | dict[str, Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
     ] = None
     """`turns` for a program that reads the user's messages by `input()` or from stdin: each turn's
-    text is typed in, and what is printed is the reply. Else the input of a graph: a function of
-    the user's message, or a mapping with `${user}` in values."""
+    text is typed in, and what is printed is the reply. Else the input of a graph or a function: a
+    function of the user's message, or a mapping with `${user}` in values."""
     output: str | None = None
     """The key of a graph's state that is its reply, or `module:function` of the state; without
     it, the last message's text."""

@@ -1,0 +1,223 @@
+"""Input that is no text: what code says it takes, and how a scenario gives it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import partial
+from typing import Any, Final, NotRequired, get_origin, get_type_hints, is_typeddict
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUserError
+
+from simkit.adapters.entry import found_as
+from simkit.core.errors import ScriptBroken
+from simkit.language.json_schema.examples import example_of, type_of
+from simkit.language.references import compile as compile_references
+from simkit.language.yaml import SourcePath
+from simkit.spec.scenario.writing import flow
+
+USER: Final = "${user}"
+_MESSAGES: Final = "messages"
+_USUAL: Final = (
+    "message", "question", "query", "user_input", "input", "user_message", "user_query", "text",
+    "prompt", "request", "content", "task", "topic",
+)  # fmt: skip
+"""Names of the field that holds the user's message, the likeliest first."""
+_ADVISED: Final = re.compile(r"`app: \{input: (\{.*\})\}`")
+Fields = Mapping[str, Any]
+"""Name of a field to the JSON Schema of its value."""
+
+
+def given_input(template: str | Mapping[str, Any], value: Any) -> Any:
+    """Return the input that `app: {input: …}` makes of the user's message."""
+    if isinstance(template, str):
+        return found_as(template)(value)
+    return compile_references(template).resolve({"user": value})
+
+
+def input_fields(kind: Any) -> Fields | None:
+    """Return the fields that a TypedDict, a dataclass or a pydantic model requires.
+
+    None for other types; a mapping without a schema has none.
+    """
+    if not inspect.isclass(kind):
+        return {} if inspect.isclass(origin := get_origin(kind)) and _is_mapping(origin) else None
+    if issubclass(kind, BaseModel):
+        schema = kind.model_json_schema()
+        required = schema.get("required", ())
+        return {name: {**schema["properties"][name], **_defs(schema)} for name in required}
+    if not is_typeddict(kind) and not is_dataclass(kind):
+        return {} if _is_mapping(kind) else None
+    hints: Mapping[str, Any]
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError):
+        hints = {}
+    names: Iterable[str]
+    if not is_dataclass(kind):
+        # Annotations that are texts are not looked at where `__required_keys__` is made.
+        extras = get_type_hints(kind, include_extras=True) if hints else kind.__annotations__
+        required = getattr(kind, "__required_keys__", ())
+        names = [n for n, t in extras.items() if n in required and get_origin(t) is not NotRequired]
+    else:
+        names = [
+            field.name
+            for field in fields(kind)
+            if field.init and field.default is MISSING and field.default_factory is MISSING
+        ]
+    return {name: schema_of_type(hints.get(name)) for name in names}
+
+
+def _is_mapping(kind: type) -> bool:
+    return issubclass(kind, Mapping)
+
+
+def _defs(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"$defs": schema["$defs"]} if "$defs" in schema else {}
+
+
+def schema_of_type(kind: Any) -> Any:
+    """Return the JSON Schema of a type; an empty one if it has none."""
+    if kind is None:
+        return {}
+    if (inner := input_fields(kind)) and not issubclass(kind, BaseModel):
+        # Before Python 3.12, pydantic refuses TypedDicts of the standard library.
+        return {"type": "object", "properties": dict(inner), "required": [*inner]}
+    try:
+        return TypeAdapter(kind).json_schema()
+    except (PydanticUserError, NameError, TypeError):
+        return {}
+
+
+def input_template(schemas: Fields) -> dict[str, Any]:
+    """Return an input with the fields: the user's message in the likeliest, values in the others.
+
+    >>> input_template({"limit": {"type": "integer"}, "question": {"type": "string"}})
+    {'limit': 1, 'question': '${user}'}
+    """
+    texts = [name for name, schema in schemas.items() if not schema or type_of(schema) == "string"]
+    usual = [name for name in _USUAL if name in texts]
+    values = {name: example_of(schema, name) for name, schema in schemas.items()}
+    if _MESSAGES in values:
+        values[_MESSAGES] = [{"role": "user", "content": USER}]
+    elif chosen := (usual or texts or [*values])[:1]:
+        values[chosen[0]] = USER
+    return values
+
+
+def input_example(schemas: Fields) -> str:
+    """Return an input with the fields, as a scenario writes it."""
+    return flow(input_template(schemas))
+
+
+def input_advice(entry: str, schemas: Fields) -> str:
+    """Return how a scenario gives a pipeline the fields that it takes."""
+    if not schemas:
+        return (
+            f"`{entry}` takes a mapping, and was called with the user's message alone. Say what is "
+            'in it: `app: {input: {KEY: "${user}"}}`.'
+        )
+    names = ", ".join(f"`{name}`" for name in schemas)
+    return (
+        f"`{entry}` takes a mapping with {names}, and was called with the user's message alone. "
+        f"Say what is in it: `app: {{input: {input_example(schemas)}}}`."
+    )
+
+
+def input_advised(problem: str) -> str:
+    """Return the input that an error's advice names, in YAML; empty if it names none."""
+    match = _ADVISED.search(problem)
+    return match[1] if match else ""
+
+
+# The parameter of a function
+
+
+def parameter_type(function: Callable[..., Any]) -> Any:
+    """Return the type of a function's first parameter; None if nothing says it."""
+    function = _python_function(function)
+    name = _first_parameter(function)
+    try:
+        return get_type_hints(function).get(name)
+    except (NameError, TypeError, AttributeError):
+        return None
+
+
+def fields_taken(function: Callable[..., Any]) -> Fields | None:
+    """Return the fields of the mapping that a function takes; None if it may take a text.
+
+    Its annotation says so, or its code, which reads keys of its first parameter.
+    """
+    schemas = input_fields(parameter_type(function))
+    if schemas:
+        return schemas
+    names = _keys_read(_python_function(function))
+    return {key: {} for key in names} if names else schemas
+
+
+def fitted(value: Any, kind: Any, entry: str, path: SourcePath) -> Any:
+    """Return a mapping as the dataclass or pydantic model that a function takes; others as it is.
+
+    Raise ScriptBroken, with the path of the input, for one that does not fit.
+    """
+    if not isinstance(value, Mapping) or not inspect.isclass(kind):
+        return value
+    if not issubclass(kind, BaseModel) and not is_dataclass(kind):
+        return value
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ScriptBroken(
+            f"`{entry}` takes a `{kind.__name__}`, and the input is none: {place}: {first['msg']}",
+            path,
+        ) from problem
+
+
+def _python_function(function: Any) -> Any:
+    """Return the function that runs when a callable is called."""
+    while isinstance(function, partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        function = getattr(type(function), "__call__", function)  # noqa: B004
+    return inspect.unwrap(function)
+
+
+def _first_parameter(function: Any) -> str:
+    try:
+        names = [*inspect.signature(function).parameters]
+    except (TypeError, ValueError):
+        return ""
+    if not inspect.ismethod(function) and names[:1] == ["self"]:
+        names = names[1:]
+    return names[0] if names else ""
+
+
+def _keys_read(function: Any) -> list[str]:
+    """Return the keys that a function's code reads of its first parameter, each once."""
+    name = _first_parameter(function)
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return []
+    keys: dict[str, None] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key))):
+                pass
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id=owner), attr="get"),
+                args=[ast.Constant(value=str(key)), *_],
+            ):
+                pass
+            case _:
+                continue
+        if owner == name:
+            keys.setdefault(key)
+    return [*keys]
