@@ -215,7 +215,9 @@ class CodeDriver:
             self._names.rename, lambda: self._driver.run_around(), _Waiting(self), self._waits_as,
             self._caller.cancels,
         )  # fmt: skip
-        self._use = use = ToolUse(recorder, self._gate, script.tools, self._others)
+        self._use = use = ToolUse(
+            recorder, self._gate, script.tools, self._others, self._tool_waits_as
+        )
         self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
         self._stack.callback(self._driver.close)
         self.name = self._driver.name
@@ -231,7 +233,7 @@ class CodeDriver:
         recorder.handoff_tools.know(facts.agents)
         record_run_start(recorder, script, self.name, facts)
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
-        self._toolbox = Toolbox(tools, use.stand_in, self._tool_waits_as)
+        self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
         enter(self._toolbox.standing_by())
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
@@ -471,11 +473,9 @@ class CodeDriver:
         return None if self._turns.calls.is_at_once else _InOrder(self, agent)
 
     def _tool_waits_as(self, tool: str) -> Pauses | None:
-        """Return the way in which a tool that the scenario answers waits, if it does."""
-        script = self._script
-        if not script.schedule.orders_tools or not script.tools.scripts(tool):
-            return None
-        return self._waits_as(f"{tool}{TOOL_MARK}")
+        """Return the way in which a tool waits, if the turn orders tools."""
+        orders = self._script.schedule.orders_tools
+        return self._waits_as(f"{tool}{TOOL_MARK}") if orders else None
 
     def refuse_late(self) -> None:
         """Raise RunHalted for code that outlives the run."""

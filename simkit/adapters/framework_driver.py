@@ -8,7 +8,6 @@ and calls it once that module is imported. (`agents` alone could be anybody's ow
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -47,7 +46,21 @@ class UseTool(Protocol):
         """Return the result, or an awaitable of it; ``request`` is the model's request, if known.
 
         ``returns`` is the tool's declared return type, if it has one: an annotation
-        (``returned_by(function)``), or a JSON Schema.
+        (``returned_by(function)``), or a JSON Schema. Where a schedule orders tools, the call
+        stops its thread until it is chosen.
+        """
+
+    async def in_loop(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        request: ToolRequest | None = None,
+        returns: Any = None,
+    ) -> Any:
+        """Execute a call from a coroutine; return the result, of which nothing is to be awaited.
+
+        Where a schedule orders tools, only the coroutine's task waits.
         """
 
 
@@ -109,8 +122,7 @@ class AdapterContext:
         """Execute the call that a model has made under an id; return the result."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
-        result = self.use_tool(tool, args, real, request, returns)
-        return await result if inspect.isawaitable(result) else result
+        return await self.use_tool.in_loop(tool, args, real, request, returns)
 
     def asks_nothing(self, because: str) -> ScriptMisfit:
         """Return the error of a turn that answers an interrupt although there is none."""

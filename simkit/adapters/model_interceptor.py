@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.adapters.activations import Run
+from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.refusals import refusal_of, sent_at
@@ -42,7 +42,7 @@ from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of
-from simkit.runtime.models.faults import FaultPlan
+from simkit.runtime.models.faults import BegunTool, FaultPlan
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import WHOLE_RUN
 
@@ -267,20 +267,57 @@ class ModelInterceptor:
         if planned is None:
             return None
         if isinstance(planned, TurnCut):
-            return self._end_turn(call, planned)
+            return self._end_turn_at(call, planned)
         self._recorder.events.record_fault(self._recorder.at(call.run), fault=planned.words)
         return self._failing(call, planned.fails)
 
-    def _end_turn(self, call: ModelCall, cut: TurnCut) -> Later | None:
-        """End the turn at a call: raise ProcessCrashed, or let the user cancel it.
+    def _end_turn_at(self, call: ModelCall, cut: TurnCut) -> Later | None:
+        """End the turn at a call, as `end_turn` does.
 
         None means that the call is answered at once: a thread's, which no cancellation reaches, or
         one of a turn that no task runs and that need not end.
         """
+        if not self._end_turn(cut) or not is_in_loop():
+            return None
+        return Later(
+            self._pauses,
+            _SETTLES_MS,
+            lambda: self._while_locked(
+                lambda: self._with_answer(call, lambda: self._answered(call))
+            ),
+        )
+
+    def begin_tool(self, request: ToolRequest) -> BegunTool | None:
+        """Count a tool's call that begins; return None in a turn that no tool ends."""
+        return self._plan.begin_tool(request.agent, request.call.name)
+
+    def end_turn_if_due(self, begun: BegunTool | None, at: str) -> bool:
+        """End the turn if it is to end at this moment of a tool's call.
+
+        Return whether its task was cancelled, and has to wait for that (`settle`); raise RunHalted
+        if the process ends.
+        """
+        if begun is None:
+            return False
+        with self.lock:
+            cut = self._plan.due_at_tool(begun, at)
+            if cut is None:
+                return False
+            try:
+                return self._end_turn(cut)
+            except SimkitError as problem:
+                raise self.halt(problem) from problem
+
+    async def settle(self) -> None:
+        """Let this task wait until everything that is cancelled has ended; it may be itself."""
+        await self._pauses.sleep_in_loop(_SETTLES_MS / 1_000)
+
+    def _end_turn(self, cut: TurnCut) -> bool:
+        """Raise ProcessCrashed, or let the user cancel the turn; return whether it is cancelled."""
         cancel = self._cancels() if isinstance(cut, TurnCancelled) else None
         if isinstance(cut, TurnCancelled) and cancel is None:
             if not self._plan.is_certain:
-                return None
+                return False
             raise ScriptMisfit(
                 f"turn {self._recorder.turn} cannot be cancelled: no task of asyncio runs it.\n"
                 "Only asynchronous code ends where it waits: name an `async def` under "
@@ -293,15 +330,7 @@ class ModelInterceptor:
         # The task may end at once, in another thread.
         self.cut = cut
         cancel()
-        if not is_in_loop():
-            return None
-        return Later(
-            self._pauses,
-            _SETTLES_MS,
-            lambda: self._while_locked(
-                lambda: self._with_answer(call, lambda: self._answered(call))
-            ),
-        )
+        return True
 
     def _answered(self, call: ModelCall) -> Decision | Later:
         if self._others is not None and not self._script.has_lines(call.run.agent):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,12 +14,15 @@ from simkit.adapters.activations import ToolRequest
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
 from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.capture.http.request_router import Pauses
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text
 from simkit.language.json_schema.coercion import is_same
+from simkit.runtime.models.faults import BegunTool
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import Tools
+from simkit.spec.scenario.moments import END, START
 from simkit.trace.store import canonical
 
 
@@ -52,6 +55,21 @@ class _Carried:
         self.tool, self.has_arrived = tool, False
 
 
+class _Begun(NamedTuple):
+    """A call that has begun."""
+
+    request: ToolRequest
+    begun: BegunTool | None
+    """Its numbers, in a turn that is to end at a tool."""
+    in_loop: bool
+    """Whether a task makes it, which can wait for an awaitable."""
+
+
+def _is_within(outer: _Carried | None, tool: str) -> bool:
+    """Return whether a call of a tool's function is the one that a framework executes."""
+    return outer is not None and outer.tool == tool and not outer.has_arrived
+
+
 _carried: Final = ContextVar[_Carried | None]("simkit_carried_call", default=None)
 
 
@@ -68,9 +86,19 @@ class ToolUse:
     """Answers each call of a tool's function, and records it; any thread may call it."""
 
     def __init__(
-        self, recorder: TraceRecorder, gate: ModelInterceptor, tools: Tools, others: Answerer | None
+        self,
+        recorder: TraceRecorder,
+        gate: ModelInterceptor,
+        tools: Tools,
+        others: Answerer | None,
+        waits_as: Callable[[str], Pauses | None] = lambda tool: None,
     ) -> None:
+        """``waits_as`` returns the way in which a call of a tool waits until it is chosen.
+
+        It returns None if the call begins at once.
+        """
         self._recorder, self._gate, self._tools, self._others = recorder, gate, tools, others
+        self._waits_as = waits_as
         self.reached: set[str] = set()
         """The called tools."""
 
@@ -85,21 +113,66 @@ class ToolUse:
         """Return the tool's result; raise its failure, and RunHalted if there is no result.
 
         ``request`` is the model's request, if known; ``returns`` is the tool's declared return
-        type: an annotation, or a JSON Schema.
+        type: an annotation, or a JSON Schema. A call that waits until it is chosen blocks its
+        thread.
         """
+        pauses = self.waits_as(tool)
+        if pauses is not None:
+            self._gate.wait_turn()
+            pauses.sleep(0.0)
+        return self._used(tool, args, real, request, returns, in_loop=False)
+
+    async def in_loop(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        request: ToolRequest | None = None,
+        returns: Any = None,
+    ) -> Any:
+        """Do the same in a task, which waits without blocking its event loop."""
+        pauses = self.waits_as(tool)
+        if pauses is not None:
+            self._gate.wait_turn()
+            await pauses.sleep_in_loop(0.0)
+        result = self._used(tool, args, real, request, returns, in_loop=True)
+        return await result if inspect.isawaitable(result) else result
+
+    def waits_as(self, tool: str) -> Pauses | None:
+        """Return the way in which a call of a tool waits until it is chosen, if it does.
+
+        A call that a framework makes has waited already when it reaches the tool's function.
+        """
+        return None if _is_within(_carried.get(), tool) else self._waits_as(tool)
+
+    def _used(
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        request: ToolRequest | None,
+        returns: Any,
+        *,
+        in_loop: bool,
+    ) -> Any:
+        """Return the result, or only if ``in_loop`` an awaitable of one that was none."""
         self._gate.wait_turn()
         with self._gate.lock:
             request, plain = self._begin_call(tool, args, request)
+            call = _Begun(request, self._gate.begin_tool(request), in_loop)
             if self._tools.scripts(tool):
-                return self._scripted(request, plain, returns)
-        carried = _Carried(tool)
-        try:
-            with _carrying(carried):
-                result = self._carried_out(request, real)
-        except Exception as problem:
-            self._failed(request, problem)
-            raise
-        return self._observed(request, result, carried)
+                return self._unless_cut(call, START, lambda: self._scripted(call, plain, returns))
+        return self._unless_cut(call, START, lambda: self._observed(call, real))
+
+    def _unless_cut(self, call: _Begun, at: str, go_on: Callable[[], Any]) -> Any:
+        """Go on, unless the turn ends here; a task that is cancelled first waits for that."""
+        is_cancelled = self._gate.end_turn_if_due(call.begun, at)
+        return self._settled(go_on) if is_cancelled and call.in_loop else go_on()
+
+    async def _settled(self, go_on: Callable[[], Any]) -> Any:
+        await self._gate.settle()
+        result = go_on()
+        return await result if inspect.isawaitable(result) else result
 
     def record_call(
         self,
@@ -128,14 +201,20 @@ class ToolUse:
         return request, plain
 
     def stand_in(
-        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        *,
+        returns: Any,
+        in_loop: bool,
     ) -> Any:
-        """Answer a call of a function in ``app.tools``, as `__call__` does.
+        """Answer a call of a function in ``app.tools`` that has waited until it was chosen.
 
         A call that a framework makes to execute the tool's call is the same call.
         """
         outer = _carried.get()
-        if outer is not None and outer.tool == tool and not outer.has_arrived:
+        if outer is not None and _is_within(outer, tool):
             outer.has_arrived = True
             return real()
 
@@ -145,7 +224,7 @@ class ToolUse:
                 carried.has_arrived = True  # Its own further calls are separate ones.
             return real()
 
-        return self(tool, args, arrived, returns=returns)
+        return self._used(tool, args, arrived, None, returns, in_loop=in_loop)
 
     def _received(
         self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
@@ -168,19 +247,24 @@ class ToolUse:
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
-    def _scripted(self, request: ToolRequest, args: JsonValue, returns: Any) -> Any:
-        recorder = self._recorder
-        try:
-            answer = self._tools.call(request.agent, request.call.name, args)
-            refuse_unwrapped(request.call.name, answer, returns)
-        except (ToolMissing, ScriptBroken) as problem:
-            raise self._gate.halt(problem) from problem
-        recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
-        if answer.error is not None:
-            recorder.tool_answered(request, error=answer.error)
-            raise ToolFailure(answer.error)
-        recorder.tool_answered(request, answer.result)
-        return answer.result
+    def _scripted(self, call: _Begun, args: JsonValue, returns: Any) -> Any:
+        recorder, request = self._recorder, call.request
+        with self._gate.lock:
+            try:
+                answer = self._tools.call(request.agent, request.call.name, args)
+                refuse_unwrapped(request.call.name, answer, returns)
+            except (ToolMissing, ScriptBroken) as problem:
+                raise self._gate.halt(problem) from problem
+            recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
+
+        def end() -> JsonValue:
+            with self._gate.lock:
+                recorder.tool_answered(request, answer.result, answer.error or "")
+            if answer.error is not None:
+                raise ToolFailure(answer.error)
+            return answer.result
+
+        return self._unless_cut(call, END, end)
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
         """Call a tool, or use its recorded result; raise RunHalted if there is none."""
@@ -192,65 +276,73 @@ class ToolUse:
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
-    def _observed(self, request: ToolRequest, result: Any, carried: _Carried) -> Any:
+    def _observed(self, call: _Begun, real: Callable[[], Any]) -> Any:
         """Return a result that is recorded as soon as it is complete."""
+        carried = _Carried(call.request.call.name)
+        try:
+            with _carrying(carried):
+                result = self._carried_out(call.request, real)
+        except Exception as problem:
+            self._failed(call, problem)
+            raise
         if inspect.isawaitable(result):
-            return self._awaited(request, result, carried)
+            return self._awaited(call, result, carried)
         if inspect.isasyncgen(result):
-            return self._async_items(request, result)
+            return self._async_items(call, result)
         if inspect.isgenerator(result):
-            return self._items(request, result)
-        self._returned(request, result)
-        return result
+            return self._items(call, result)
+        return self._unless_cut(call, END, lambda: self._returned(call, result))
 
-    async def _awaited(
-        self, request: ToolRequest, result: Awaitable[Any], carried: _Carried
-    ) -> Any:
+    async def _awaited(self, call: _Begun, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
             with _carrying(carried):
                 value = await result
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
         except Exception as problem:
-            self._failed(request, problem)
+            self._failed(call, problem)
             raise
-        self._returned(request, value)
-        return value
+        if self._gate.end_turn_if_due(call.begun, END):
+            await self._gate.settle()
+        return self._returned(call, value)
 
-    def _items(self, request: ToolRequest, items: Iterator[Any]) -> Iterator[Any]:
+    def _items(self, call: _Begun, items: Iterator[Any]) -> Iterator[Any]:
         results = []
         try:
             for item in items:
                 results.append(item)
                 yield item
         except GeneratorExit:  # The reader wants no more: the items so far are the result.
-            self._returned(request, results)
+            self._returned(call, results)
             raise
         except Exception as problem:
-            self._failed(request, problem)
+            self._failed(call, problem)
             raise
-        self._returned(request, results)
+        self._gate.end_turn_if_due(call.begun, END)
+        self._returned(call, results)
 
-    async def _async_items(
-        self, request: ToolRequest, items: AsyncIterator[Any]
-    ) -> AsyncIterator[Any]:
+    async def _async_items(self, call: _Begun, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
         results = []
         try:
             async for item in items:
                 results.append(item)
                 yield item
         except GeneratorExit:
-            self._returned(request, results)
+            self._returned(call, results)
             raise
         except Exception as problem:
-            self._failed(request, problem)
+            self._failed(call, problem)
             raise
-        self._returned(request, results)
+        if self._gate.end_turn_if_due(call.begun, END):
+            await self._gate.settle()
+        self._returned(call, results)
 
-    def _returned(self, request: ToolRequest, result: Any) -> None:
+    def _returned(self, call: _Begun, result: Any) -> Any:
         with self._gate.lock:
-            self._recorder.tool_answered(request, canonical(result))
+            self._recorder.tool_answered(call.request, canonical(result))
+        return result
 
-    def _failed(self, request: ToolRequest, problem: Exception) -> None:
+    def _failed(self, call: _Begun, problem: Exception) -> None:
+        self._gate.end_turn_if_due(call.begun, END)
         with self._gate.lock:
-            self._recorder.tool_answered(request, error=exception_text(problem))
+            self._recorder.tool_answered(call.request, error=exception_text(problem))

@@ -26,9 +26,18 @@ class StandIn(Protocol):
     """A function that answers a call in a tool function's place."""
 
     def __call__(
-        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        *,
+        returns: Any,
+        in_loop: bool,
     ) -> Any:
-        """Return the result for arguments by name, the real call and its return annotation."""
+        """Return the result for arguments by name, the real call and its return annotation.
+
+        Only with ``in_loop``, in a task, it may be an awaitable although the function has none.
+        """
 
 
 _HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
@@ -249,10 +258,10 @@ def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
     if waits is not None:
         waits.sleep(0.0)
-    return _jumped(number, args, kwargs)
+    return _jumped(number, args, kwargs, in_loop=False)
 
 
-def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_loop: bool) -> Any:
     function, exchanged = _by_number(number)
     toolbox = _answering(function)
     if toolbox is None:
@@ -266,6 +275,7 @@ def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         named,
         lambda: exchanged.real(*args, **kwargs),
         returns=returned_by(function),
+        in_loop=in_loop,
     )
 
 
@@ -276,7 +286,7 @@ async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any
     waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
     if waits is not None:
         await waits.sleep_in_loop(0.0)
-    result = _jumped(number, args, kwargs)
+    result = _jumped(number, args, kwargs, in_loop=True)
     return await result if inspect.isawaitable(result) else result
 
 

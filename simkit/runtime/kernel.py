@@ -18,6 +18,7 @@ from simkit.runtime.compiled import CompiledPipeline, facts_of
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, recovered
+from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Store, Tools, TurnModel, UserTurn
 from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.schedules import Fifo
@@ -45,6 +46,7 @@ class NativeDriver:
         initial_state: Mapping[str, Any],
         model: TurnModel,
         tools: Tools,
+        plan: FaultPlan,
         limits: Limits,
         schedule: Schedule | None = None,
         store: Store | None = None,
@@ -67,6 +69,7 @@ class NativeDriver:
             initial_state,
             model,
             tools,
+            plan,
             limits,
             schedule or Fifo(),
         )

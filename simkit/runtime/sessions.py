@@ -15,6 +15,7 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
 from simkit.runtime.journal import Recovered, Saved
+from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.state import State
@@ -66,6 +67,8 @@ class Doors(msgspec.Struct, frozen=True):
     """The channel values before the first turn."""
     model: TurnModel
     tools: Tools
+    plan: FaultPlan
+    """The moments at which turns end before their reply."""
     limits: Limits
     schedule: Schedule
 
@@ -144,6 +147,7 @@ class Sessions:
             self.clock,
             doors.model,
             doors.tools,
+            doors.plan,
             doors.schedule,
             doors.limits,
             chain,

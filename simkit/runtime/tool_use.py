@@ -9,11 +9,13 @@ import msgspec
 
 from simkit.core.messages import Calls, JsonValue, ToolCall, call_of
 from simkit.language.json_schema import place_text, schema_errors
+from simkit.runtime.models.faults import BegunTool
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import ToolReply, WaitingCall
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
+from simkit.spec.scenario.moments import END, START
 from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
@@ -43,6 +45,8 @@ class ToolUse:
         """Every call with its answer and its virtual times, in the order of the calls."""
         self.timestamps: dict[str, dict[str, str]] = {}
         """Call id to the virtual times of its start and end."""
+        self._begun: dict[str, BegunTool | None] = {}
+        """Call id to its numbers, in a turn that is to end at a tool."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Return the calls of a reply with new ids."""
@@ -108,6 +112,8 @@ class ToolUse:
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn
+        self._begun[call.id] = turn.plan.begin_tool(self._agent, call.name)
+        self._end_turn_if_due(call, START)
         if call.name not in turn.compiled.tool_names:
             # Only a line with `unchecked` says this: models make such calls, too.
             return ToolReply(None, f"there is no tool {call.name!r}")
@@ -115,6 +121,12 @@ class ToolUse:
         if channel is None or turn.tools.scripts(call.name):
             return turn.tools.call(self._agent, call.name, call.args)
         return looked_up(channel, state.get(channel), call.args)
+
+    def _end_turn_if_due(self, call: ToolCall, at: str) -> None:
+        """Raise TurnCut if the turn ends at the start or at the end of a call."""
+        cut = self._turn.plan.due_at_tool(self._begun[call.id], at)
+        if cut is not None:
+            raise cut
 
     def _valid(self, call: ToolCall, reply: ToolReply) -> ToolReply:
         """Return a failure in place of a result that the tool's schema rejects."""
@@ -129,6 +141,7 @@ class ToolUse:
 
     def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
         turn = self._turn
+        self._end_turn_if_due(call, END)
         self.names.append(call.name)
         called_at, returned_at = turn.clock.iso(started), turn.clock.iso(turn.clock.now)
         self.timestamps[call.id] = {"executedAt": called_at, "returnedAt": returned_at}

@@ -14,6 +14,7 @@ from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
+from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message, messages_in
@@ -59,6 +60,7 @@ class Turn(msgspec.Struct, eq=False):
     clock: VirtualClock
     model: TurnModel
     tools: Tools
+    plan: FaultPlan
     schedule: Schedule
     limits: Limits
     chain: Callable[[Turn, Start], Steps]

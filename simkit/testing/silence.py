@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from types import ModuleType
@@ -59,7 +60,7 @@ class _Deaf:
         recorder = real.recorder
         self._real = recorder
         self.recorder = TraceRecorder(Trace(), recorder.clock, recorder.count, recorder.limits)
-        self.adapter_context = AdapterContext(self.recorder, real.caller, _for_real, real.halt)
+        self.adapter_context = AdapterContext(self.recorder, real.caller, _ForReal(), real.halt)
 
     def follow(self) -> None:
         """Begin the current turn in the double."""
@@ -67,10 +68,29 @@ class _Deaf:
             self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
 
-def _for_real(
-    tool: str, args: Any, real: Callable[[], Any], request: Any = None, returns: Any = None
-) -> Any:
-    return real()
+class _ForReal:
+    """Executes each tool's call, and reports none."""
+
+    def __call__(
+        self,
+        tool: str,
+        args: Any,
+        real: Callable[[], Any],
+        request: Any = None,
+        returns: Any = None,
+    ) -> Any:
+        return real()
+
+    async def in_loop(
+        self,
+        tool: str,
+        args: Any,
+        real: Callable[[], Any],
+        request: Any = None,
+        returns: Any = None,
+    ) -> Any:
+        result = real()
+        return await result if inspect.isawaitable(result) else result
 
 
 class _Silent:

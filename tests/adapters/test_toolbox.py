@@ -25,13 +25,21 @@ class Answers:
         self.result, self.tool_calls = result, response()
 
     def __call__(
-        self, tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any
+        self,
+        tool: str,
+        args: Mapping[str, Any],
+        real: Callable[[], Any],
+        *,
+        returns: Any,
+        in_loop: bool,
     ) -> Any:
         self.tool_calls.append((tool, dict(args)))
         return self.result
 
 
-def through(tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any) -> Any:
+def through(
+    tool: str, args: Mapping[str, Any], real: Callable[[], Any], *, returns: Any, in_loop: bool
+) -> Any:
     """A stand-in that lets everything through."""
     return real()
 

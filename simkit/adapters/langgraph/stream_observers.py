@@ -46,6 +46,9 @@ class GraphListener(LoopListener, HasCallbacks, Protocol):
     def narrowed(self, before: Any, after: Any, by: str) -> None:
         """Handle a filter that dropped messages; without a name it is middleware."""
 
+    async def used_in_loop(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
+        """Return the result of a tool's call that a task makes."""
+
     def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
         """Return the result of a tool's call, or an awaitable."""
 

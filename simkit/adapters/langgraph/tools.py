@@ -70,8 +70,7 @@ def _stood_in_for_async(before: Replacement) -> Replacement:
         if listener is None or not _is_own(self, before):
             # A tool without a coroutine calls `_run`, which is replaced too.
             return await before(self, *args, **kwargs)
-        result = listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
-        return await result if inspect.isawaitable(result) else result
+        return await listener.used_in_loop(self, kwargs, lambda: before(self, *args, **kwargs))
 
     return _arun
 
@@ -86,38 +85,63 @@ def used(
     use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
 ) -> Any:
     """Execute a tool's call; return the value from which LangChain makes its answer."""
-    results: list[Any] = []
-
-    def call_tool() -> Any:
-        with _no_failure():
-            value = real()
-        if inspect.isawaitable(value):
-            return _awaited(value)
-        results.append(value)
-        return _result_text(value, tool)
-
-    async def _awaited(value: Any) -> Any:
-        with _no_failure():
-            results.append(await value)
-        return _result_text(results[0], tool)
-
-    def answer(value: Any) -> Any:
-        if results:
-            return results[0]
-        return (value, None) if tool.response_format == "content_and_artifact" else value
-
-    async def _later(value: Any) -> Any:
-        try:
-            return answer(await value)
-        except _Suspended as suspended:
-            raise suspended.by from None
-
-    plain = {key: value for key, value in args.items() if key not in _INNER}
+    work = _Work(tool, real)
     try:
-        result = use(tool.name, plain, call_tool, request, _returns(tool))
+        result = use(tool.name, _plain(args), work.carry_out, request, _returns(tool))
     except _Suspended as suspended:
         raise suspended.by from None
-    return _later(result) if inspect.isawaitable(result) else answer(result)
+    return _later(work, result) if inspect.isawaitable(result) else work.answer(result)
+
+
+async def used_in_loop(
+    use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
+) -> Any:
+    """Do the same in a task, which waits without blocking its event loop."""
+    work = _Work(tool, real)
+    plain = _plain(args)
+    result = use.in_loop(tool.name, plain, work.carry_out, request, _returns(tool))
+    return await _later(work, result)
+
+
+async def _later(work: _Work, result: Any) -> Any:
+    try:
+        return work.answer(await result)
+    except _Suspended as suspended:
+        raise suspended.by from None
+
+
+def _plain(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in args.items() if key not in _INNER}
+
+
+class _Work:
+    """A call of a tool, and the value that it returned, which simkit records without wrapping."""
+
+    def __init__(self, tool: Any, real: Any) -> None:
+        self._tool, self._real = tool, real
+        self._results: list[Any] = []
+
+    def carry_out(self) -> Any:
+        """Call the tool; return the text of its result, or an awaitable of it."""
+        with _no_failure():
+            value = self._real()
+        return self._awaited(value) if inspect.isawaitable(value) else self._text(value)
+
+    async def _awaited(self, value: Any) -> Any:
+        with _no_failure():
+            value = await value
+        return self._text(value)
+
+    def _text(self, value: Any) -> Any:
+        self._results.append(value)
+        return _result_text(value, self._tool)
+
+    def answer(self, value: Any) -> Any:
+        """Return what the tool returned, or the scenario's result in the form that it has."""
+        if self._results:
+            return self._results[0]
+        has_artifact = self._tool.response_format == "content_and_artifact"
+        return (value, None) if has_artifact else value
 
 
 def _returns(tool: Any) -> Any:

@@ -8,14 +8,23 @@ from typing import Any
 from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import AdapterContext, AgentRule, Offer, Row, Run, SimkitError, Usage
+from simkit.adapters.api import (
+    AdapterContext,
+    AgentRule,
+    Offer,
+    Row,
+    Run,
+    SimkitError,
+    ToolRequest,
+    Usage,
+)
 from simkit.adapters.langgraph.callbacks import Callbacks, ModelCallStart
 from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
 from simkit.adapters.langgraph.stream_observers import End, installation, namespace_now
-from simkit.adapters.langgraph.tools import calling, used
+from simkit.adapters.langgraph.tools import calling, used, used_in_loop
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch
 
@@ -85,11 +94,19 @@ class Work:
         """Return the result of a tool's call, or an awaitable."""
         if self._recorder.handoff_tools.target_of(tool.name) is not None:
             return real()
+        return used(self._use, tool, args, self._request_for(tool, args), real)
+
+    async def used_in_loop(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
+        """Return the result of a tool's call that a task makes."""
+        if self._recorder.handoff_tools.target_of(tool.name) is not None:
+            return await real()
+        request = self._request_for(tool, args)
+        return await used_in_loop(self._use, tool, args, request, real)
+
+    def _request_for(self, tool: Any, args: dict[str, Any]) -> ToolRequest | None:
         foreign = args.get("tool_call_id") or calling.get()
         request = self._recorder.call_request(foreign) if isinstance(foreign, str) else None
-        if request is not None and request.call.name != tool.name:
-            request = None
-        return used(self._use, tool, args, request, real)
+        return None if request is not None and request.call.name != tool.name else request
 
     def tool_began(self, call_id: str) -> None:
         """Handle that a tool of a model's call is about to run."""

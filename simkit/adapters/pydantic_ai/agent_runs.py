@@ -283,15 +283,15 @@ class AgentRunLog:
 
     # Tools and state
 
-    def use_tool(
+    async def use_tool(
         self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
     ) -> Any:
-        """Execute a call, by the scenario or for real; return the result or an awaitable."""
+        """Execute a call, by the scenario or for real; return the result."""
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         if request is not None and isinstance(request.call.args, dict):
             args = request.call.args
-        return self._adapter_context.use_tool(
+        return await self._adapter_context.use_tool.in_loop(
             tool.name, args, real, request, tool.return_schema or None
         )
 

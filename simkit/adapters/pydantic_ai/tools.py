@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,8 +69,7 @@ async def _carried_out(
         return plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
 
     try:
-        result = log.use_tool(tool, args, ctx.tool_call_id or "", work)
-        result = await result if inspect.isawaitable(result) else result
+        result = await log.use_tool(tool, args, ctx.tool_call_id or "", work)
         return returned[0] if returned else result
     except _Put as put:
         raise put.problem from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -10,7 +12,9 @@ from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, Turn
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
-from simkit.spec.scenario.replies import Fault, Moment
+from simkit.spec.scenario.moments import ANY_TOOL, END, Moment
+from simkit.spec.scenario.orders import TOOL_MARK
+from simkit.spec.scenario.replies import Fault
 
 
 class Planned(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +30,27 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         return f"{self.fails.kind} on call {self.number}"
 
 
+class BegunTool(msgspec.Struct, frozen=True, gc=False):
+    """A call of a tool that has begun, with its numbers in the turn, from 1."""
+
+    agent: str
+    tool: str
+    of_agent: int
+    """Its number among the agent's calls of the tool."""
+    of_tool: int
+    """Its number among all calls of the tool."""
+    of_agents_tools: int
+    """Its number among the agent's calls of any tool."""
+    of_all: int
+    """Its number among all calls of any tool."""
+
+    def number(self, moment: Moment) -> int:
+        """Return the number that a moment counts."""
+        if moment.tool == ANY_TOOL:
+            return self.of_all if moment.agent is None else self.of_agents_tools
+        return self.of_tool if moment.agent is None else self.of_agent
+
+
 class Cut(msgspec.Struct, frozen=True, gc=False):
     """The moment at which a turn ends before its reply."""
 
@@ -34,24 +59,67 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
     moment: Moment
 
     def due(self, agent: str, number: int, total: int) -> TurnCut | None:
-        """Return the end of the turn; None if a call is not the one.
+        """Return the end of the turn; None if a model call is not the one.
 
         ``number`` counts the agent's calls in the turn, ``total`` those of all agents.
         """
         own = self.moment.agent
-        if own not in (None, agent) or self.moment.call != (total if own is None else number):
+        if self.moment.tool is not None or own not in (None, agent):
             return None
-        if self.key == "crash":
-            return ProcessCrashed(f"the process ended at {self.words}", f"crash at {self.words}")
-        return TurnCancelled(
-            f"the user cancelled the turn at {self.words}", f"cancel at {self.words}"
+        return self._end(self.words) if self.moment.call == (number if own else total) else None
+
+    def due_at_tool(self, begun: BegunTool, at: str) -> TurnCut | None:
+        """Return the end of the turn; None if the start or the end of a tool is not the one."""
+        moment = self.moment
+        is_it = (
+            moment.at == at
+            and moment.tool in (ANY_TOOL, begun.tool)
+            and moment.agent in (None, begun.agent)
+            and moment.call == begun.number(moment)
         )
+        if not is_it:
+            return None
+        number = begun.of_tool if moment.agent is None else begun.of_agent
+        return self._end(_words(number, moment.agent, begun.tool, at))
+
+    def _end(self, words: str) -> TurnCut:
+        if self.key == "crash":
+            return ProcessCrashed(f"the process ended at {words}", f"crash at {words}")
+        return TurnCancelled(f"the user cancelled the turn at {words}", f"cancel at {words}")
 
     @property
     def words(self) -> str:
-        """Return ``call 2 of billing``."""
-        agent = self.moment.agent
-        return f"call {self.moment.call}{f' of {agent}' if agent else ''}"
+        """Return ``call 2 of billing``, or ``the end of call 1 of refund()``."""
+        moment = self.moment
+        return _words(moment.call, moment.agent, moment.tool, moment.at)
+
+
+def _words(number: int, agent: str | None, tool: str | None, at: str) -> str:
+    """Return the words of a moment."""
+    if tool is None:
+        return f"call {number}{f' of {agent}' if agent else ''}"
+    start = "the end of " if at == END else ""
+    name = "any tool" if tool == ANY_TOOL else f"{tool}{TOOL_MARK}"
+    return f"{start}call {number} of {name}{f' by {agent}' if agent else ''}"
+
+
+_AT_TOOL: Final = re.compile(r"\w+ at (the end of )?call (\d+) of (.+)\(\)")
+
+
+def tool_moment(fault: str) -> dict[str, str | int] | None:
+    """Return the moment, as a scenario writes it, at which a turn was cut by any agent's tool.
+
+    ``fault`` is what the trace says of it; None if that speaks of no tool.
+    """
+    words = _AT_TOOL.fullmatch(fault)
+    if words is None:
+        return None
+    moment: dict[str, str | int] = {"tool": words[3]}
+    if words[2] != "1":
+        moment["call"] = int(words[2])
+    if words[1]:
+        moment["at"] = END
+    return moment
 
 
 class FaultPlan:
@@ -75,6 +143,8 @@ class FaultPlan:
         self._chance = Chance(seed).child("faults")
         self._place = 0
         self._calls: dict[str, int] = {}
+        self._tool_calls: dict[tuple[str, str], int] = {}
+        """Agent and tool to the number of calls that have begun, in a turn that a tool cuts."""
         self.faults: tuple[Fault, ...] = ()
         """The faults of the current turn."""
         self.is_certain = True
@@ -84,20 +154,52 @@ class FaultPlan:
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
-        self._place, self._calls = place, {}
+        self._place, self._calls, self._tool_calls = place, {}, {}
         own = self._turns[place] if place < len(self._turns) else ()
         self.faults = (*own, *self._always)
         self.cut = self._cuts.get(place) if self._cuts else None
 
     def check_cut(self) -> None:
         """Raise ScriptMisfit if the turn was to end at a call that it did not make."""
-        if self.cut is not None and self.is_certain:
-            key, calls = self.cut.key, ", ".join(f"{n} of {a}" for a, n in self._calls.items())
-            raise ScriptMisfit(
-                f"turn {self._place + 1} ended before its `{key}`, {self.cut.words}: its model "
-                f"calls were {calls or 'none'}.\nName a call that it makes.",
-                ("turns", self._place, key),
-            )
+        if self.cut is None or not self.is_certain:
+            return
+        key, kind = self.cut.key, "model"
+        made = [f"{number} of {agent}" for agent, number in self._calls.items()]
+        if self.cut.moment.tool is not None:
+            kind = "tool"
+            made = [
+                f"{number} of {tool}{TOOL_MARK} by {agent}"
+                for (agent, tool), number in self._tool_calls.items()
+            ]
+        raise ScriptMisfit(
+            f"turn {self._place + 1} ended before its `{key}`, {self.cut.words}: its {kind} "
+            f"calls were {', '.join(made) or 'none'}.\nName a call that it makes.",
+            ("turns", self._place, key),
+        )
+
+    def begin_tool(self, agent: str, tool: str) -> BegunTool | None:
+        """Count a tool's call that begins; return None in a turn that no tool cuts."""
+        if self.cut is None or self.cut.moment.tool is None:
+            return None
+        calls = self._tool_calls
+        calls[agent, tool] = calls.get((agent, tool), 0) + 1
+        return BegunTool(
+            agent,
+            tool,
+            calls[agent, tool],
+            sum(number for (_, name), number in calls.items() if name == tool),
+            sum(number for (name, _), number in calls.items() if name == agent),
+            sum(calls.values()),
+        )
+
+    def due_at_tool(self, begun: BegunTool | None, at: str) -> TurnCut | None:
+        """Return the end of the turn at the `START` or the `END` of a tool's call, or None."""
+        if begun is None or self.cut is None:
+            return None
+        cut = self.cut.due_at_tool(begun, at)
+        if cut is not None:
+            self.cut = None
+        return cut
 
     def due(self, agent: str) -> Planned | TurnCut | None:
         """Count a model call of an agent; return its failure, or None. The first fault wins.

@@ -221,6 +221,7 @@ class InProcessWorker:
             initial_state=state,
             model=FaultyModel(model, self._plan),
             tools=tools,
+            plan=self._plan,
             limits=limits_of(pipeline.limits, scenario),
             schedule=schedule,
             store=self._store,

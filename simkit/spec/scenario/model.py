@@ -25,13 +25,13 @@ from simkit.spec.pipeline.waivers import Waivers
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
+from simkit.spec.scenario.moments import CutMoment
 from simkit.spec.scenario.needs import Need
 from simkit.spec.scenario.orders import FIFO, Order, Schedule
 from simkit.spec.scenario.questions import JudgeModel
 from simkit.spec.scenario.replies import (
     Faults,
     Lines,
-    Moment,
     ToolResult,
     TurnScript,
     compiled_script,
@@ -93,12 +93,13 @@ class Turn(YamlModel):
     """Question to the judge to its answer."""
     faults: Faults = ()
     """Planned faults in this turn."""
-    cancel: Moment | None = None
+    cancel: CutMoment | None = None
     """The user cancels the turn while this model call waits for its answer: `{agent: billing}`,
-    `{call: 2}`. The turn ends there, without a reply and without an error to claim."""
-    crash: Moment | None = None
-    """The process ends while this model call waits for its answer. The next turn begins in a new
-    process, which reads only the store."""
+    `{call: 2}`; or where a tool begins or ends: `{tool: refund}`, `{tool: refund, at: end}`. The
+    turn ends there, without a reply and without an error to claim."""
+    crash: CutMoment | None = None
+    """The process ends at such a moment. The next turn begins in a new process, which reads only
+    the store."""
     schedule: Order = ()
     """The agents in the order in which their model calls are answered, from the turn's first call
     on; `billing[1]` is the second call of `billing` that waits. `refund()` is a call of a tool:

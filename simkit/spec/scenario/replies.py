@@ -449,17 +449,6 @@ class Fault(YamlModel):
         return failure_of(self.error)
 
 
-class Moment(YamlModel):
-    """A moment in a turn: a model call was made, and waits for its answer."""
-
-    noun: ClassVar[str] = "key of a moment"
-
-    agent: TextValue | None = None
-    """The agent that makes the call; without it, any agent."""
-    call: Positive = 1
-    """The number of the call in the turn, from 1: of the agent's calls, or of all."""
-
-
 def _fault(value: Any) -> Any:
     if isinstance(value, dict) and "share" in value:
         placed = next((key for key in _PLACED if key in value), None)
