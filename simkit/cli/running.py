@@ -16,6 +16,7 @@ from simkit.cli.console import INDENT, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
+from simkit.core.gc_pause import gc_paused
 from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
@@ -128,7 +129,11 @@ class Runner:
 
         ``seed`` replaces the job's.
         """
-        seed = self._job.seed if seed is None else seed
+        # Until its trace is freed: whatever is collected before would walk through all of it.
+        with gc_paused():
+            return self._ran(entry, self._job.seed if seed is None else seed)
+
+    def _ran(self, entry: SelectedEntry, seed: int | None) -> Ran:
         if isinstance(entry, Result):
             return self._lines(entry, None)
         standing = HOLDS
