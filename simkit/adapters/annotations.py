@@ -69,7 +69,7 @@ def is_annotated() -> bool:
     return _mark.get() is not None
 
 
-def heard_by(listener: AnnotationListener) -> AbstractContextManager[None]:
+def heard_by(listener: AnnotationListener) -> Inside[AnnotationListener]:
     """Report the annotations of the code inside to a listener."""
     return Inside(_listener, listener, _listening)
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -66,6 +66,7 @@ from simkit.capture.http.request_router import (
     owned_by,
     passing_through,
 )
+from simkit.core.context_values import Together
 from simkit.core.determinism import World
 from simkit.core.errors import (
     CallUnattributed,
@@ -137,6 +138,9 @@ def record_run_start(
     )
 
 
+_NOTHING: Final = nullcontext()
+
+
 class CodeDriver:
     """Runs a pipeline that is code in its environment, turn by turn, and records it."""
 
@@ -151,7 +155,7 @@ class CodeDriver:
             raise DirectoryGone(problem.strerror) from None
         self._app, self._script, self._others = app, script, others
         self._stack, self._zone, self._keeper = ExitStack(), ExitStack(), Keeper()
-        self._caller = Caller()
+        self._caller, self._home = Caller(), home_of(app.entry)
         self._allowed = AllowedHosts(app.allow_hosts)
         self._place = 0
         self._agents_met: dict[str, None] = {}
@@ -167,7 +171,7 @@ class CodeDriver:
         self._turns = ThreadTurns(
             lambda: self._clock.now,
             self._clock.advance_to,
-            home_of(app.entry),
+            self._home,
             script.schedule,
         )
         self._losses = Losses(self._lost)
@@ -235,6 +239,14 @@ class CodeDriver:
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
         enter(self._toolbox.standing_by())
+        # They are the same in every turn.
+        self._values = (
+            owned_by(self._owner),
+            heard_by(self._gate),
+            self._toolbox.at_work(),
+            children_of_run(self._children),
+        )
+        self._flows = self._losses.heeding(), taking_turns(self._turns)
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
         """Import and build the pipeline, which must not send requests yet."""
@@ -362,29 +374,24 @@ class CodeDriver:
 
     def _called(self, turn: UserTurn) -> Any:
         """Return the pipeline's reply; raise PipelineError, or an error that ends the run."""
-        gate, app = self._gate, self._app
-        home = home_of(app.entry)
+        gate, app, home = self._gate, self._app, self._home
+        losing, taking = self._flows
         try:
             with (
-                owned_by(self._owner),
+                Together(*self._values, passing_through(gate, app.allow_hosts, self._owner)),
                 self._world.at_work(),
-                passing_through(gate, app.allow_hosts),
-                heard_by(gate),
-                log_records(self._logged, home) if self._takes_logs else nullcontext(),
-                self._toolbox.at_work(),
-                self._keeper.entered(
-                    guarded(
-                        self._caused,
-                        home=home,
-                        allow_hosts=app.allow_hosts,
-                        slept=self._slept,
-                        slept_in_loop=self._turns.sleep_in_loop,
-                        trusts_libraries=True,
-                    )
+                log_records(self._logged, home) if self._takes_logs else _NOTHING,
+                guarded(
+                    self._caused,
+                    home=home,
+                    allow_hosts=app.allow_hosts,
+                    slept=self._slept,
+                    slept_in_loop=self._turns.sleep_in_loop,
+                    trusts_libraries=True,
+                    keeper=self._keeper,
                 ),
-                children_of_run(self._children),
-                self._losses.heeding(),
-                taking_turns(self._turns),
+                losing,
+                taking,
             ):
                 reply = self._driver.run_turn(turn)
         except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:

@@ -63,6 +63,9 @@ def watching_imports(packages: Collection[str], imported: Imported) -> AbstractC
     When it returns, the package may be imported; the importing code gets the same module. A user's
     own package with a framework's name is ignored.
     """
+    if _finder.is_finding and sys.meta_path[0] is not _finder:  # Somebody else came before it.
+        _finder.end()
+        _finder.begin()
     return _ears.activate(_ImportWatch(packages, imported), _finding)
 
 
@@ -71,13 +74,16 @@ class _Finder:
 
     def __init__(self) -> None:
         self._inside = local()
+        self.is_finding = False
 
     def begin(self) -> None:
         """Become the first finder."""
+        self.is_finding = True
         sys.meta_path.insert(0, self)
 
     def end(self) -> None:
         """Be no finder any more."""
+        self.is_finding = False
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
@@ -262,9 +268,10 @@ class Instrumented:
         self._find()
         try:
             with turn_of_its_own(), _Open() as self._on:
-                for instrumentation in self._instrumentations.values():
-                    self._on.enter(self._keeper.entered(instrumentation.at_work()))
-                self._on.enter(watching_imports(_packages(), self._imports))
+                with self._keeper.keeping():
+                    for instrumentation in self._instrumentations.values():
+                        self._on.enter(instrumentation.at_work())
+                    self._on.enter(watching_imports(_packages(), self._imports))
                 reply = self._driver.run_turn(turn)
                 for instrumentation in [*self._instrumentations.values()]:
                     reply = instrumentation.reply(reply)
@@ -291,9 +298,10 @@ class Instrumented:
             self._find()
         except Unsupported as problem:
             raise self._adapter_context.halt(problem) from problem
-        for name, instrumentation in self._instrumentations.items():
-            if name not in before:
-                self._on.enter(self._keeper.entered(instrumentation.at_work()))
+        with self._keeper.keeping():
+            for name, instrumentation in self._instrumentations.items():
+                if name not in before:
+                    self._on.enter(instrumentation.at_work())
 
     def _find(self) -> None:
         """Add instrumentations for frameworks that were imported meanwhile."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import threading
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from contextvars import ContextVar, Token
+from typing import Any, Final, Generic, TypeVar
 
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.capture.http.installing import Installation, Replacement, Row, put_in_place
 from simkit.capture.http.request_router import Owner, current_owner, may_belong_to
 
 ValueT = TypeVar("ValueT")
@@ -53,8 +52,6 @@ class _Inside(Generic[ValueT]):
 
 
 ListenerT = TypeVar("ListenerT")
-_Entry: TypeAlias = tuple[ListenerT, object | None, Owner | None]
-
 _turn: Final = ContextScope[object]("simkit_turn")
 _turn_now: Final = _turn._variable.get
 
@@ -69,10 +66,10 @@ class ContextListeners(Generic[ListenerT]):
 
     def __init__(self, name: str) -> None:
         """``name`` is the name of the context variable."""
-        self._variable = ContextVar[ListenerT | None](name, default=None)
-        self._working: tuple[_Entry[ListenerT], ...] = ()
-        """Each listener with the turn in which it became active, and the scenario."""
-        self._lock = threading.RLock()
+        self._variable = ContextVar[_Use[ListenerT] | None](name, default=None)
+        self._use_now = self._variable.get
+        self._working: dict[_Use[ListenerT], None] = {}
+        """The uses of listeners that are active now; it changes in one step at a time."""
 
     def current(self) -> ListenerT | None:
         """Return the listener for this code; None if there is none.
@@ -82,18 +79,22 @@ class ContextListeners(Generic[ListenerT]):
         its context, as in a thread, belongs to the only active one, unless it is code of another
         scenario that has not ended.
         """
-        listener, working = self._variable.get(), self._working
-        for entry, _, _ in working:
-            if entry is listener:
-                return listener
+        use = self._use_now()
+        return use.listener if use is not None and use.is_active else self._listener_after(use)
+
+    def _listener_after(self, use: _Use[ListenerT] | None) -> ListenerT | None:
+        """Return the listener for code whose own one, if any, is no longer active."""
+        working = [*self._working.copy()]
+        for other in working:
+            if use is not None and other.listener is use.listener:
+                return use.listener
         turn = _turn_now()
-        for entry, its_turn, _ in reversed(working):
-            if its_turn is turn is not None:
-                return entry
+        for other in reversed(working):
+            if other.turn is turn is not None:
+                return other.listener
         if len(working) != 1:
             return None
-        only, _, owner = working[0]
-        return only if may_belong_to(owner) else None
+        return working[0].listener if may_belong_to(working[0].owner) else None
 
     def are_active(self) -> bool:
         """Return whether any listener is active, for whatever code."""
@@ -109,7 +110,7 @@ class ContextListeners(Generic[ListenerT]):
             with listeners.activate(listener, installation):
                 ...
         """
-        return _Active(self, listener, installations)
+        return _Use(self, listener, installations)
 
     def wrap(self, owner: Any, name: str, method: str = "") -> Row:
         """Return the row of an `Installation` that puts a listener's method around a function.
@@ -134,10 +135,22 @@ class ContextListeners(Generic[ListenerT]):
         return owner, name, replace
 
 
-class _Active(Generic[ListenerT]):
-    """A context in which a listener is active; every turn enters many, so it is a class."""
+class _Use(Generic[ListenerT]):
+    """The use of a listener: a context in which it is active.
 
-    __slots__ = ("_before", "_entry", "_installations", "_listener", "_listeners")
+    Every turn enters many, so it is a class. Once it was left it may be entered again.
+    """
+
+    __slots__ = (
+        "_entries",
+        "_installations",
+        "_listeners",
+        "_token",
+        "is_active",
+        "listener",
+        "owner",
+        "turn",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -145,37 +158,32 @@ class _Active(Generic[ListenerT]):
         listener: ListenerT,
         installations: tuple[Installation, ...],
     ) -> None:
-        self._listeners, self._listener = listeners, listener
-        self._installations = installations
-        self._entry: _Entry[ListenerT] | None = None
+        self._listeners, self.listener = listeners, listener
+        self._installations = self._entries = installations
+        self.is_active = False
+        self.turn: object | None = None
+        """The turn in which the listener became active."""
+        self.owner: Owner | None = None
+        """The scenario in which it did."""
 
     def __enter__(self) -> None:
         listeners = self._listeners
-        for place, installation in enumerate(self._installations):
-            try:
-                installation.__enter__()
-            except BaseException:
-                self._leave(self._installations[:place])
-                raise
-        entry = self._entry = self._listener, _turn_now(), current_owner()
-        with listeners._lock:
-            listeners._working = (*listeners._working, entry)
-        self._before = listeners._variable.get()
-        listeners._variable.set(self._listener)
+        if self._installations:
+            self._entries = put_in_place(self._installations)
+        self.turn, self.owner = _turn_now(), current_owner()
+        listeners._working[self] = None
+        self.is_active = True
+        self._token: Token[_Use[ListenerT] | None] = listeners._variable.set(self)
 
     def __exit__(self, *problem: object) -> None:
         listeners = self._listeners
         # It may be left in another context than it was entered in, as streams are.
-        if listeners._variable.get() is self._listener:
-            listeners._variable.set(self._before)
-        with listeners._lock:
-            working = listeners._working
-            listeners._working = tuple([entry for entry in working if entry is not self._entry])
-        if self._installations:
-            self._leave(self._installations)
-
-    def _leave(self, installations: tuple[Installation, ...]) -> None:
-        for installation in reversed(installations):
+        if listeners._use_now() is self:
+            before = self._token.old_value
+            listeners._variable.set(None if before is Token.MISSING else before)
+        self.is_active = False
+        del listeners._working[self]
+        for installation in reversed(self._entries):
             installation.__exit__()
 
 

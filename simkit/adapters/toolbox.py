@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Protocol
@@ -82,7 +82,7 @@ class Toolbox:
         _exchange(function)
         self._exchanged.append(function)
 
-    def at_work(self) -> AbstractContextManager[None]:
+    def at_work(self) -> Inside[Toolbox]:
         """Answer the calls of this context, and of code that it starts."""
         return Inside(_current, self, _working)
 

@@ -16,7 +16,7 @@ LOCK: Final = threading.RLock()
 class Inside(Generic[ValueT]):
     """A context manager in which a value is current; a class, which costs half of a generator."""
 
-    __slots__ = ("_open", "_token", "_value", "_variable")
+    __slots__ = ("among", "token", "value", "variable")
 
     def __init__(
         self,
@@ -25,16 +25,41 @@ class Inside(Generic[ValueT]):
         among: MutableSequence[Any] | None = None,
     ) -> None:
         """``among`` is a list that contains the value meanwhile."""
-        self._variable, self._value, self._open = variable, value, among
+        self.variable, self.value, self.among = variable, value, among
 
     def __enter__(self) -> None:
-        if self._open is not None:
+        if self.among is not None:
             with LOCK:
-                self._open.append(self._value)
-        self._token: Token[ValueT | None] = self._variable.set(self._value)
+                self.among.append(self.value)
+        self.token: Token[ValueT | None] = self.variable.set(self.value)
 
     def __exit__(self, *problem: object) -> None:
-        self._variable.reset(self._token)
-        if self._open is not None:
+        self.variable.reset(self.token)
+        if self.among is not None:
             with LOCK:
-                self._open.remove(self._value)
+                self.among.remove(self.value)
+
+
+class Together:
+    """A context manager in which several values are current; it costs little more than one."""
+
+    __slots__ = ("_insides",)
+
+    def __init__(self, *insides: Inside[Any]) -> None:
+        self._insides = insides
+
+    def __enter__(self) -> None:
+        with LOCK:
+            for inside in self._insides:
+                if inside.among is not None:
+                    inside.among.append(inside.value)
+        for inside in self._insides:
+            inside.token = inside.variable.set(inside.value)
+
+    def __exit__(self, *problem: object) -> None:
+        for inside in reversed(self._insides):
+            inside.variable.reset(inside.token)
+        with LOCK:
+            for inside in self._insides:
+                if inside.among is not None:
+                    inside.among.remove(inside.value)

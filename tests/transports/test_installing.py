@@ -165,7 +165,7 @@ def test_keeper_keeps_what_is_replaced_until_it_is_closed() -> None:
     keeper, installation = Keeper(), Installation(lambda: [(Owner, "greet", counted)])
     results = []
     for _ in range(3):
-        with keeper.entered(installation):
+        with keeper.keeping(), installation:
             results.append(Owner().greet())
         results.append(Owner().greet())
     keeper.close()
@@ -177,7 +177,7 @@ def test_keepers_keep_until_the_last_is_closed() -> None:
     first, second = Keeper(), Keeper()
     installation = Installation(lambda: [(Owner, "greet", louder)])
     for keeper in (first, second, first):
-        with keeper.entered(installation):
+        with keeper.keeping(), installation:
             pass
 
     results = [Owner().greet()]
@@ -195,8 +195,10 @@ def test_what_is_installed_inside_is_no_keepers() -> None:
 
     outer = Installation(lambda: [(Owner, "greet", louder)])
     keeper = Keeper()
-    with keeper.entered(outer), Installation(lambda: [(Mine, "greet", louder)]):
-        pass
+    with keeper.keeping():
+        outer.__enter__()
+    with Installation(lambda: [(Mine, "greet", louder)]):
+        outer.__exit__()
 
     assert (Owner().greet(), Mine().greet()) == ("HELLO", "hello")
     keeper.close()
@@ -209,11 +211,11 @@ def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPa
 
     rows: list[Row] = [(Owner, "greet", louder)]
     keeper, installation = Keeper(), Installation(lambda: rows)
-    with keeper.entered(installation):
+    with keeper.keeping(), installation:
         pass
     rows.append((Mine, "greet", louder))
     monkeypatch.setitem(sys.modules, "just_imported", sys)
-    with keeper.entered(installation):
+    with keeper.keeping(), installation:
         result = Mine().greet()
     keeper.close()
 

@@ -72,14 +72,10 @@ class Watch(Moves):
 
     def forget(self) -> None:
         """Begin a turn."""
-        self._tasks.clear()
-        self._starting.clear()
-        self._pushed.clear()
-        self._saved.clear()
+        self._tasks, self._starting, self._pushed = {}, [], {}
+        self._saved = set()
         self._is_stopped = False
-        self._problems.clear()
-        self._moved.clear()
-        self._works_in.clear()
+        self._problems, self._moved, self._works_in = [], [], {}
         self.states.forget()
         self.filters.forget()
         self._routes.forget()

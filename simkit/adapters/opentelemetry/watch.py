@@ -50,6 +50,8 @@ class SpanInstrument:
 
     def _forget(self) -> None:
         """Drop the spans of earlier turns, except open ones."""
+        if not (self._sights or self._ids or self._loose):
+            return
         with self._recorder.lock:
             self._sights = {
                 span: sight for span, sight in self._sights.items() if not sight.is_over

@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
-from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, put_in_place
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
 from simkit.core.determinism.redirecting import Recoded, Redirected
@@ -49,8 +49,8 @@ class Guard:
     """
 
     __slots__ = (
-        "_before", "allowed", "home", "network", "report", "reported", "slept", "slept_in_loop",
-        "trusts", "uses",
+        "_before", "_entries", "allowed", "home", "keeper", "network", "report", "reported",
+        "slept", "slept_in_loop", "trusts", "uses",
     )  # fmt: skip
 
     def __init__(
@@ -62,8 +62,9 @@ class Guard:
         slept: Slept | None = None,
         trusts: bool = False,
         slept_in_loop: SleptInLoop | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
-        self.slept_in_loop = slept_in_loop
+        self.slept_in_loop, self.keeper = slept_in_loop, keeper
         self.report, self.network, self.home, self.allowed = report, network, home, allowed
         self.slept, self.trusts = slept, trusts
         self.reported: set[tuple[str, str]] = set()
@@ -73,8 +74,7 @@ class Guard:
     def __enter__(self) -> None:
         self._before = watcher.set(self)
         self.uses += 1
-        _installation.__enter__()
-        connections.installation.__enter__()
+        self._entries = put_in_place(_INSTALLATIONS, self.keeper)
 
     def __exit__(
         self,
@@ -82,8 +82,8 @@ class Guard:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        connections.installation.__exit__()
-        _installation.__exit__()
+        for installation in reversed(self._entries):
+            installation.__exit__()
         self.uses -= 1
         watcher.reset(self._before)
 
@@ -109,6 +109,7 @@ def guarded(
     slept: Slept | None = None,
     trusts_libraries: bool = False,
     slept_in_loop: SleptInLoop | None = None,
+    keeper: Keeper | None = None,
 ) -> Guard:
     """Return a context manager, active while a user's function runs.
 
@@ -117,10 +118,10 @@ def guarded(
     user code even if it is installed among the libraries. ``slept`` is called with every sleep, in
     seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only the
     user's own calls are reported, because client libraries start threads and processes, and wait
-    before a retry.
+    before a retry. ``keeper`` keeps in place what the guard replaces.
     """
     allowed = AllowedHosts(allow_hosts)
-    return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop)
+    return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop, keeper)
 
 
 # Effects seen by the audit hook.
@@ -329,4 +330,4 @@ def _end() -> None:
     _sleeping.end()
 
 
-_installation: Final = Installation(lambda: _REPLACED, _begin, _end)
+_INSTALLATIONS: Final = (Installation(lambda: _REPLACED, _begin, _end), connections.installation)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
-from types import TracebackType
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from contextvars import ContextVar, Token
+from typing import Any, Final, TypeAlias
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
@@ -23,9 +21,6 @@ _covered: Final[dict[int, tuple[Any, Any]]] = {}
 with its original."""
 
 
-ValueT = TypeVar("ValueT")
-
-
 class Keeper:
     """Keeps installations in place between the turns of a run: replacing takes long.
 
@@ -35,15 +30,23 @@ class Keeper:
     def __init__(self) -> None:
         self._installations: dict[Installation, None] = {}
 
-    def entered(self, inner: AbstractContextManager[ValueT]) -> _Entered[ValueT]:
-        """Return a context manager that enters another one, and keeps what that installs."""
-        return _Entered(self, inner)
+    def keeping(self) -> _Keeping:
+        """Return a context manager that keeps what is installed inside."""
+        return _Keeping(self)
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""
         is_new = installation not in self._installations
         self._installations[installation] = None
         return is_new
+
+    def has_ready(self, installations: Iterable[Installation]) -> bool:
+        """Return whether installations are kept, and no module was imported since."""
+        modules = len(sys.modules)
+        for installation in installations:
+            if installation not in self._installations or installation.modules != modules:
+                return False
+        return True
 
     def close(self) -> None:
         """Undo all that is kept, unless somebody else uses it."""
@@ -52,31 +55,48 @@ class Keeper:
             installation.leave_keeper()
 
 
-class _Entered(Generic[ValueT]):
-    """A context manager in which what another one installs is kept."""
+class _Keeping:
+    """A context in which what is installed is kept; every turn enters two, so it is a class."""
 
-    __slots__ = ("_inner", "_keeper")
+    __slots__ = ("_before", "_keeper")
 
-    def __init__(self, keeper: Keeper, inner: AbstractContextManager[ValueT]) -> None:
-        self._keeper, self._inner = keeper, inner
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
 
-    def __enter__(self) -> ValueT:
-        before = _keeper.set(self._keeper)
-        try:
-            return self._inner.__enter__()
-        finally:
-            _keeper.reset(before)
+    def __enter__(self) -> None:
+        self._before: Token[Keeper | None] = _keeper.set(self._keeper)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        return self._inner.__exit__(kind, problem, traceback)
+    def __exit__(self, *problem: object) -> None:
+        _keeper.reset(self._before)
 
 
 _keeper: Final = ContextVar[Keeper | None]("simkit_keeper", default=None)
+
+
+def put_in_place(
+    installations: tuple[Installation, ...], keeper: Keeper | None = None
+) -> tuple[Installation, ...]:
+    """Enter installations; return those to leave. Those that are kept complete need neither.
+
+    They are kept by ``keeper``, or by that of this context.
+    """
+    if keeper is None:
+        keeper = _keeper.get()
+        if keeper is not None and keeper.has_ready(installations):
+            return ()
+    elif keeper.has_ready(installations):
+        return ()
+    else:
+        with keeper.keeping():
+            return put_in_place(installations)
+    for place, installation in enumerate(installations):
+        try:
+            installation.__enter__()
+        except BaseException:
+            for entered in reversed(installations[:place]):
+                entered.__exit__()
+            raise
+    return installations
 
 
 class Installation:
@@ -102,7 +122,7 @@ class Installation:
         """The same for attributes that were left to others."""
         self._entered = self._keepers = 0
         """The number of users, and of keepers, which are users too."""
-        self._modules = 0
+        self.modules = 0
         """The number of imported modules when the rows were replaced last."""
 
     def __enter__(self) -> None:
@@ -113,7 +133,7 @@ class Installation:
                 if self._entered == 1:
                     self._started()
                     self._replace_rows()
-                elif self._modules != len(sys.modules):
+                elif self.modules != len(sys.modules):
                     self._replace_rows()  # There may be more to replace.
             except BaseException:
                 self.__exit__()
@@ -136,7 +156,7 @@ class Installation:
             self.__exit__()
 
     def _replace_rows(self) -> None:
-        self._modules = len(sys.modules)
+        self.modules = len(sys.modules)
         self.replace(self._rows())
 
     @property

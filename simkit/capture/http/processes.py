@@ -16,7 +16,7 @@ import socketserver
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
@@ -113,7 +113,7 @@ def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
 _children: Final = contextvars.ContextVar[Children | None]("simkit_children", default=None)
 
 
-def children_of_run(children: Children | None) -> AbstractContextManager[None]:
+def children_of_run(children: Children | None) -> Inside[Children]:
     """Give processes started in this context, and in theirs, the children's environment."""
     return Inside(_children, children)
 

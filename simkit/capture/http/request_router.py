@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from simkit.core.context_values import LOCK, Inside
@@ -107,9 +107,8 @@ class _Opening:
 
     __slots__ = ("allowed", "gate", "owner")
 
-    def __init__(self, gate: RequestRouter, allowed: AllowedHosts) -> None:
-        self.gate, self.allowed = gate, allowed
-        self.owner = current_owner()
+    def __init__(self, gate: RequestRouter, allowed: AllowedHosts, owner: Owner | None) -> None:
+        self.gate, self.allowed, self.owner = gate, allowed, owner
 
 
 _current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
@@ -118,14 +117,16 @@ _open: Final[list[_Opening]] = []
 
 
 def passing_through(
-    gate: RequestRouter, allow_hosts: Iterable[str] = ()
-) -> AbstractContextManager[None]:
+    gate: RequestRouter, allow_hosts: Iterable[str] = (), owner: Owner | None = None
+) -> Inside[_Opening]:
     """Send this context's requests through a router, and reject every other connection.
 
     ``allow_hosts`` allows connections outside the patched HTTP clients; an HTTP request goes to the
-    router whatever its host. Raise ValueError for an invalid host.
+    router whatever its host. Raise ValueError for an invalid host. ``owner`` is the scenario, if it
+    is not that of this code.
     """
-    return Inside(_current, _Opening(gate, AllowedHosts(allow_hosts)), _open)
+    opening = _Opening(gate, AllowedHosts(allow_hosts), owner or current_owner())
+    return Inside(_current, opening, _open)
 
 
 def _openings() -> list[_Opening]:
@@ -222,14 +223,13 @@ class Owner:
 _owner: Final = contextvars.ContextVar[Owner | None]("simkit_owner", default=None)
 
 
-def owned_by(owner: Owner) -> AbstractContextManager[None]:
+def owned_by(owner: Owner) -> Inside[Owner]:
     """Let code in here, and code that it starts, belong to a scenario."""
     return Inside(_owner, owner)
 
 
-def current_owner() -> Owner | None:
-    """Return the scenario of this code; None if there is none."""
-    return _owner.get()
+current_owner: Final[Callable[[], Owner | None]] = _owner.get
+"""Return the scenario of this code; None if there is none."""
 
 
 def may_belong_to(owner: Owner | None) -> bool:

@@ -27,7 +27,7 @@ def random_bytes() -> Redirected:
         if outer_world is None or operator.index(size) < 0:
             return redirected.original(size)
         world, place = outer_world
-        return world.stream(place).random.randbytes(operator.index(size))
+        return world.generators[place].randbytes(operator.index(size))
 
     redirected = Redirected(os, "urandom", 1, urandom)
     return redirected
@@ -41,7 +41,7 @@ def getrandom(before: Callable[..., Any]) -> Callable[..., Any]:
         if outer_world is None:
             return before(size, flags)
         world, place = outer_world
-        return world.stream(place).random.randbytes(operator.index(size))
+        return world.generators[place].randbytes(operator.index(size))
 
     return get
 
@@ -56,7 +56,7 @@ def seed_of_generators(before: Callable[..., Any]) -> Callable[..., Any]:
         outer_world = world_of_chance(sys._getframe(1)) if a is None else None
         if outer_world is not None:
             world, place = outer_world
-            a = world.stream(place).random.getrandbits(128)
+            a = world.generators[place].getrandbits(128)
         return before(intended_generator(self), a, version)
 
     return seed
@@ -70,13 +70,13 @@ def seed_of_all(before: Callable[..., Any]) -> Callable[..., Any]:
 
 def random_id(world: World, place: str) -> int:
     """Return the number of an id of version 4 (random)."""
-    return UUID(bytes=world.stream(place).random.randbytes(16), version=4).int
+    return UUID(bytes=world.generators[place].randbytes(16), version=4).int
 
 
 def counted_id(world: World, place: str) -> int:
     """Return the number of an id of version 7: ordered by time, then by a counter."""
     world.counter += 1
-    drawn = world.stream(place).random.getrandbits(32)
+    drawn = world.generators[place].getrandbits(32)
     count = world.counter & 0x3FF_FFFF_FFFF
     return (
         (world.wall_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80

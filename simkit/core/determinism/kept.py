@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import FunctionType
@@ -28,6 +28,8 @@ class _Record(Protocol):
 
     kind: str
     """``clock`` or ``chance``: the part of a world that it belongs to."""
+    module: str
+    """The module that has it; without that module there is nothing to switch."""
 
     def read(self) -> Any:
         """Return the value; None if it does not exist yet."""
@@ -42,7 +44,7 @@ class _Record(Protocol):
 class _NumpyGenerator:
     """The generator that the functions of `numpy.random` share."""
 
-    kind = "chance"
+    kind, module = "chance", "numpy.random"
 
     def read(self) -> Any:
         numpy = sys.modules.get("numpy.random")
@@ -66,41 +68,48 @@ def _numpy_state_of(seed: int) -> Any:
 
 
 class _Variable:
-    """A variable of a module with the last value given out; the next one follows from it."""
+    """A variable of a module, mostly with the last value given out; the next follows from it."""
 
-    __slots__ = ("first", "kind", "module", "name")
+    __slots__ = ("first", "fresh", "kind", "module", "name")
 
-    def __init__(self, module: str, name: str, kind: str, first: Any = None) -> None:
-        """``first`` is its value in a new world."""
+    def __init__(
+        self,
+        module: str,
+        name: str,
+        kind: str,
+        first: Any = None,
+        fresh: Callable[[World, Any], Any] | None = None,
+    ) -> None:
+        """``first`` is its value in a new world; ``fresh`` makes it from the process's value."""
         self.module, self.name, self.kind, self.first = module, name, kind, first
+        self.fresh = fresh
 
 
-class _LogStart:
-    """The time when `logging` was imported: ``relativeCreated`` of its records counts from it."""
+def _log_start(world: World, now: Any) -> Any:
+    """Return the time when `logging` was imported, from which `relativeCreated` counts."""
+    # Seconds up to Python 3.12, nanoseconds from 3.13 on.
+    return world.start_ns if isinstance(now, int) else world.start_ns / 1_000_000_000
 
-    kind = "clock"
 
-    def read(self) -> Any:
-        return getattr(sys.modules.get("logging"), "_startTime", None)
-
-    def write(self, value: Any) -> None:
-        module = sys.modules.get("logging")
-        if value is not None and hasattr(module, "_startTime"):
-            module._startTime = value  # type: ignore[union-attr]
-
-    def fresh(self, world: World) -> Any:
-        # Seconds up to Python 3.12, nanoseconds from 3.13 on.
-        now = self.read()
-        return world.start_ns if isinstance(now, int) else world.start_ns / 1_000_000_000
+_TZ: Final = os.environ.encodekey("TZ")
 
 
 class _Zone:
     """The local time zone of the process."""
 
-    kind = "clock"
+    kind, module = "clock", "os"
+
+    def __init__(self) -> None:
+        self._raw: Any = None
+        self._text: str | None = None
 
     def read(self) -> Any:
-        return os.environ.get("TZ")
+        # Every turn reads it, and `os.environ.get` calls six functions to find nothing new.
+        values = vars(os.environ).get("_data", {})
+        raw = values[_TZ] if _TZ in values else None  # noqa: SIM401
+        if raw is None or raw != self._raw:
+            self._raw, self._text = raw, os.environ.get("TZ")
+        return self._text
 
     def write(self, value: Any) -> None:
         if value is None:
@@ -121,8 +130,10 @@ _zones: Final[list[list[Any]]] = []
 # Not here: LangGraph's last checkpoint id. A checkpointer that outlives a scenario takes the
 # highest id for the latest, so that ids of the next scenario must be higher still. Nothing shows
 # these ids.
-_RECORDS: Final[tuple[_Record, ...]] = (_NumpyGenerator(), _LogStart(), _ZONE)
+_NUMPY: Final = _NumpyGenerator()
+_RECORDS: Final[tuple[_Record, ...]] = (_NUMPY, _ZONE)
 _VARIABLES: Final = (
+    _Variable("logging", "_startTime", "clock", fresh=_log_start),
     _Variable("uuid", "_node", "chance", NODE),
     *(
         _Variable("uuid", name, "clock")
@@ -245,20 +256,26 @@ def arrived(module: str) -> None:
     with _lock:
         if module != "numpy.random" or not _stack:
             return
-        for record in _RECORDS:
-            if isinstance(record, _NumpyGenerator):
-                for world in _stack:
-                    world.records.pop(record, None)
-                record.write(_value_in(_stack[-1], record, record.read()))
+        for world in _stack:
+            world.records.pop(_NUMPY, None)
+        _NUMPY.write(_value_in(_stack[-1], _NUMPY, _NUMPY.read()))
 
 
 def _switch(before: World | None, now: World | None) -> None:
-    """Keep the state of one world, and put that of another in place; None is the process."""
+    """Keep the state of one world, and put that of another in place; None is the process.
+
+    Every turn does it, and mostly there is nothing to do: so it calls next to nothing.
+    """
     _placed[-1] = now
     old_values = before.records if before is not None else _outside
     for record in _RECORDS:
+        if record.module not in sys.modules:
+            continue
         value = old_values[record] = record.read()
-        after = _outside.get(record) if now is None else _value_in(now, record, value)
+        if now is None:
+            after = _outside[record] if record in _outside else None  # noqa: SIM401
+        else:
+            after = _value_in(now, record, value)
         if after is not value and not (record is _ZONE and after == value):
             record.write(after)
     _exchange(before, now)
@@ -268,13 +285,14 @@ def _value_in(world: World, record: _Record, value: Any) -> Any:
     """Return a world's value of a record, which has another ``value`` now."""
     if record.kind in world.real:
         return value
-    if world.records.get(record) is None:
-        world.records[record] = record.fresh(world)
-    return world.records[record]
+    values = world.records
+    if record not in values or values[record] is None:
+        values[record] = record.fresh(world)
+    return values[record]
 
 
 def _exchange(before: World | None, now: World | None) -> None:
-    """Do the same for the variables alone. Every turn does it, so it calls next to nothing."""
+    """Do the same for the variables alone."""
     old_values = before.records if before is not None else _outside
     values = now.records if now is not None else _outside
     modules, real = sys.modules, now.real if now is not None else ()
@@ -284,7 +302,12 @@ def _exchange(before: World | None, now: World | None) -> None:
         names = modules[variable.module].__dict__
         if variable.name not in names:
             continue
-        old_values[variable] = names[variable.name]
-        if variable.kind not in real:
-            value = values.get(variable)
-            names[variable.name] = variable.first if value is None and now is not None else value
+        before_value = old_values[variable] = names[variable.name]
+        if variable.kind in real:
+            continue
+        value = values[variable] if variable in values else None  # noqa: SIM401
+        if value is None and variable.fresh is not None:
+            value = before_value if now is None else variable.fresh(now, before_value)
+        elif value is None and now is not None:
+            value = variable.first
+        names[variable.name] = value

@@ -10,6 +10,7 @@ import contextvars
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from random import Random
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -74,7 +75,7 @@ class _Packages(dict[Any, bool]):
         return is_one
 
 
-_IS_MACHINERY: Final = _Packages(MACHINERY)
+IS_MACHINERY: Final = _Packages(MACHINERY)
 _IS_PASSING: Final = _Packages(_PASSING)
 
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.kept"
@@ -99,22 +100,33 @@ class Clock(Protocol):
         """Jump to a later time."""
 
 
+class _Generators(dict[str, Random]):
+    """The generators of a turn, by place; ids are drawn so often that one is a subscript."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+
+    def __missing__(self, place: str) -> Random:
+        generator = self[place] = self._chance.child(place).random
+        return generator
+
+
 class World:
     """The clock and the random numbers that answer user code while it is installed."""
 
     __slots__ = (
         "_anew",
         "_chance",
-        "_clock",
-        "_moment",
         "_of_sessions",
-        "_readings",
         "_seeds",
         "_start_ns",
-        "_streams",
-        "_turn",
         "_turns",
+        "clock",
         "counter",
+        "generators",
+        "moment",
+        "moment_ns",
+        "readings",
         "real",
         "records",
         "zone",
@@ -136,12 +148,19 @@ class World:
         a module's name and file whether it is imported again for this world alone. ``seeds`` is the
         source for state that a process has once, if it is not ``chance``.
         """
-        self._clock, self._chance, self._anew = clock, chance, anew
+        self.clock, self._chance, self._anew = clock, chance, anew
         self._seeds = seeds or chance
         self._start_ns = round(clock.start.timestamp() * 1_000) * 1_000_000
-        self._moment, self._readings = -1, 0
-        self._streams: dict[str, Chance] = {}
-        self._turn = ""
+        self.moment, self.moment_ns = -1, 0
+        """The virtual time of the last reading: in milliseconds, and as it was given out."""
+        self.readings = 0
+        """The number of readings at this moment."""
+        self.generators = _Generators(chance.child(""))
+        """The sources of random numbers, by place in code.
+
+        A new draw in one place changes nothing elsewhere. A value that is drawn once a process, by
+        the scenario that happens to come first, would otherwise change the draws of all others.
+        """
         self._turns = 0
         self.zone = zone or zone_of(clock.start)
         self.real = frozenset(real)
@@ -174,29 +193,19 @@ class World:
 
     def wall_ns(self) -> int:
         """Return the virtual time in nanoseconds since 1970."""
-        now = self._clock.now
-        if now != self._moment:
-            self._moment, self._readings = now, 0
-        self._readings += 1
-        if self._readings > PATIENCE:
-            now = self._moment = now + 1
-            self._clock.advance_to(now)
-        return self._start_ns + now * 1_000_000 + self._turns * 1_000
+        now = self.clock.now
+        if now != self.moment:
+            self.moment, self.readings = now, 0
+        self.readings += 1
+        if self.readings > PATIENCE:
+            now = self.moment = now + 1
+            self.clock.advance_to(now)
+        self.moment_ns = self._start_ns + now * 1_000_000 + self._turns * 1_000
+        return self.moment_ns
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
         return self.wall_ns() - self._start_ns
-
-    def stream(self, place: str) -> Chance:
-        """Return the source of random numbers for one place in code.
-
-        A new draw in one place changes nothing elsewhere. A value that is drawn once a process, by
-        the scenario that happens to come first, would otherwise change the draws of all others.
-        """
-        streams = self._streams
-        if place not in streams:
-            streams[place] = self._chance.child(f"{self._turn}/{place}")
-        return streams[place]
 
     def begin_turn(
         self, name: str, turns_before: int, seeds_anew: bool = False, of_session: str = ""
@@ -210,7 +219,7 @@ class World:
         session that has its own copy of process state, so that draws of other sessions do not
         change it. The first session continues with the state from before the first turn.
         """
-        self._turn, self._streams, self._moment = name, {}, -1
+        self.generators, self.moment = _Generators(self._chance.child(name)), -1
         if turns_before > self._turns:
             self._turns = turns_before
         ids_before = turns_before * IDS_OF_A_TURN
@@ -241,7 +250,7 @@ class World:
         """
         if self._anew is not None and self._anew(module, file):
             return World(
-                Still(self._clock.start),
+                Still(self.clock.start),
                 self._chance.child(f"import/{module}"),
                 zone=self.zone,
                 real=self.real,
@@ -336,7 +345,7 @@ def world_of_time(caller: FrameType) -> World | None:
         module = caller.f_globals["__name__"]
     except KeyError:  # Code that `exec` runs may have no module.
         return world
-    return None if _IS_MACHINERY[module] and not _carries(caller) else world
+    return None if IS_MACHINERY[module] and not _carries(caller) else world
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
@@ -364,7 +373,7 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
         else:
             way = f"{frame.f_code.co_qualname}<{way}"
         frame = frame.f_back
-    if _IS_MACHINERY[name] and not _carries(frame):
+    if IS_MACHINERY[name] and not _carries(frame):
         return None
     return world, f"{name}.{frame.f_code.co_qualname}<{way}"
 
