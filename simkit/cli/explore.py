@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -252,9 +251,9 @@ def _input_lines(subject: Subject, given: str) -> Iterator[str]:
     yield "The pipeline cannot be called like this: it takes a mapping, not a text."
     pipeline = subject.prepared.scenario.pipeline
     if subject.prepared.document.file == MADE_UP_FILE:
-        option = shlex.quote(f"input={given}")
+        option = shell_word(f"input={given}")
         yield "Say what is in it, and explore the scenario that this writes:"
-        yield f"  simkit init --app {shlex.quote(pipeline)} --option {option}"
+        yield f"  simkit init --app {shell_word(pipeline)} --option {option}"
     else:
         yield f"Say what is in it, beside `pipeline: {pipeline}`:"
         yield f"  app: {{input: {given}}}"

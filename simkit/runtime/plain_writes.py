@@ -1,8 +1,8 @@
 """Plain writes: an agent's writes as functions of what is at hand when a straight run ends.
 
 Most writes put the reply, the output or the final message into channels that only append or merge.
-What they write, and what the trace records of it, is then the same template, with messages and
-values in their recorded forms.
+Then one template is what they write, and with messages and values in their recorded forms it is
+also what the trace records.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -24,7 +23,7 @@ from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
 from simkit.cli.record import First, FirstScenario, is_import_failure, write_first
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
@@ -245,7 +244,7 @@ def _advised(problem: str, name: str) -> str:
     if method:
         return f"{problem}\n  Here: `--call {method[1]}`."
     if given := input_advised(problem):
-        return f"{problem}\n  Here: `--option {shlex.quote(f'input={given}')}`."
+        return f"{problem}\n  Here: `--option {shell_word(f'input={given}')}`."
     if "app: {path:" in problem:
         return f"{problem}\n  Here: `--path DIR`."
     # No option mends an app's syntax.
