@@ -45,7 +45,7 @@ from simkit.session.live.trials import (
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable, prices_in
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import (
     SCENARIO_SUFFIX,
     SIMULATION_SUFFIX,
@@ -122,7 +122,7 @@ def live(call: LiveOptions) -> int:
         if prepared.skip is not None:
             skipped.append((item.id, prepared.skip))
             continue
-        _check_models(prepared, prices, call)
+        _check_models(plan, prices, call)
         scenarios.append(ScenarioRuns(item.id, item.name, item.file, plan, []))
     chosen = [item for item in items if item.id in {runs.id for runs in scenarios}]
     campaign = _Campaign(call, prices, scenarios, chosen)
@@ -229,8 +229,9 @@ def _plan(library: Library, item: ScenarioCase, call: LiveOptions, number: int =
     return live_scenario(prepared, units, call.first_turn)
 
 
-def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> None:
+def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> None:
     """Raise SimkitError if no model can answer, or a budget cannot be kept."""
+    prepared = plan.prepared
     pipeline, judge = prepared.pipeline, prepared.scenario.judge
     models: list[ModelOptions] = (
         [judge] if judge is not None and prepared.scenario.asks_judge else []
@@ -250,6 +251,7 @@ def _check_models(prepared: Prepared, prices: PriceTable, call: LiveOptions) -> 
         )
     else:
         models += pipeline.models.values()
+    models += plan.user_models
     names = dict.fromkeys(model.name for model in models)
     unknown = [name for name in names if prices.price_of(name) is None]
     if unknown and call.budget_usd is not None:
@@ -327,12 +329,13 @@ class _Campaign:
         return task
 
     def _packages(self) -> list[str]:
-        """Return the clients that declared pipelines, and judges, need."""
+        """Return the clients that declared pipelines, judges and users need."""
         ready = [scenario.live.prepared for scenario in self._scenarios]
         models = [
             m for p in ready if isinstance(p.pipeline, Pipeline) for m in p.pipeline.models.values()
         ]
         models += [p.scenario.judge for p in ready if p.scenario.judge is not None]
+        models += [m for scenario in self._scenarios for m in scenario.live.user_models]
         protocols = dict.fromkeys(model.protocol for model in models if model is not None)
         return list(dict.fromkeys(map(client_package, protocols)))
 

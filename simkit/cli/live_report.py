@@ -90,13 +90,13 @@ class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> list[ModelCallFacts]:
-        """Return the model calls of all runs."""
-        return [call for trial in self.trials for call in trial.calls]
+        """Return the model calls of all runs, without those of simulated users."""
+        return [call for trial in self.trials for call in trial.calls if not call.is_of_user]
 
     @property
-    def cost_usd(self) -> float | None:
-        """Return the cost of all calls in US dollars; None if that of one is not known."""
-        return total_cost(self.calls)
+    def user_calls(self) -> list[ModelCallFacts]:
+        """Return the calls of simulated users' models in all runs."""
+        return [call for trial in self.trials for call in trial.calls if call.is_of_user]
 
 
 def total_cost(calls: Sequence[ModelCallFacts]) -> float | None:
@@ -113,7 +113,9 @@ def report_lines(report: LiveReport) -> Iterator[str]:
         yield ""
     for identity, reason in report.skipped:
         yield f"skipped: {identity}: {reason}"
-    yield _calls_line(report)
+    yield f"{counted(len(report.trials), 'run')}, {_calls_text(report.calls)}"
+    if report.user_calls:
+        yield f"beside them, {_calls_text(report.user_calls)}, by users"
     if report.calls:
         yield _time_line(report)
     if report.end:
@@ -167,20 +169,17 @@ def _failed_lines(run: FinishedRun) -> Iterator[str]:
             yield "    It ends otherwise offline: what the code sends differs in each run."
 
 
-def _calls_line(report: LiveReport) -> str:
-    calls = report.calls
+def _calls_text(calls: Sequence[ModelCallFacts]) -> str:
+    """Return the number of calls, their tokens and their cost."""
     sums = [
         sum(getattr(call.usage, name) or 0 for call in calls)
         for name in ("input_tokens", "output_tokens")
     ]
     is_known = all(call.usage.input_tokens is not None for call in calls)
     tokens = f"{sums[0]:,} tokens in, {sums[1]:,} out" if is_known else "tokens not known"
-    cost = report.cost_usd
+    cost = total_cost(calls)
     price = "cost not known" if cost is None else f"${cost:.4f}"
-    return (
-        f"{counted(len(report.trials), 'run')}, {counted(len(calls), 'model call')}: "
-        f"{tokens}, {price}"
-    )
+    return f"{counted(len(calls), 'model call')}: {tokens}, {price}"
 
 
 def _time_line(report: LiveReport) -> str:
@@ -205,6 +204,7 @@ def report_json(report: LiveReport, version: str) -> str:
             "end": report.end,
             "budget_usd": report.budget_usd,
             **_sums(report.calls),
+            **({"users": _sums(report.user_calls)} if report.user_calls else {}),
             "scenarios": [_scenario_json(scenario, report.k) for scenario in report.scenarios],
             "skipped": [{"id": name, "reason": reason} for name, reason in report.skipped],
         },
@@ -262,13 +262,15 @@ def _rate_json(rate: Rate, k: int) -> dict[str, Any]:
 
 def _run_json(run: FinishedRun) -> dict[str, Any]:
     trial = run.trial
+    user_calls = [call for call in trial.calls if call.is_of_user]
     return {
         "run": run.number,
         "held": trial.passed,
         "stopped": trial.is_stopped,
         "findings": list(trial.texts),
         "seconds": trial.seconds,
-        **_sums(trial.calls),
+        **_sums([call for call in trial.calls if not call.is_of_user]),
+        **({"users": _sums(user_calls)} if user_calls else {}),
         "scenario": run.file or None,
         "replays": run.is_replayed if run.file else None,
         "not_kept": trial.unsaved or None,

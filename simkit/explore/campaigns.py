@@ -95,6 +95,8 @@ def run_campaign(
     """
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
+    for note in subject.notes:
+        say(note)
     if bounds.profile is not None:
         subject = with_profile(subject, bounds.profile)
     try:

@@ -23,7 +23,7 @@ from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.restarts import check_restarts
 from simkit.explore.scene import Scene
-from simkit.explore.users import CUT_KEYS, Crowd
+from simkit.explore.users import CUT_KEYS, Crowd, Voices
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
@@ -35,7 +35,7 @@ from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.never import claim_against, is_of_whole
 from simkit.spec.scenario.simulations import TURN_FAULTS, Simulation, with_persona
-from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts, TurnFinished
+from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts
 from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView, View, run_ids
 
@@ -82,6 +82,10 @@ class Subject(msgspec.Struct, frozen=True):
     """Agent to the lines of its model, as data."""
     is_made_up: bool = False
     """Whether no file holds the simulation."""
+    voices: Voices | None = None
+    """The recorded answers of users with a model; None if there are no such users."""
+    notes: Sequence[str] = ()
+    """The parts that its conversations leave out, a line for each."""
 
     @property
     def has_claims(self) -> bool:
@@ -149,7 +153,10 @@ class _Conversation:
         self._subject, simulation = subject, subject.simulation
         shares = {**simulation.misbehaves, **simulation.faults}
         self._crowd = Crowd(
-            simulation, source, {name: shares[name] for name in shares if name in TURN_FAULTS}
+            simulation,
+            source,
+            {name: shares[name] for name in shares if name in TURN_FAULTS},
+            subject.voices,
         )
         self._scene = Scene(
             source,
@@ -281,8 +288,7 @@ class _Conversation:
         if conversation.turns_taken == place:
             crowd.turns.pop()
             return False
-        last = next(e for e in reversed(conversation.events) if type(e) is TurnFinished)
-        crowd.speakers[-1].is_asked = bool(last.waits_for)
+        last = crowd.hear(conversation)
         self._settle_cut(last.error)
         if last.error is None:
             self._is_broken = False

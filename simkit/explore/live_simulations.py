@@ -18,13 +18,16 @@ from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.choices import Drawn, Plan, TurnPlan
 from simkit.explore.conversations import Subject, applicable_claims
+from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
 from simkit.explore.users import Crowd
 from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
+from simkit.session.live.meter import Meter
 from simkit.session.live.scripted_words import ClaimUnit, parts_of
 from simkit.session.live.trials import ClaimResults
 from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.apps import CassetteOptions
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
@@ -32,7 +35,6 @@ from simkit.spec.scenario.model import Turn
 from simkit.spec.scenario.never import JoinedClaims
 from simkit.spec.scenario.simulated_users import sample
 from simkit.spec.scenario.simulations import SimulatedTool, with_persona
-from simkit.trace.events import TurnFinished
 
 _BITS: Final = 128
 """The size of the numbers from which a turn is chosen."""
@@ -70,9 +72,13 @@ class LiveSimulation:
     earlier: Path | None = None
 
     def __init__(self, subject: Subject, number: int = 1) -> None:
-        """``number`` is that of the run: each has users of its own."""
+        """``number`` is that of the run: each has users of its own.
+
+        Raise SimkitError for a cassette of a user that cannot be written.
+        """
         self._subject, self._number = subject, number
         prepared = subject.prepared
+        check_cassettes(prepared, subject.simulation)
         scenario = prepared.scenario.model_copy(update={"cassette": CassetteOptions(file="live")})
         data = {**prepared.document.data, "cassette": "live"}
         self.prepared = msgspec.structs.replace(
@@ -87,10 +93,24 @@ class LiveSimulation:
         }
         """The path of a claim, with personas filled in as in a run, to the path in the file."""
 
-    def converse(self, conversation: Conversation) -> Outcome:
+    @property
+    def user_models(self) -> Sequence[ModelOptions]:
+        """Return the models that speak for users."""
+        return models_of(self._subject.simulation)
+
+    def converse(self, conversation: Conversation, meter: Meter, now: str) -> Outcome:
         """Let the users speak until nobody has anything to say, and judge the claims."""
+        simulation, prepared = self._subject.simulation, self._subject.prepared
+        run = f"{simulation.simulation}, run {self._number}"
+        with LiveUsers(prepared, simulation, run, meter.of_users(), now) as users:
+            crowd = self._talk(conversation, users)
+        return self._judge(conversation, crowd)
+
+    def _talk(self, conversation: Conversation, users: LiveUsers) -> Crowd:
+        """Let the users speak until nobody has anything to say, or a turn fails."""
         chance = Chance(self.prepared.scenario.seed).child(f"live/{self._number}").random
-        crowd = Crowd(self._subject.simulation, Drawn(_plan(self._subject, chance)), {})
+        source = Drawn(_plan(self._subject, chance))
+        crowd = Crowd(self._subject.simulation, source, {}, users)
         turns: list[Turn] = []
         while crowd.speak():
             crowd.turns[-1] |= self._results(chance, crowd.speakers[-1].persona)
@@ -101,12 +121,9 @@ class LiveSimulation:
             if conversation.turns_taken < len(turns):
                 crowd.turns.pop()
                 break
-            events = reversed(conversation.events)
-            last = next(event for event in events if isinstance(event, TurnFinished))
-            crowd.speakers[-1].is_asked = bool(last.waits_for)
-            if last.error is not None:
+            if crowd.hear(conversation).error is not None:
                 break
-        return self._judge(conversation, crowd)
+        return crowd
 
     def results(self, outcome: Outcome) -> ClaimResults:
         """Return which claims did not hold, and which spoke of nothing that took place."""

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -33,6 +33,9 @@ from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.simulated_users import SimulatedUser
 from simkit.spec.scenario.simulations import Simulation, prepare_simulation
 from simkit.spec.scenario.writing import scalar
+
+if TYPE_CHECKING:
+    from simkit.explore.recorded_users import RecordedVoices
 
 USER_TEXTS: Final = (
     "Hello.",
@@ -146,7 +149,8 @@ def _nothing_there(name: str, known: Sequence[str]) -> str:
 def simulation_subject(library: Library, case: ScenarioCase, *, is_live: bool = False) -> Subject:
     """Return a simulation of a file, to be explored; raise SourceError.
 
-    Only if ``is_live`` may it ask a judge: else no model is asked.
+    Only if ``is_live`` may it ask a judge: else no model is asked, and users with a model say what
+    is recorded.
     """
     document = library.documents(case.file)[case.index]
     ready = prepare_simulation(library, case, document)
@@ -161,8 +165,21 @@ def simulation_subject(library: Library, case: ScenarioCase, *, is_live: bool = 
     simulation = ready.simulation
     if not simulation.users:
         simulation = _with_user(simulation, USER_TEXTS)
+    voices: RecordedVoices | None = None
+    if not is_live and any(user.model is not None for user in simulation.users.values()):
+        # Few users have a model.
+        from simkit.explore.recorded_users import recorded_voices
+
+        voices = recorded_voices(ready.prepared, simulation)
     return Subject(
-        ready.prepared, simulation, ready.always, ready.finally_, ready.never, ready.lines
+        ready.prepared,
+        simulation,
+        ready.always,
+        ready.finally_,
+        ready.never,
+        ready.lines,
+        voices=voices,
+        notes=() if voices is None else tuple(voices.notes()),
     )
 
 

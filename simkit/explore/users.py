@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from simkit.explore.choices import Choices, Source
 from simkit.explore.reach import STATE, Part
+from simkit.language.paths import as_text
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
     CANCELLED_TURN,
@@ -16,6 +17,10 @@ from simkit.spec.scenario.simulations import (
     Simulation,
     with_persona,
 )
+from simkit.trace.events import TurnFinished
+
+if TYPE_CHECKING:
+    from simkit.session.simulate import Conversation
 
 FIRST_SESSION: Final = "s1"
 """The session of turns that name none."""
@@ -25,14 +30,74 @@ CUT_KEYS: Final[Mapping[str, str]] = {CANCELLED_TURN: "cancel", CRASH: "crash"}
 """Fault that ends a turn before its reply, to the key of the turn that says so."""
 
 
+class UserAnswer(NamedTuple):
+    """An answer of a user's model: the next message, and whether it is the last one."""
+
+    message: str
+    """Empty if the user leaves without a word."""
+    is_last: bool = False
+
+
+START: Final = "The conversation begins."
+"""The text that a user's model gets before the user's first message."""
+
+
+class Talk:
+    """The part of a conversation that one user sees."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        """The messages that its model gave."""
+        self.prompts: list[str] = [START]
+        """The texts that its model gets before each of them, and before the next one."""
+
+    def say(self, message: str) -> None:
+        """Add a message of the model."""
+        self.messages.append(message)
+        self.prompts.append("")
+
+    def show(self, line: str) -> None:
+        """Add what the user sees before its next message."""
+        before = self.prompts[-1]
+        self.prompts[-1] = f"{before}\n{line}" if before else line
+
+
+class Voices(Protocol):
+    """The models of users, or their recorded answers."""
+
+    def persona(self, name: str, choices: Choices) -> Mapping[str, Any]:
+        """Return the persona of a user in a conversation."""
+
+    def answer(
+        self, name: str, session: str, persona: Mapping[str, Any], talk: Talk, choices: Choices
+    ) -> UserAnswer | None:
+        """Return what a user says next; None if that is not known."""
+
+
 class UserSession:
     """One conversation of a simulated user."""
 
-    def __init__(self, name: str, user: SimulatedUser, choices: Choices) -> None:
+    def __init__(
+        self,
+        name: str,
+        user: SimulatedUser,
+        choices: Choices,
+        *,
+        user_name: str = "",
+        voices: Voices | None = None,
+    ) -> None:
+        """``voices`` speak for a user with a model, whose name in the file is ``user_name``."""
         self.name, self._user = name, user
+        self._user_name, self._voices = user_name, voices
+        self.talk = Talk()
+        """The part of the conversation that a user with a model sees."""
         self.states: set[str] = set()
         """The states in which the user spoke."""
-        self.persona: Mapping[str, Any] = sample(user.persona, choices.one_of)
+        self.persona: Mapping[str, Any] = (
+            sample(user.persona, choices.one_of)
+            if voices is None
+            else voices.persona(user_name, choices)
+        )
         self._pauses: list[str] = []
         """The pauses before the user speaks again."""
         self._state = ""
@@ -45,14 +110,23 @@ class UserSession:
         """Return whether the user says nothing more."""
         return self._state == END and not self.is_asked
 
-    def turn(self, choices: Choices) -> dict[str, Any]:
-        """Return the user's next turn, as a scenario writes it."""
+    @property
+    def has_model(self) -> bool:
+        """Return whether a model speaks for the user."""
+        return self._voices is not None
+
+    def turn(self, choices: Choices) -> dict[str, Any] | None:
+        """Return the user's next turn, as a scenario writes it; None if it says nothing more."""
+        if self._voices is not None and not (self.is_asked and self._user.answers is not None):
+            return self._turn_of_model(self._voices, choices)
         if self.is_asked:
             self.is_asked = False
             answers = self._user.answers
             answer = choices.one_of(answers) if isinstance(answers, (list, tuple)) else answers
             answer = sample(answer, choices.one_of)
-            return {"resume": with_persona("Yes." if answer is None else answer, self.persona)}
+            answer = with_persona("Yes." if answer is None else answer, self.persona)
+            self.talk.show(f"You answered: {as_text(answer)}")
+            return {"resume": answer}
         if self._user.says is not None:
             return {"user": with_persona(choices.one_of(self._user.says).as_turn, self.persona)}
         state = self._user.states[self._state]
@@ -63,6 +137,17 @@ class UserSession:
             turn["pause"], self._pauses = " ".join(self._pauses), []
         self._enter(choices.weighted(state.then), choices)
         return turn
+
+    def _turn_of_model(self, voices: Voices, choices: Choices) -> dict[str, Any] | None:
+        key = "resume" if self.is_asked else "user"
+        answer = voices.answer(self._user_name, self.name, self.persona, self.talk, choices)
+        self.is_asked = False
+        if answer is None or answer.is_last:
+            self._state = END
+        if answer is None or not answer.message:
+            return None
+        self.talk.say(answer.message)
+        return {key: answer.message}
 
     def _enter(self, name: str, choices: Choices) -> None:
         """Go to a state, and on from states in which the user only waits."""
@@ -78,8 +163,15 @@ class UserSession:
 class Crowd:
     """All users of one conversation with the pipeline, and the order in which they speak."""
 
-    def __init__(self, simulation: Simulation, source: Source, shares: Mapping[str, float]) -> None:
-        """``shares`` are those of what may happen to a turn."""
+    def __init__(
+        self,
+        simulation: Simulation,
+        source: Source,
+        shares: Mapping[str, float],
+        voices: Voices | None = None,
+    ) -> None:
+        """``shares`` are those of what may happen to a turn; ``voices`` speak for users with a
+        model."""
         self._source, self._shares = source, shares
         choices = source.personas
         users = [(name, user) for name, user in simulation.users.items()]
@@ -91,6 +183,8 @@ class Crowd:
                     FIRST_SESSION if count == 1 else session_name(name, number, user.sessions),
                     user,
                     choices,
+                    user_name=name,
+                    voices=None if user.model is None else voices,
                 )
                 for number in range(user.sessions)
             ]
@@ -136,10 +230,14 @@ class Crowd:
         if fate == DUPLICATE_TURN and self.say_again():
             return True
         open_sessions = [session for session in self._sessions if not session.is_over]
-        if not open_sessions:
-            return False
-        session = choices.one_of(open_sessions)
-        turn = session.turn(choices)
+        turn: dict[str, Any] | None = None
+        while turn is None:
+            if not open_sessions:
+                return False
+            session = choices.one_of(open_sessions)
+            turn = session.turn(choices)
+            if turn is None:
+                open_sessions.remove(session)
         if session.name != FIRST_SESSION:
             turn["session"] = session.name
         if fate == RESTART and place:
@@ -148,6 +246,18 @@ class Crowd:
             turn[CUT_KEYS[fate]] = {"call": choices.weighted(CUT_CALLS)}
         self._add(session, turn)
         return True
+
+    def hear(self, conversation: Conversation) -> TurnFinished:
+        """Let the speaker of the last turn see how it ended; return that."""
+        ends = (e for e in reversed(conversation.events) if type(e) is TurnFinished)
+        end, session = next(ends), self.speakers[-1]
+        session.is_asked = bool(end.waits_for)
+        if session.has_model:
+            # Few users have a model.
+            from simkit.session.execution.judging import application_line
+
+            session.talk.show(application_line(conversation.view.turns[-1]))
+        return end
 
     def say_again(self) -> bool:
         """Add the last turn's message once more; return whether there is one."""

@@ -347,8 +347,19 @@ def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "users: {u: {}}": "a user has either `says`, `states` or `says_of`",
-    "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says`, `states` or",
+    "users: {u: {}}": "a user has either `says`, `states`, `says_of` or `model`",
+    "users: {u: {says: Hi, states: {a: {says: Hi}}}}": "a user has either `says`, `states`,",
+    "users: {u: {says: Hi, model: openai/m, goal: A, cassette: c}}": "a user has either `says`",
+    "users: {u: {model: openai/m, goal: A}}": "a user with a `model` needs a `cassette`",
+    "users: {u: {model: openai/m, cassette: c}}": "a user with a `model` needs a `goal`",
+    "users: {u: {model: openai/m, goal: ' ', cassette: c}}": "needs a `goal`",
+    "users: {u: {model: openai/m, goal: A, cassette: c, start: a}}": "has no states",
+    "users: {u: {model: gpt-5, goal: A, cassette: c}}": "`gpt-5` names no model",
+    "users: {u: {model: {model: openai/m, goal: A}, cassette: c}}": "unknown option of a model",
+    "users: {u: {says: Hi, goal: A}}": "`goal` is for a user with a `model`",
+    "users: {u: {says: Hi, cassette: c}}": "`cassette` is for a user with a `model`",
+    "users: {u: {says_of: a, model: openai/m}}": "`model` has no meaning beside `says_of`",
+    "users: {u: {model: openai/m, goals: A, cassette: c}}": "unknown key of a user `goals`",
     "users: {u: {states: {a: {says: Hi, then: b}}}}": "there is no state `b`",
     "users: {u: {start: b, states: {a: {says: Hi}}}}": "there is no state `b`",
     "users: {u: {states: {a: {says: Hi, then: []}}}}": "must name a state, or several",

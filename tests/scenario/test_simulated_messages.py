@@ -76,7 +76,12 @@ def test_a_user_is_drawn_once_for_all_its_turns(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("user", "problem", "at"),
     [
-        ("{}", "a user has either `says`, `states` or `says_of`", "turns[0].user.simulate"),
+        ("{}", "a user has either `says`, `states`, `says_of` or", "turns[0].user.simulate"),
+        (
+            "{model: openai/m, goal: A, cassette: c}",
+            "`model` says nothing in a scenario",
+            "turns[0].user.simulate.model",
+        ),
         ("{says: '${persona.x}'}", "persona.x", "turns[0].user"),
         ("{states: {a: {pause: 1 h}}}", "may end without a word", "turns[0].user.simulate"),
         ("{says: Hi, sessions: 2}", "`sessions` says nothing", "turns[0].user.simulate.sessions"),

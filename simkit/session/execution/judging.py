@@ -220,11 +220,19 @@ def _lines_of(turn: TurnView, shows: Sequence[str], view: View) -> Iterator[str]
             args = tool.request if tool.args is None else tool.args
             result = f"failed: {tool.error}" if tool.error is not None else _quoted(tool.result)
             yield f"Tool: {tool.tool}({_quoted(args)}) returned {result}"
+    yield application_line(turn)
+
+
+def application_line(turn: TurnView) -> str:
+    """Return what the users of an application see of a turn: the reply, a question, or a failure.
+
+    An error is named by its type alone.
+    """
     if turn.interrupt is not None:
-        yield f"Application asks: {as_text(turn.interrupt)}"
-    elif turn.error is not None:
-        yield f"Application failed: {turn.error.type}"
-    else:
-        reply = turn.reply
-        text = reply.content if isinstance(reply, Message) else as_text(reply)
-        yield f"Application: {text}" if reply is not None else "Application says nothing."
+        return f"Application asks: {as_text(turn.interrupt)}"
+    if turn.error is not None:
+        return f"Application failed: {turn.error.type}"
+    reply = turn.reply
+    if reply is None:
+        return "Application says nothing."
+    return f"Application: {reply.content if isinstance(reply, Message) else as_text(reply)}"

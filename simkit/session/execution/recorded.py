@@ -11,6 +11,7 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.text import counted, shell_word
+from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
@@ -56,13 +57,17 @@ def cassette_path(prepared: Prepared) -> Path | None:
     options = prepared.scenario.cassette
     if options is None:
         return None
-    scenario_folder = Path(prepared.document.file).parent
-    name = Path(options.file)
+    return cassette_file(Path(prepared.document.file).parent, options.file)
+
+
+def cassette_file(folder: Path, named: str) -> Path:
+    """Return the file of a cassette that a file in a folder names."""
+    name = Path(named)
     if not name.name.endswith(ENDINGS):
         name = name.with_name(f"{name.name}.yaml")
-    if (scenario_folder / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
-        return scenario_folder / name
-    folders = [folder / FOLDER for folder in _above(scenario_folder)]
+    if (folder / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
+        return folder / name
+    folders = [above / FOLDER for above in _above(folder)]
     folders_there = [folder for folder in folders if folder.is_dir()]
     return next(
         (f / name for f in folders_there if (f / name).exists()),
@@ -117,7 +122,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
             )
     is_own = recording.file is None and not recording.leaves_project
     if recording.mode not in ("none", "verify") and is_own:
-        _hold_inside(path, prepared)
+        check_inside(path, prepared.document, ("cassette",), "or say `simkit record --outside`")
     source = recording.earlier or path
     cassette = load(source) if os.path.lexists(source) else absent(source)
     item = prepared.item
@@ -142,20 +147,21 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
     return Traffic(cassette, keying, terms)
 
 
-def _hold_inside(path: Path, prepared: Prepared) -> None:
+def check_inside(path: Path, document: Document, at: SourcePath, advice: str = "") -> None:
     """Raise SourceError for a cassette that would be written outside the project.
 
     A scenario, and the file that it names, may come from somebody else. Links are followed.
+    ``at`` is the place that names the file, ``advice`` what else can be done.
     """
-    folder = Path(prepared.document.file).resolve().parent
+    folder = Path(document.file).resolve().parent
     top = _top(folder)
     root = top or (Path.cwd() if folder.is_relative_to(Path.cwd()) else folder)
     real = Path(os.path.realpath(path))
     if not real.is_relative_to(root):
-        raise prepared.document.error(
-            ("cassette",),
+        raise document.error(
+            at,
             f"`{path}` would be written outside the project, which is `{root}`",
-            advice="Name a file inside, or say `simkit record --outside`.",
+            advice=f"Name a file inside{f', {advice}' if advice else ''}.",
         )
 
 

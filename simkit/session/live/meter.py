@@ -6,13 +6,13 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.capture.cassettes.encodings import NotDecodable
-from simkit.capture.cassettes.traffic import Exchange, decoded_response
+from simkit.capture.cassettes.traffic import Exchange, TrafficObserver, decoded_response
 from simkit.core.errors import SimkitError, WireInvalid
 from simkit.core.messages import Usage
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
@@ -30,6 +30,10 @@ WAIT_MAX_S: Final = 60.0
 """The longest wait for a busy provider in seconds."""
 
 
+_Key: TypeAlias = tuple[bool, int]
+"""Whether a call is one of a simulated user, and its number among those."""
+
+
 class ModelCallFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One model call that was sent."""
 
@@ -43,6 +47,8 @@ class ModelCallFacts(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     cost_usd: float | None = None
     """The cost in US dollars; None if it is not known."""
+    is_of_user: bool = False
+    """Whether the model of a simulated user was asked, and not the pipeline's."""
 
 
 class Meter:
@@ -73,9 +79,15 @@ class Meter:
         """Whether a call was refused because the allowance is spent."""
         self.has_refused = False
         """Whether a call was refused since a key or a price is missing."""
-        self._started: dict[int, tuple[Exchange, float]] = {}
+        self._count = 0
+        self._started: dict[_Key, tuple[int, Exchange, float]] = {}
+        """The calls without an answer so far: their places among all, and when they were sent."""
         self._calls: dict[int, ModelCallFacts] = {}
         self._lock = threading.Lock()
+
+    def of_users(self) -> TrafficObserver:
+        """Return the observer of simulated users' calls, which have numbers of their own."""
+        return _UserMeter(self)
 
     @property
     def calls(self) -> tuple[ModelCallFacts, ...]:
@@ -85,19 +97,20 @@ class Meter:
         """
         with self._lock:
             open_calls = {
-                number: ModelCallFacts(
+                place: ModelCallFacts(
                     agent=exchange.agent,
                     turn=exchange.turn,
                     model=_model_of(exchange.request) or "",
                     milliseconds=(time.perf_counter() - started) * 1_000,
                     status=0,
+                    is_of_user=is_of_user,
                 )
-                for number, (exchange, started) in self._started.items()
+                for (is_of_user, _), (place, exchange, started) in self._started.items()
             }
             calls = {**self._calls, **open_calls}
-            return tuple(calls[number] for number in sorted(calls))
+            return tuple(calls[place] for place in sorted(calls))
 
-    def before_request(self, exchange: Exchange) -> None:
+    def before_request(self, exchange: Exchange, *, is_of_user: bool = False) -> None:
         """Start the clock of a model call; raise SimkitError for one that must not be sent."""
         model = _model_of(exchange.request)
         if model is None:
@@ -111,27 +124,33 @@ class Meter:
             if self._allowance_usd is not None and spent >= self._allowance_usd:
                 self.is_spent = True
                 raise SimkitError(f"the run has cost ${spent:.4f}, and is stopped")
-            self._started[exchange.number] = exchange, time.perf_counter()
+            key = is_of_user, exchange.number
+            self._started[key] = self._count, exchange, time.perf_counter()
+            self._count += 1
 
-    def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:
+    def after_answer(
+        self, exchange: Exchange, answer: HttpAnswer, *, is_of_user: bool = False
+    ) -> None:
         """Measure an answered model call."""
         ended = time.perf_counter()
         with self._lock:
-            open_call = self._started.pop(exchange.number, None)
+            open_call = self._started.pop((is_of_user, exchange.number), None)
         if open_call is None:
             return
+        place, _, started = open_call
         model = _model_of(exchange.request) or ""
         usage = _usage_of(exchange.request, answer)
         price = self._prices.price_of(model)
         with self._lock:
-            self._calls[exchange.number] = ModelCallFacts(
+            self._calls[place] = ModelCallFacts(
                 agent=exchange.agent,
                 turn=exchange.turn,
                 model=model,
-                milliseconds=(ended - open_call[1]) * 1_000,
+                milliseconds=(ended - started) * 1_000,
                 status=answer.status if isinstance(answer, HttpResponse) else 0,
                 usage=usage,
                 cost_usd=None if price is None else price.cost_of(usage),
+                is_of_user=is_of_user,
             )
         self._wait_for_provider(answer)
 
@@ -172,9 +191,13 @@ class Meter:
             self._sleep(min(max(seconds, 0.0), WAIT_MAX_S))
 
     def check_refusals(self) -> None:
-        """Raise SimkitError if the provider refused the key, or the model, in every call."""
-        statuses = {call.status for call in self.calls}
-        models = ", ".join(sorted({f"`{call.model}`" for call in self.calls}))
+        """Raise SimkitError if the provider refused the key, or the model, in every call.
+
+        Calls of simulated users, who may have another provider, do not count.
+        """
+        calls = [call for call in self.calls if not call.is_of_user]
+        statuses = {call.status for call in calls}
+        models = ", ".join(sorted({f"`{call.model}`" for call in calls}))
         if statuses and statuses <= {*REFUSED}:
             raise SimkitError(
                 f"the provider refused the key for {models} (status {min(statuses)})\n"
@@ -185,6 +208,21 @@ class Meter:
                 f"the provider has no {models} at this address (status {UNKNOWN})\n"
                 "  Correct the name of the model, or the address in the environment."
             )
+
+
+class _UserMeter:
+    """The part of a meter that measures the calls of simulated users' models."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def before_request(self, exchange: Exchange) -> None:
+        """Start the clock of a model call; raise SimkitError for one that must not be sent."""
+        self._meter.before_request(exchange, is_of_user=True)
+
+    def after_answer(self, exchange: Exchange, answer: HttpAnswer) -> None:
+        """Measure an answered model call."""
+        self._meter.after_answer(exchange, answer, is_of_user=True)
 
 
 def _model_of(request: HttpRequest) -> str | None:

@@ -22,6 +22,7 @@ from simkit.session.live.scripted_words import ClaimUnit, parts_of, without_unit
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.fields import validated
 from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
@@ -77,8 +78,15 @@ class LiveSubject(Protocol):
     def earlier(self) -> Path | None:
         """Return the cassette that answers the turns before."""
 
-    def converse(self, conversation: Conversation) -> Outcome:
-        """Take all turns, and return the outcome."""
+    @property
+    def user_models(self) -> Sequence[ModelOptions]:
+        """Return the models that speak for users."""
+
+    def converse(self, conversation: Conversation, meter: Meter, now: str) -> Outcome:
+        """Take all turns, and return the outcome.
+
+        ``meter`` measures the calls of users' models, which are recorded at ``now``, ISO 8601.
+        """
 
     def results(self, outcome: Outcome) -> ClaimResults:
         """Return which claims did not hold."""
@@ -91,6 +99,7 @@ class LiveScenario(msgspec.Struct, frozen=True):
     """A scenario as its live runs take it: no reply lines, and only claims that they can keep."""
 
     noun: ClassVar[str] = "scenario"
+    user_models: ClassVar[Sequence[ModelOptions]] = ()
     prepared: Prepared
     units: tuple[ClaimUnit, ...]
     """All of its claims from the first live turn on."""
@@ -104,7 +113,7 @@ class LiveScenario(msgspec.Struct, frozen=True):
         """Return the claims that live runs judge."""
         return [unit for unit in self.units if not unit.why_left_out]
 
-    def converse(self, conversation: Conversation) -> Outcome:
+    def converse(self, conversation: Conversation, meter: Meter, now: str) -> Outcome:
         """Take all turns, and return the outcome."""
         conversation.follow(self.prepared)
         return conversation.finish()
@@ -271,7 +280,7 @@ def run_trial(
     started = time.perf_counter()
     with Conversation(prepared, recording) as conversation:
         try:
-            outcome = live.converse(conversation)
+            outcome = live.converse(conversation, meter, now)
         except SimkitError as problem:
             seconds = time.perf_counter() - started
             if meter.is_spent:
@@ -295,6 +304,8 @@ def _with_replay(
     live: LiveSubject, conversation: Conversation, files: ReplayFiles, trial: Trial
 ) -> tuple[Trial, str]:
     """Save the cassette of a failed run; return the run, and the text of its scenario."""
+    if not conversation.turns_taken:
+        return trial, ""  # The first user said nothing, so that there is nothing to replay.
     assert conversation.traffic is not None
     try:
         interactions = conversation.traffic.save(files.cassette)

@@ -42,6 +42,7 @@ _OF_SIMULATIONS: Final[Mapping[str, str]] = {
     "sessions": "Write `session:` beside `user:`, in each turn that has another one.",
     "answers": "Write a turn with `resume:` for the answer.",
     "says_of": "Write what the user says, or a simulation with `says_of:`.",
+    "model": "Write what the user says, or a simulation whose user has a `model:`.",
 }
 """Keys of simulated users that have a meaning only in simulations, and what scenarios have."""
 _NAME: Final = re.compile(r"[A-Za-z_]\w*")

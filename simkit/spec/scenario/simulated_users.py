@@ -1,4 +1,4 @@
-"""Simulated users: state machines that speak, wait and answer."""
+"""Simulated users: state machines that speak, wait and answer, and users with a model."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from simkit.spec.fields import (
     refuse,
     shown_value,
 )
+from simkit.spec.pipeline.models import ModelOptions, as_model_options
 
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
@@ -140,7 +141,7 @@ Sessions = Annotated[
 
 
 class SimulatedUser(YamlModel):
-    """A user that nobody scripted: a state machine, and what it knows."""
+    """A user that nobody scripted: a state machine or a model, and what it knows."""
 
     noun: ClassVar[str] = "key of a user"
 
@@ -157,8 +158,17 @@ class SimulatedUser(YamlModel):
     says_of: TextValue | None = None
     """Instead of states: a scenario file, or `FILE::NAME`. The user says what the user there says,
     in order, rarely something twice, and rarely leaves something out."""
+    model: Annotated[ModelOptions, BeforeValidator(as_model_options), OrText] | None = None
+    """Instead of states: the model that says what the user says, `openai/gpt-5-mini`. It gets
+    the goal, the persona, and the part of the conversation that the user sees."""
+    goal: TextValue | None = None
+    """The aim of a user with a model, as a text for the model."""
+    cassette: TextValue | None = None
+    """The file with the recorded answers of the user's model, relative to this one or in a folder
+    `cassettes`. `simkit live` writes it; everything else reads it, and asks no model."""
     answers: Any = None
-    """The answer to an agent's question (an interrupt); one of a list."""
+    """The answer to an agent's question (an interrupt); one of a list. Without it, a user with a
+    model answers by the model."""
     sessions: Sessions = 1
     """The number of conversations that such a user has at once."""
 
@@ -173,10 +183,9 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
     ):
         for message in messages or ():
             refuse_samples(message.json_, at)
-    if user.says_of is not None and user.says is None and not user.states:
+    _check_ways_to_speak(user)
+    if user.says_of is not None:
         return user  # A simulation has put states in its place.
-    if user.says_of is not None or (user.says is None) == (not user.states):
-        raise refuse("a user has either `says`, `states` or `says_of`")
     if END in user.states:
         raise refuse(
             f"`{END}` is no state: after it a user says nothing more",
@@ -206,6 +215,35 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
                 at=("states", name),
             )
     return user
+
+
+def _check_ways_to_speak(user: SimulatedUser) -> None:
+    """Raise a refusal for a user with two ways to speak, none, or parts of one."""
+    ways = (user.says, user.states or None, user.says_of, user.model)
+    if sum(way is not None for way in ways) != 1:
+        raise refuse("a user has either `says`, `states`, `says_of` or `model`")
+    if user.model is None:
+        for key in _OF_MODELS:
+            if key in user.model_fields_set:
+                raise refuse(
+                    f"`{key}` is for a user with a `model`",
+                    advice="Add `model: openai/gpt-5-mini`, or leave it out.",
+                    at=(key,),
+                )
+        return
+    if user.start is not None:
+        raise refuse("a user with a `model` has no states", at=("start",))
+    for key, advice in _OF_MODELS.items():
+        if not (getattr(user, key) or "").strip():
+            raise refuse(f"a user with a `model` needs a `{key}`", advice=advice)
+
+
+_OF_MODELS: Final[Mapping[str, str]] = {
+    "goal": "Say what the user wants: `goal: Get a refund for ${persona.order}.`",
+    "cassette": "Name a file for the answers of the model, which `simkit live` records: "
+    "`cassette: buyer`.",
+}
+"""The keys that only a user with a model has, and needs, each with what to write."""
 
 
 def _waits_for_ever(user: SimulatedUser, name: str) -> bool:
