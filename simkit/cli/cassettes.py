@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,17 @@ from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
+from simkit.explore.user_models import cassettes_of, simulation_of
 from simkit.providers.http import HttpRequest
 from simkit.session.execution.recorded import FOLDER, cassette_path
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
+from simkit.spec.scenario.items import (
+    SCENARIO_SUFFIX,
+    SIMULATION_SUFFIX,
+    items_in,
+    simulations_in,
+)
+from simkit.spec.scenario.simulations import prepare_simulation
 
 BROKEN: Final = 2
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
@@ -30,7 +37,7 @@ _NAMES_MAX: Final = 4
 
 
 class User(msgspec.Struct, frozen=True):
-    """A scenario that names a cassette."""
+    """A scenario, or a simulation, that names a cassette."""
 
     id: str
     name: str
@@ -42,7 +49,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     scenarios: tuple[str, ...] = ()
-    """The scenarios that name it; empty for an orphan."""
+    """The scenarios and simulations that name it; empty for an orphan."""
     interactions: int = 0
     protocols: Mapping[str, int] = {}
     """Protocol to the number of interactions; requests that are no model calls are under method
@@ -112,10 +119,16 @@ def _is_meant(file: Path, paths: Sequence[str]) -> bool:
 
 
 def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
-    """Return the scenarios below paths by their cassettes; raise SourceError."""
+    """Return the scenarios and simulations below paths by their cassettes; raise SourceError."""
     library = Library()
     users_found: dict[Path, tuple[User, ...]] = {}
-    for file in dict.fromkeys(_scenario_files(paths)):
+    for path, user in (*_scenario_users(library, paths), *_simulation_users(library, paths)):
+        users_found[path.resolve()] = (*users_found.get(path.resolve(), ()), user)
+    return users_found
+
+
+def _scenario_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[Path, User]]:
+    for file in dict.fromkeys(_files_named(paths, SCENARIO_SUFFIX)):
         for item in items_in(file, library.cache):
             data = library.documents(file)[item.index].data
             if not isinstance(data, dict) or "cassette" not in data:
@@ -123,9 +136,18 @@ def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
             prepared = library.prepared(item)
             path = cassette_path(prepared)
             if path is not None:
-                known = users_found.get(path.resolve(), ())
-                users_found[path.resolve()] = (*known, _user(prepared))
-    return users_found
+                yield path, _user(prepared)
+
+
+def _simulation_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[Path, User]]:
+    """Yield the cassettes of simulated users with a model."""
+    for file in dict.fromkeys(_files_named(paths, SIMULATION_SUFFIX)):
+        for case in simulations_in(file, library.cache):
+            document = library.documents(file)[case.index]
+            if document.mentions("cassette"):
+                ready = prepare_simulation(library, case, document)
+                for path in set(cassettes_of(ready.prepared, ready.simulation).values()):
+                    yield path, User(case.id, case.name, None)
 
 
 def _user(prepared: Prepared) -> User:
@@ -134,9 +156,9 @@ def _user(prepared: Prepared) -> User:
     return User(prepared.item.id, prepared.item.name, days_max)
 
 
-def _scenario_files(paths: Iterable[str]) -> Iterator[str]:
+def _files_named(paths: Iterable[str], suffix: str) -> Iterator[str]:
     for folder in _folders(paths):
-        yield from sorted(str(file) for file in folder.glob(f"*{SCENARIO_SUFFIX}"))
+        yield from sorted(str(file) for file in folder.glob(f"*{suffix}"))
 
 
 def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[Path]:
@@ -202,8 +224,17 @@ def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
         days=days,
         is_orphan=not used,
         days_over=max(days - min(limits), 0) if limits and days is not None else 0,
-        stale=sum(bool(names and item.scenario and item.scenario not in names) for item in items),
+        stale=sum(_is_stale(item.scenario, names) for item in items),
     )
+
+
+def _is_stale(scenario: str, names: Collection[str]) -> bool:
+    """Return whether an interaction belongs to none of those that name its file.
+
+    Those of a simulation's users have the simulation's run in their scenario's place.
+    """
+    is_known = scenario in names or simulation_of(scenario) in names
+    return bool(names and scenario) and not is_known
 
 
 def _protocols(cassette: Cassette) -> dict[str, int]:

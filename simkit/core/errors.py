@@ -24,6 +24,7 @@
     │   └── WordUnasked           a script gives a value that the request did not ask for
     ├── CassetteInvalid           a cassette cannot be read, or must not be written
     ├── ProviderUnreached         a model call cannot be sent (becomes a SourceError)
+    ├── UserSilent                the model of a simulated user gave no message
     ├── CallUnattributed          a real model call belongs to no agent
     └── PipelineError             the pipeline itself failed; `expect: error` may claim it
         ├── NoRoute               no label, agent or edge fits the router's answer
@@ -250,6 +251,10 @@ class CassetteInvalid(SimkitError):
 
 class ProviderUnreached(SimkitError):
     """A model call cannot be sent: the provider's client or the key is missing."""
+
+
+class UserSilent(SimkitError):
+    """The model of a simulated user gave no message."""
 
 
 class CallUnattributed(SimkitError):

@@ -18,7 +18,7 @@ from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.choices import Drawn, Plan, TurnPlan
 from simkit.explore.conversations import Subject, applicable_claims
-from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
+from simkit.explore.user_models import LiveUsers, check_cassettes, models_of, run_name
 from simkit.explore.users import Crowd
 from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
@@ -101,7 +101,7 @@ class LiveSimulation:
     def converse(self, conversation: Conversation, meter: Meter, now: str) -> Outcome:
         """Let the users speak until nobody has anything to say, and judge the claims."""
         simulation, prepared = self._subject.simulation, self._subject.prepared
-        run = f"{simulation.simulation}, run {self._number}"
+        run = run_name(simulation.simulation, self._number)
         with LiveUsers(prepared, simulation, run, meter.of_users(), now) as users:
             crowd = self._talk(conversation, users)
         return self._judge(conversation, crowd)

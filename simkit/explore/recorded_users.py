@@ -18,7 +18,7 @@ import msgspec
 
 from simkit.capture.cassettes import Cassette, Interaction, load
 from simkit.capture.cassettes.redacting import redacted_request
-from simkit.core.errors import WireInvalid
+from simkit.core.errors import UserSilent, WireInvalid
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
 from simkit.explore.choices import Choices
@@ -108,7 +108,10 @@ class RecordedUser:
             expected = PROTOCOLS[own.protocol].parse_request(http_request)
             if _compared_parts(expected) != _compared_parts(request):
                 continue
-            answer = answer_in(item.response, request)
+            try:
+                answer = answer_in(item.response, request)
+            except UserSilent:
+                continue
             messages, prompts = _talk_of(request)
             # A user without a first message begins no conversation.
             if isinstance(answer, UserAnswer) and (messages or answer.message):

@@ -8,6 +8,7 @@ The last line of its instructions is the user as JSON, by which recorded answers
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ import msgspec
 
 from simkit.capture.cassettes import Keying, absent, load
 from simkit.capture.cassettes.traffic import Terms, Traffic, TrafficObserver
-from simkit.core.errors import ModelError, OutputInvalid, SimkitError
+from simkit.core.errors import ModelError, OutputInvalid, UserSilent
 from simkit.core.messages import Fails, JsonValue, Message
 from simkit.explore.choices import Choices
 from simkit.explore.users import Talk, UserAnswer
@@ -37,6 +38,8 @@ from simkit.trace.store import canonical
 
 DONE: Final = "done"
 MESSAGE: Final = "message"
+ATTEMPTS: Final = 2
+"""How often a model is asked for one message: few answers are of another form twice."""
 _TASK: Final = (
     "You play a user of an application, who writes messages to it. Write the user's next message, "
     "as this user would write it: one step at a time, and nothing for the application. The user "
@@ -50,6 +53,7 @@ _FORM: Final = (
     "be empty only if `done` is true, and is then not sent."
 )
 _USER_LINE: Final = "The user, and what the user wants:"
+_RUN: Final = re.compile(r", run \d+$")
 _SCHEMA: Final[JsonValue] = {
     "type": "object",
     "properties": {DONE: {"type": "boolean"}, MESSAGE: {"type": "string"}},
@@ -106,13 +110,13 @@ def http_request_of(request: ParsedRequest) -> HttpRequest:
 
 
 def answer_in(answer: HttpAnswer, request: ParsedRequest) -> UserAnswer | str:
-    """Return the answer of a user's model, or why it is none."""
+    """Return the answer of a user's model, or why it is none; raise UserSilent if it failed."""
     try:
         response = parse_answer(answer, request)
     except ModelError as problem:
-        return f"{problem.kind}: {problem}"
+        raise UserSilent(f"{problem.kind}: {problem}") from problem
     if isinstance(response, Fails):
-        return f"{response.kind}: {response.message}".removesuffix(": ")
+        raise UserSilent(f"{response.kind}: {response.message}".removesuffix(": "))
     text = response.message.content
     user_answer = answer_of_text(text)
     if user_answer is None:
@@ -155,6 +159,16 @@ def check_cassettes(prepared: Prepared, simulation: Simulation) -> None:
         check_inside(path, prepared.document, ("users", name, "cassette"))
         if os.path.lexists(path):
             load(path)
+
+
+def run_name(simulation: str, number: int) -> str:
+    """Return the name of a simulation's run in cassettes."""
+    return f"{simulation}, run {number}"
+
+
+def simulation_of(run: str) -> str:
+    """Return the simulation in the name of a run."""
+    return _RUN.sub("", run)
 
 
 class LiveUsers:
@@ -205,12 +219,17 @@ class LiveUsers:
     def answer(
         self, name: str, session: str, persona: Mapping[str, Any], talk: Talk, choices: Choices
     ) -> UserAnswer:
-        """Ask a user's model for its next message; raise SimkitError if it gives none."""
+        """Ask a user's model for its next message, again if it gives none; raise UserSilent."""
         request = request_to_user(self._simulation.users[name], persona, talk)
         number = len(talk.messages) + 1
         call = Outgoing(f"user {name}", number, session, http_request_of(request))
-        reply = answer_in(self._answering[self._paths[name]].answer(call), request)
-        if isinstance(reply, UserAnswer) and (reply.message or talk.messages):
-            return reply
-        why = reply if isinstance(reply, str) else "it is done before it said anything"
-        raise SimkitError(f"the model of user {name!r} gave no message {number}: {why}")
+        answering, why = self._answering[self._paths[name]], ""
+        try:
+            for _ in range(ATTEMPTS):
+                reply = answer_in(answering.answer(call), request)
+                if isinstance(reply, UserAnswer) and (reply.message or talk.messages):
+                    return reply
+                why = reply if isinstance(reply, str) else "it is done before it said anything"
+        except UserSilent as problem:
+            why = str(problem)
+        raise UserSilent(f"the model of user {name!r} gave no message {number}: {why}")

@@ -196,6 +196,7 @@ def test_calls_of_users_are_counted_and_kept_apart(
         ("user buyer", f"everybody is answered politely, run {number}") for number in (1, 2)
     }
     assert [item.turn for item in users] == [1, 2, 3, 1, 2, 3]
+    assert called("cassettes", "--strict") == 0, capsys.readouterr()
     server.requests.clear()
     again = replayed(scenario["runs"][0]["scenario"])
     assert again["findings"]
@@ -273,6 +274,7 @@ def test_a_model_that_gives_no_first_message_is_one_error(
     assert "the model of user 'buyer' gave no message 1: " in output.err
     assert problem in output.err
     assert world.desk == []
+    assert len(world.users) == 2
     assert not list(desk.rglob("*.scenario.yaml"))
 
 
@@ -284,7 +286,7 @@ def test_a_run_whose_user_fails_later_breaks_off_and_is_no_pass(
 
     def say(prompts: list[str], order: str) -> str:
         # The first run ends well, so that the second one is a failure among others.
-        return "Hm" if next(count) == 4 else insists(prompts, order)
+        return "Hm" if next(count) in (4, 5) else insists(prompts, order)
 
     server.answer = World(say)
 
@@ -293,8 +295,28 @@ def test_a_run_whose_user_fails_later_breaks_off_and_is_no_pass(
     (scenario,) = json.loads(capsys.readouterr().out)["scenarios"]
     assert [run["held"] for run in scenario["runs"]] == [True, False]
     assert "gave no message 2" in scenario["runs"][1]["findings"][0]
+    # Its words would replay it without a failure.
+    assert scenario["runs"][1]["scenario"] is None
     # What was said before is recorded.
-    assert len(load("cassettes/buyer.yaml").interactions) == 5
+    assert len(load("cassettes/buyer.yaml").interactions) == 6
+
+
+@pytest.mark.slow
+def test_a_model_is_asked_once_more_for_an_answer_of_another_form(
+    desk: Path, server: Provider
+) -> None:
+    count = itertools.count()
+
+    def say(prompts: list[str], order: str) -> str:
+        return "Hm" if next(count) == 1 else insists(prompts, order)
+
+    server.answer = world = World(say)
+
+    assert live("--runs", "1") == 0
+
+    assert [len(own_messages(request)) for request in world.users] == [0, 1, 1, 2]
+    write("always:", "models: {front: Hm.}\nalways:")
+    assert explored("--runs", "5") == 0
 
 
 @pytest.mark.slow

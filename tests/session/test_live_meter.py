@@ -53,6 +53,33 @@ def test_a_call_costs_what_its_tokens_cost() -> None:
     assert meter.calls[0].usage == Usage(1_000, 100)
 
 
+def test_calls_of_users_have_numbers_of_their_own_and_one_allowance() -> None:
+    meter = Meter(PRICES, allowance_usd=0.005)
+    users = meter.of_users()
+
+    users.before_request(exchange(0))
+    meter.before_request(exchange(0))
+    users.after_answer(exchange(0), completed((1_000, 100)))
+    meter.after_answer(exchange(0), completed((1_500, 0)))
+
+    assert [call.is_of_user for call in meter.calls] == [True, False]
+    assert [call.usage.input_tokens for call in meter.calls] == [1_000, 1_500]
+    with pytest.raises(SimkitError, match="has cost"):
+        users.before_request(exchange(1))
+    assert meter.is_spent
+
+
+def test_users_whose_key_works_hide_no_refusal_of_the_pipelines_key() -> None:
+    meter = Meter(PRICES)
+    users = meter.of_users()
+    users.before_request(exchange(0))
+    users.after_answer(exchange(0), completed((1, 1)))
+    measured(meter, HttpResponse(401, (), (b"",)))
+
+    with pytest.raises(SimkitError, match="refused the key"):
+        meter.check_refusals()
+
+
 def test_tokens_of_the_cache_have_their_own_price() -> None:
     usage = Usage(1_000, 0, cached_tokens=600, cache_write_tokens=100)
     price = Price(input=10, output=0, cached_input=1, cache_write=12.5)

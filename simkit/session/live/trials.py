@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
-from simkit.core.errors import CassetteInvalid, SimkitError
+from simkit.core.errors import CassetteInvalid, SimkitError, UserSilent
 from simkit.language.paths import with_texts
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import Recording, cassette_path
@@ -288,6 +288,8 @@ def run_trial(
             if meter.has_refused or not any(call.status for call in meter.calls):
                 raise
             trial = _broken(live, str(problem), meter, seconds, now)
+            if isinstance(problem, UserSilent):
+                return trial, ""  # A replay has the user's words, so that it would not fail.
             return _with_replay(live, conversation, files, trial)
         seconds = time.perf_counter() - started
         meter.check_refusals()
@@ -304,8 +306,6 @@ def _with_replay(
     live: LiveSubject, conversation: Conversation, files: ReplayFiles, trial: Trial
 ) -> tuple[Trial, str]:
     """Save the cassette of a failed run; return the run, and the text of its scenario."""
-    if not conversation.turns_taken:
-        return trial, ""  # The first user said nothing, so that there is nothing to replay.
     assert conversation.traffic is not None
     try:
         interactions = conversation.traffic.save(files.cassette)
