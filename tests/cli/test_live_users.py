@@ -209,7 +209,7 @@ def test_what_was_recorded_is_explored_offline_and_in_processes_alike(
     desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.answer = world = World()
-    live("--runs", "6")
+    live("--runs", "6", "-j", "2")
     orders = {str(request.messages[0].content)[-30:] for request in world.users}
     assert len(orders) == 2
     write("always:", "models: {front: [Hm., You idiot.]}\nalways:")
@@ -497,3 +497,74 @@ def test_the_page_on_simulations_shows_what_a_user_with_a_model_does(
         numbers = r"\d+\.\d+ s" if "live" in words else r"\b\d+\b"
         printed_now = re.sub(numbers, "…", capsys.readouterr().out)
         assert printed_now.strip() == re.sub(numbers, "…", expected).strip()
+
+
+GRAPH = """\
+from typing import Annotated
+
+from langchain_openai import ChatOpenAI
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.types import interrupt
+
+
+def front(state: MessagesState):
+    messages = [("system", "You are the front."), *state["messages"]]
+    answer = ChatOpenAI(model="gpt-5-mini").invoke(messages)
+    return {"messages": [answer]}
+
+
+def ask(state: MessagesState):
+    return {"messages": [("human", "order " + interrupt("Which order?"))]}
+
+
+builder = StateGraph(MessagesState)
+builder.add_node(ask)
+builder.add_node(front)
+builder.add_edge(START, "ask")
+builder.add_edge("ask", "front")
+graph = builder.compile(checkpointer=InMemorySaver())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answers", "order", "talk"),
+    [
+        ("", "A-1", [["Application asks: Which order?"], ["Application: Hm."]]),
+        (
+            "    answers: C-3\n",
+            "C-3",
+            [["Application asks: Which order?", "You answered: C-3", "Application: Hm."]],
+        ),
+    ],
+)
+def test_the_model_answers_what_the_application_asks_unless_the_file_does(
+    desk: Path,
+    server: Provider,
+    capsys: pytest.CaptureFixture[str],
+    answers: str,
+    order: str,
+    talk: list[list[str]],
+) -> None:
+    pytest.importorskip("langgraph")
+    pytest.importorskip("langchain_openai")
+    (desk / "shop.py").write_text(GRAPH, encoding="utf-8")
+    write("    cassette: buyer\n", f"    cassette: buyer\n{answers}")
+    text = Path("desk.simulation.yaml").read_text(encoding="utf-8")
+    text = text.replace("desk.pipeline.yaml", "shop:graph").replace("[A-1, B-2]", "[A-1]")
+    Path("desk.simulation.yaml").write_text(text, encoding="utf-8")
+
+    def say(prompts: list[str], order: str) -> str:
+        if prompts[-1].endswith("Which order?"):
+            return message_of(order)
+        return message_of("" if len(prompts) > 1 else "Refund!", done=len(prompts) > 1)
+
+    server.answer = world = World(say)
+
+    assert live("--runs", "1") == 0, capsys.readouterr()
+
+    prompts = [m.content for m in world.users[-1].messages if m.role == "user"]
+    assert prompts == ["The conversation begins.", *map("\n".join, talk)]
+    (request,) = world.desk
+    assert request.messages[-1].content == f"order {order}"
