@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -402,6 +403,23 @@ MISTAKES = {
     "models: {desk: [{replies_of: [a.scenario.yaml]}]}": "must be the name of a scenario file",
     "turn: 3": "unknown key `turn`",
 }
+
+
+def test_each_user_speaks_of_its_own_persona(tmp_path: Path) -> None:
+    users = "users: {a: {says: 'Hi ${persona.x}', persona: {x: 1}}, b: {says: 'I: ${persona.y.z}', "
+    text = f"{users}persona: {{y: {{z: 2}}}}}}}}\nmodels: {{desk: Hm.}}\nturns: 6\n"
+    subject = subject_of(tmp_path, text)
+    chance = Random(0)
+
+    run = converse(subject, Plan(tuple(TurnPlan(chance.getrandbits(64)) for _ in range(6))))
+
+    assert {(turn["session"], turn["user"]) for turn in run.turns} == {
+        ("a", "Hi 1"), ("b", "I: 2")
+    }  # fmt: skip
+    with pytest.raises(SourceError, match=r"`\$\{persona\.x\}` is not there"):
+        subject_of(tmp_path, text.replace("desk: Hm.", "desk: 'Hm ${persona.x}'"))
+    with pytest.raises(SourceError, match=r"`\$\{persona\.x\}` is not there"):
+        subject_of(tmp_path, text.replace("${persona.y.z}", "${persona.x}"))
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)

@@ -69,12 +69,14 @@ class Filling:
         used: Sequence[Document] = (),
         numbers: Sequence[int] = (),
         unresolved: Mapping[str, Any] = {},
+        personas: Mapping[str, Any] = {},
     ) -> None:
         """``used`` are the files under `use`, the nearest last; ``seed`` replaces the scenario's.
 
         ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
         last one is the number of all turns. ``unresolved`` has references that stay, by their
-        paths. Raise SourceError for invalid fakes.
+        paths; ``personas`` are such references of simulated users by name, where each has its own.
+        Raise SourceError for invalid fakes.
         """
         data = document.data
         if not isinstance(data, dict):
@@ -100,7 +102,7 @@ class Filling:
             "fake": Fakes(self._words, Chance(self._seed).child("fake")),
             **unresolved,
         }
-        self._unresolved = tuple(unresolved)
+        self._unresolved, self._personas = tuple(unresolved), personas
         cells = _cells(data, row)
         self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
         self._make_up([*used, document])
@@ -135,12 +137,23 @@ class Filling:
         fakes = _fakes_in(data)
         if fakes:
             body["given"] = {k: v for k, v in data["given"].items() if k != "fakes"}
+        users = body.pop("users") if self._personas else {}
         filled = self._filled(document, body)
+        if users:
+            filled["users"] = {
+                name: self._filled(document, user, ("users", name), self._root_of_user(name))
+                for name, user in users.items()
+            }
         if fakes:
             filled["given"] = {**filled["given"], "fakes": self._with_heads(fakes)}
         if not isinstance(turns, list):
-            return document if filled == body else document.with_data({**data, **filled})
+            whole = {**data, **filled}
+            return document if whole == data else document.with_data(whole)
         return self._with_turns(document, turns, filled)
+
+    def _root_of_user(self, name: str) -> Mapping[str, Any]:
+        """Return what a simulated user may refer to."""
+        return {**self._root, _PERSONA: self._personas.get(name, {})}
 
     def _with_turns(
         self, document: Document, turns: Sequence[Any], filled: dict[str, Any]

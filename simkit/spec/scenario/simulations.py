@@ -6,7 +6,7 @@ A simulation is checked as a scenario of one turn, which holds all of its claims
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -250,16 +250,21 @@ def prepare_simulation(
     document = with_says_of(library, with_replies_of(library, document))
     source = document.data
     personas = _personas_of(source)
-    filled = Filling(document, None, unresolved={"persona": placeholders(personas)}).filled(
-        document
-    )
+    filled = Filling(
+        document,
+        None,
+        unresolved={"persona": placeholders([*personas.values()])},
+        personas={name: placeholders([persona]) for name, persona in personas.items()}
+        if len(personas) > 1
+        else {},
+    ).filled(document)
     simulation = validated(Simulation, filled)
     _check_finally(document)
     lines = _lines_data(filled.data, simulation)
     things = source.get("never", ())
     always = JoinedClaims(source.get("always", {}), things, at="always", is_whole=False)
     finally_ = JoinedClaims(source.get("finally", {}), things, at="finally", is_whole=True)
-    first = sample(next(iter(personas), {}), lambda options: options[0])
+    first = sample(next(iter(personas.values()), {}), lambda options: options[0])
     replies = {
         agent: [line for line in agent_lines if line is not None]
         for agent, agent_lines in _lines_data(source, simulation).items()
@@ -352,16 +357,15 @@ def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
     return value
 
 
-def _personas_of(data: Any) -> list[Mapping[str, Any]]:
-    """Return the personas of a document that is not yet validated."""
+def _personas_of(data: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the personas of a document that is not yet validated, by the users' names."""
     users = data.get("users") if isinstance(data, dict) else None
-    personas = [user.get("persona", {}) for user in _mappings(users)]
-    return [persona for persona in personas if isinstance(persona, dict)]
-
-
-def _mappings(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, dict):
-        yield from (inner for inner in value.values() if isinstance(inner, dict))
+    personas = {
+        name: user.get("persona", {})
+        for name, user in (users.items() if isinstance(users, dict) else ())
+        if isinstance(user, dict)
+    }
+    return {name: persona for name, persona in personas.items() if isinstance(persona, dict)}
 
 
 def placeholders(personas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
