@@ -18,6 +18,7 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.conversations import CLAIM_KEYS, Subject, label_of
+from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.subjects import USER_TEXTS, made_up_subject, simulation_subject, simulations_of
@@ -153,6 +154,8 @@ def _explored(
         subject = msgspec.structs.replace(subject, always=always, finally_=finally_, never=())
     bounds = Bounds(runs=runs)
     campaign = run_campaign(name, subject, bounds)
+    if campaign.refused:
+        return "\n".join(refused_lines(subject, campaign)), []
     for discovery in campaign.discoveries:
         label = label_of(discovery.cause)
         if claim and label not in CLAIM_KEYS:

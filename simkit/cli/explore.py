@@ -33,6 +33,7 @@ from simkit.explore.campaigns import (
 )
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.conversations import Subject, label_of
+from simkit.explore.network import lines_to_add, network_text
 from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
@@ -46,13 +47,6 @@ LOG_EVERY_S: Final = 30.0
 """In CI, where no line can be drawn again. Some servers end a job that says nothing for minutes."""
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
-_ADVICE: Final = {
-    "NetworkRefused": (
-        "A simulation answers in place of a tool that needs the network: "
-        "`tools: {NAME: {returns: …}}`."
-    )
-}
-"""Name of an error that says more of the run than of the pipeline, to what to do."""
 _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
@@ -69,8 +63,8 @@ class Strictness(NamedTuple):
 def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page: str = "") -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
 
-    It is 2 if something cannot be run, and is not skipped. Scenario files are written into
-    ``folder``, and a page of coverage to ``page``, if it is named.
+    It is 2 if something cannot be run, and is not skipped, or if a part needs the network. Scenario
+    files are written into ``folder``, and a page of coverage to ``page``, if it is named.
     """
     _check(bounds)
     if page:
@@ -99,6 +93,7 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
                 echo(f"{own_name}:")
             campaign = _explore(own_name, subject, bounds, folder, places)
             was_found |= bool(campaign.discoveries)
+            is_broken |= bool(campaign.refused)
             was_found |= strictness.is_strict and _are_left_out(campaign)
             collected = collected.merged(campaign.coverage or RunsCoverage())
     finally:
@@ -216,9 +211,23 @@ def _lines(
         yield ""
         command = command_of(name, subject, bounds)
         yield from _discovery_lines(discovery, subject, command, Path(folder))
+    yield from _refused_lines(campaign, subject)
     if not campaign.discoveries:
         claims = ", no broken claim" if subject.has_claims else ""
         yield f"nothing was found: no error, no lint, no limit{claims}"
+
+
+def _refused_lines(campaign: Campaign, subject: Subject) -> Iterator[str]:
+    """Yield the parts that need the network, and the lines that answer in their place."""
+    if not campaign.refused:
+        return
+    yield ""
+    for refused in campaign.refused:
+        yield f"  NOT EXPLORED  {network_text(refused.cause.detail, refused.record.turns)}"
+        yield f"         in {counted(refused.runs, 'run')}, first in run {refused.first}"
+    for line in lines_to_add(subject, [each.record.turns for each in campaign.refused]):
+        yield f"         {line}"
+    yield ""
 
 
 def _discovery_lines(
@@ -232,8 +241,6 @@ def _discovery_lines(
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
         f"smallest: {counted(len(turns), 'turn')}, {counted(count, 'reply line')}"
     )
-    if discovery.cause.detail in _ADVICE:
-        yield f"         {_ADVICE[discovery.cause.detail]}"
     if given := input_advised(discovery.record.causes[discovery.cause].what):
         yield from (f"         {line}" for line in _input_lines(subject, given))
     folder.mkdir(parents=True, exist_ok=True)

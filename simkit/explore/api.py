@@ -11,6 +11,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of, run_campaign
 from simkit.explore.conversations import Subject, label_of
+from simkit.explore.network import network_text
 from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign
@@ -57,15 +58,18 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
     skipped: tuple[str, ...] = ()
     """The names of what was not explored, each with the reason."""
+    refused: tuple[str, ...] = ()
+    """The tools and other parts that need the network: what comes after them was not explored."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
+        """Whether nothing was found, and nothing needs the network."""
+        return not self.findings and not self.refused
 
     def __str__(self) -> str:
         lines = [counted(self.conversations, "conversation")]
         lines += [f"skipped: {name}" for name in self.skipped]
+        lines += [f"not explored: {part}" for part in self.refused]
         for finding in self.findings:
             lines += [f"{finding.id}: {finding.text}", "", finding.scenario]
         return "\n".join(lines)
@@ -130,6 +134,11 @@ def explore(
             )
         ),
         skipped=tuple(f"{name}: {reason}" for name, reason in reasons.items() if reason),
+        refused=tuple(
+            network_text(each.cause.detail, each.record.turns)
+            for campaign in campaigns
+            for each in campaign.refused
+        ),
     )
 
 

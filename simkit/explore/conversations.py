@@ -19,6 +19,7 @@ from simkit.explore.called_names import check_called
 from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces
+from simkit.explore.network import NETWORK, network_detail
 from simkit.explore.orders import OrderChoices, names_function
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.restarts import check_restarts
@@ -64,7 +65,12 @@ class Cause(NamedTuple):
     agent: str
     detail: str
     """The claim's place, such as `always.state.balance` or `never.0`, or the type of the error;
-    empty for lints, whose id says what is wrong."""
+    empty for lints, whose id says what is wrong. Of what needs the network, its place."""
+
+    @property
+    def needs_network(self) -> bool:
+        """Return whether a part could not be explored, since it needs the network."""
+        return self.detail.startswith(NETWORK)
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -429,6 +435,8 @@ def _names_of(pipeline: Pipeline) -> Collection[str]:
 
 def cause_of(finding: Finding) -> Cause:
     """Return the cause of a finding."""
+    if detail := network_detail(finding):
+        return Cause(finding.id, finding.agent, detail)
     if finding.id != CLAIM:
         return Cause(finding.id, finding.agent, "")
     error = _ERROR.search(finding.what)

@@ -17,6 +17,7 @@ from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.drawing import Run, draw
 from simkit.explore.enumeration import Interval, enumerated
+from simkit.explore.network import part_that_needs_it
 from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
 from simkit.explore.spreading import RunBy, run_interval
@@ -64,6 +65,8 @@ class Campaign(msgspec.Struct, frozen=True):
     """The coverage of the conversations; None if it is not measured."""
     is_doomed: bool = False
     """Whether it ended at once, since every first turn fails before a model is called."""
+    refused: tuple[Discovery, ...] = ()
+    """The parts that need the network, and so were not explored: each tool, and other places."""
 
 
 def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:
@@ -205,14 +208,20 @@ def _tally_of(run: Run, tapes: Sequence[Tape]) -> Tally:
 
 def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
     """Return the result of a search."""
+    refused: dict[str, Discovery] = {}
+    for each in discoveries:
+        if each.cause.needs_network:
+            part = part_that_needs_it(each.cause.detail, each.record.turns)
+            refused.setdefault(part, each)
     return Campaign(
-        tuple(discoveries),
+        tuple(each for each in discoveries if not each.cause.needs_network),
         tally.runs,
         tally.turns,
         tally.model_calls,
         tally.reach,
         tally.is_stopped,
         coverage=tally.coverage,
+        refused=tuple(refused.values()),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, is_exhaustive, run_campaign
 from simkit.explore.conversations import label_of
+from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign
@@ -35,6 +36,8 @@ def failure_of(
     if is_exhaustive(subject, bounds) and not campaign.is_complete:
         ran = counted(campaign.runs, "conversation")
         lines += [f"not every conversation was run, but {ran}: --simkit-runs draws more", ""]
+    if campaign.refused:
+        lines += [*refused_lines(subject, campaign), ""]
     for discovery in campaign.discoveries:
         times = counted(discovery.runs, "conversation")
         lines += [f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})", ""]

@@ -1,0 +1,148 @@
+"""Code that needs the network is a part that was not explored: no bug, and no pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from simkit import explore
+from tests.cli.conftest import project as project
+from tests.cli.conftest import simkit as simkit
+from tests.cli.projects import Done, write
+
+Call = Callable[..., Done]
+
+DESK = """
+import json
+import socket
+import urllib.request
+
+import simkit
+from openai import OpenAI
+
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("search", "dial")
+]
+
+
+def fetch(url):
+    return urllib.request.urlopen(url).read().decode()
+
+
+def search():
+    return fetch("http://search.example/")
+
+
+def dial():
+    return str(socket.create_connection(("dial.example", 5432)))
+
+
+def answer(text):
+    messages = [{"role": "user", "content": text}]
+    for _ in range(9):
+        with simkit.agent("desk"):
+            reply = OpenAI().chat.completions.create(
+                model="m", messages=messages, tools=TOOLS
+            ).choices[0].message
+        if not reply.tool_calls:
+            return reply.content
+        messages.append(reply.model_dump(exclude_none=True))
+        for call in reply.tool_calls:
+            result = globals()[call.function.name](**json.loads(call.function.arguments))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+
+
+def at_once(text):
+    return fetch("http://rates.example/")
+"""
+NATIVE = """
+pipeline: desk
+agents: {desk: {instructions: Search., tools: [search], context: [instructions, current_message]}}
+tools: {search: {args: {type: object}, function: network_desk:search}}
+flow: {handoffs: {start: desk}}
+---
+simulation: the desk searches
+pipeline: desk
+"""
+
+
+def lines_after(out: str, start: str) -> list[str]:
+    """Return the lines below the first one that begins like this, up to the next empty one."""
+    lines = out.partition(start)[2].splitlines()[1:]
+    return [line.removeprefix("         ") for line in lines[: lines.index("")]]
+
+
+@pytest.mark.slow
+def test_the_lines_that_are_printed_let_it_be_explored(simkit: Call) -> None:
+    write("network_desk.py", DESK)
+
+    done = simkit("explore", "network_desk:answer", "--runs", "30")
+
+    assert done.code == 2
+    assert "FOUND" not in done.out
+    assert not Path("found").exists()
+    assert (
+        "  NOT EXPLORED  tool 'search' needs the network, which is refused: network_desk.py:"
+        in (done.out)
+    )
+    assert "  NOT EXPLORED  tool 'dial' needs the network, which is refused: " in done.out
+    lines = done.out.partition("*.simulation.yaml:\n")[2].partition("\n\n")[0].splitlines()
+    write("a.simulation.yaml", "\n".join(line.removeprefix(" " * 11) for line in lines))
+    answered = simkit("explore", "a.simulation.yaml", "--runs", "30")
+    assert answered.code == 0, answered.out
+    assert "reached 1 of 1 agent, 2 of 2 tools" in answered.out
+
+
+@pytest.mark.slow
+def test_a_part_that_is_no_tool_is_told_apart(simkit: Call) -> None:
+    write("network_desk.py", DESK)
+
+    done = simkit("explore", "network_desk:at_once", "--runs", "30")
+
+    assert done.code == 2
+    assert "each of them ends in its first turn, before a model is asked" in done.out
+    assert "  NOT EXPLORED  the pipeline needs the network, which is refused: network_desk.py:" in (
+        done.out
+    )
+    assert "app: {setup: MODULE:FUNCTION}" in done.out
+
+
+@pytest.mark.slow
+def test_a_tool_of_a_declared_pipeline_is_no_bug_either(simkit: Call) -> None:
+    write("network_desk.py", DESK)
+    write("a.simulation.yaml", NATIVE)
+
+    done = simkit("explore", "a.simulation.yaml", "--runs", "30")
+    result = explore("a.simulation.yaml", runs=30)
+
+    assert done.code == 2
+    assert lines_after(done.out, "NOT EXPLORED")[1:] == [
+        "Let the simulation answer in its place, in a.simulation.yaml:",
+        "  tools: {search: {returns: Found.}}",
+    ]
+    assert (result.passed, result.findings) == (False, ())
+    (part,) = result.refused
+    assert part.startswith("tool 'search' needs the network, which is refused: network_desk.py:")
+    assert f"not explored: {part}" in str(result)
+    write("a.simulation.yaml", f"{NATIVE}tools: {{search: {{returns: Found.}}}}\n")
+    assert simkit("explore", "a.simulation.yaml", "--runs", "30").code == 0
+    assert explore("a.simulation.yaml", runs=30).passed
+
+
+@pytest.mark.slow
+def test_a_test_of_pytest_fails_with_the_lines(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(network_desk=DESK)
+    pytester.makefile(".simulation.yaml", a=NATIVE)
+
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "not explored: tool 'search' needs the network, which is refused: network_desk.py:*",
+            "  tools: {search: {returns: Found.}}",
+        ]
+    )
