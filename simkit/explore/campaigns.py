@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ from simkit.explore.search import (
     every_found,
     search_all,
 )
-from simkit.explore.spreading import spread
+from simkit.explore.spreading import Slice, spread
 from simkit.explore.trials import first_turns_that_fail
 from simkit.explore.worker import LOCAL as LOCAL
 from simkit.explore.worker import Setup, versions
@@ -150,20 +150,49 @@ class _Exploration:
         return msgspec.structs.replace(campaign, is_doomed=True)
 
     def enumerate(self, places: Places | None) -> Campaign:
-        """Run every conversation."""
-        run, bounds = partial(converse_by, self._subject), self._bounds
-        if places is None or (bounds.processes == 1 and bounds.cluster is None):
-            return search_all(
-                partial(run, observes=bounds.measures),
-                runs=bounds.runs,
-                turns_max=self._turns,
-                tell=self._tell,
-                is_late=self._is_late,
-            )
-        with self._workers(self._setup(places.reads)) as work:
+        """Run every conversation, and keep what the campaign needs to go on."""
+        if places is None:
+            return self._search_all((), lambda part: None)
+        setup = self._setup(places.reads)
+        with self._journal(Memory(places.memory, self._name), setup) as journal:
+            done = () if journal is None else journal.slices
+            keep = (lambda part: None) if journal is None else journal.keep_slice
+            if journal is not None and done:
+                count = sum(part.tally.runs for part in done)
+                self._say_goes_on(counted(count, "conversation"), journal)
+            if self._is_alone:
+                campaign = self._search_all(done, keep)
+            else:
+                campaign = self._spread(setup, done, keep)
+            self._finish(journal, campaign)
+        return campaign
+
+    def _search_all(self, done: Sequence[Slice], keep: Callable[[Slice], None]) -> Campaign:
+        """Run every conversation in this process."""
+        return search_all(
+            partial(converse_by, self._subject, observes=self._bounds.measures),
+            runs=self._bounds.runs,
+            turns_max=self._turns,
+            tell=self._tell,
+            is_late=self._is_late,
+            done=done,
+            keep=keep,
+        )
+
+    def _spread(
+        self, setup: Setup, done: Sequence[Slice], keep: Callable[[Slice], None]
+    ) -> Campaign:
+        """Run every conversation in other processes."""
+        with self._workers(setup) as work:
             tally, is_complete = spread(
-                work, runs=bounds.runs, is_late=self._is_late, tell=self._tell
+                work,
+                runs=self._bounds.runs,
+                is_late=self._is_late,
+                tell=self._tell,
+                done=done,
+                keep=keep,
             )
+        run = partial(converse_by, self._subject)
         return every_found(run, tally, self._turns, is_complete=is_complete)
 
     def draw(self, places: Places | None) -> Campaign:
@@ -172,29 +201,33 @@ class _Exploration:
             return self._conduct(self._in_process(), None)
         setup = self._setup(places.reads)
         memory = Memory(places.memory, self._name)
-        journal = self._journal(memory, setup)
-        is_over = False
-        try:
-            with self._work(setup) as work:
-                campaign = self._conduct(work, journal)
-            is_over = not campaign.is_stopped
-        finally:
-            if journal is not None:
-                journal.close(is_over=is_over)
-        if campaign.is_stopped and journal is not None and journal.count:
-            self._say("the same command goes on from here")
+        with self._journal(memory, setup) as journal, self._work(setup) as work:
+            campaign = self._conduct(work, journal)
+            self._finish(journal, campaign)
         with suppress(OSError):
             memory.keep(each.record.tape for each in campaign.discoveries)
         return campaign
+
+    def _finish(self, journal: Journal | None, campaign: Campaign) -> None:
+        """Say that the campaign can go on, or let its journal end."""
+        if journal is None:
+            return
+        journal.is_over = not campaign.is_stopped
+        if campaign.is_stopped and journal.count:
+            self._say("the same command goes on from here")
+
+    def _say_goes_on(self, after: str, journal: Journal) -> None:
+        self._say(
+            f"goes on after {after}, which an earlier call ran; to begin anew, delete "
+            f"{journal.folder}"
+        )
 
     def _conduct(self, work: Work, journal: Journal | None) -> Campaign:
         known = () if journal is None else journal.known
         chunks = chunks_of(self._bounds.runs, self._seed, len(known))
         if journal is not None and journal.done:
-            self._say(
-                f"goes on after {len(journal.done)} of {counted(len(chunks), 'part')}, which an "
-                f"earlier call ran; to begin anew, delete {journal.folder}"
-            )
+            after = f"{len(journal.done)} of {counted(len(chunks), 'part')}"
+            self._say_goes_on(after, journal)
         return conduct(
             work,
             self._run,
@@ -209,10 +242,15 @@ class _Exploration:
         rare = len(self._subject.rare)
         return InProcess(self._run, turns_max=self._turns, rare=rare, is_late=self._is_late)
 
+    @property
+    def _is_alone(self) -> bool:
+        """Return whether this process runs all conversations."""
+        return self._bounds.cluster is None and self._bounds.processes == 1
+
     @contextmanager
     def _work(self, setup: Setup) -> Iterator[Work]:
         """Return where conversations are run."""
-        if self._bounds.cluster is None and self._bounds.processes == 1:
+        if self._is_alone:
             yield self._in_process()
         else:
             with self._workers(setup) as work:
@@ -244,17 +282,25 @@ class _Exploration:
             versions=versions(),
         )
 
-    def _journal(self, memory: Memory, setup: Setup) -> Journal | None:
+    @contextmanager
+    def _journal(self, memory: Memory, setup: Setup) -> Iterator[Journal | None]:
         """Return the journal of the campaign; None if it cannot be kept, which is said."""
-        facts = {"setup": setup, "runs": self._bounds.runs, "seed": self._seed}
+        facts: dict[str, object] = {"setup": setup, "runs": self._bounds.runs, "seed": self._seed}
+        if is_exhaustive(self._subject, self._bounds):
+            facts |= {"seed": None, "exhaustive": True}
         redactor = self._subject.prepared.redactor(os.environ)
+        journal: Journal | None = None
         try:
-            return Journal(memory.folder, key_of(facts), memory.known(), redactor)
+            journal = Journal(memory.folder, key_of(facts), memory.known(), redactor)
         except BlockingIOError:
             self._say("another call of this command is at work; if killed, this one begins anew")
         except OSError as problem:
             self._say(f"{failure_text(problem)}: if killed, the campaign begins anew")
-        return None
+        if journal is None:
+            yield None
+            return
+        with closing(journal):
+            yield journal
 
 
 def turns_most(subject: Subject, bounds: Bounds) -> int:

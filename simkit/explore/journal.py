@@ -1,9 +1,9 @@
-"""The files of campaigns: finished chunks, so that a killed campaign goes on, and findings.
+"""The files of campaigns: finished parts, so that a killed campaign goes on, and findings.
 
 Each subject has a folder below `.simkit/explore/`. A campaign's journal has a line for each chunk
-that was run to its end; a line that was being written when the process was killed is left out. It
-is removed when the campaign ends. The next campaign of a subject begins with the conversations
-that showed something.
+that was run to its end, or of an enumeration for each slice; a line that was being written when the
+process was killed is left out. It is removed when the campaign ends. The next campaign of a subject
+begins with the conversations that showed something.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from simkit.core.locks import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.choices import Tape
 from simkit.explore.chunks import Chunk, Tally
+from simkit.explore.spreading import Slice
 
 KEPT_MAX: Final = 8
 """The number of campaigns of a subject that may go on; older ones are forgotten."""
@@ -35,13 +36,15 @@ class _Head(msgspec.Struct, frozen=True):
     """The conversations with which the campaign began."""
 
 
-class _Line(msgspec.Struct, frozen=True):
-    chunk: int
-    tally: Tally
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    chunk: int = -1
+    tally: Tally = Tally()
+    slice: Slice | None = None
+    """A part of an enumeration, in place of a chunk."""
 
 
 class Journal:
-    """The finished chunks of one campaign; only one process at a time has it."""
+    """The finished parts of one campaign; only one process at a time has it."""
 
     def __init__(self, folder: Path, key: str, known: Sequence[Tape], redactor: Redactor) -> None:
         """Open the journal of a campaign: ``key`` is equal for equal ones.
@@ -58,15 +61,21 @@ class Journal:
         if not self._lock.acquire(waits=False):
             self._lock.release()
             raise BlockingIOError
-        self.known, self.done, end = _read(self.folder / _FILE, tuple(known))
-        """The conversations with which it began; number of a finished chunk to its tally."""
+        self.known, lines, end = _read(self.folder / _FILE, tuple(known))
+        """The conversations with which it began."""
+        self.done = {line.chunk: line.tally for line in lines if line.slice is None}
+        """Number of a finished chunk to its tally."""
+        self.slices = tuple(line.slice for line in lines if line.slice is not None)
+        """The finished slices of an enumeration, in the order in which they were kept."""
         self._stream = open(self.folder / _FILE, "r+b" if end else "wb")  # noqa: SIM115
         self._stream.truncate(end)
         self._stream.seek(end)
         if not end:
             self._write(_Head(self.known))
-        self.count = len(self.done)
-        """The number of chunks that it has."""
+        self.count = len(lines)
+        """The number of parts that it has."""
+        self.is_over = False
+        """Whether the campaign is over, so that nothing is left to go on with."""
         _forget(folder, self.folder)
 
     def keep(self, chunk: Chunk, tally: Tally) -> None:
@@ -74,10 +83,15 @@ class Journal:
         self._write(_Line(chunk.number, tally))
         self.count += 1
 
-    def close(self, *, is_over: bool) -> None:
+    def keep_slice(self, part: Slice) -> None:
+        """Keep what was run of an interval of an enumeration."""
+        self._write(_Line(slice=part))
+        self.count += 1
+
+    def close(self) -> None:
         """Close the journal; remove it if the campaign is over."""
         self._stream.close()
-        if is_over:
+        if self.is_over:
             shutil.rmtree(self.folder, ignore_errors=True)
         self._lock.release()
 
@@ -87,12 +101,12 @@ class Journal:
         os.fsync(self._stream.fileno())
 
 
-def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], dict[int, Tally], int]:
-    """Return the known conversations, the finished chunks, and where the last whole line ends."""
+def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], list[_Line], int]:
+    """Return the known conversations, the finished parts, and where the last whole line ends."""
     try:
         content = file.read_bytes()
     except FileNotFoundError:
-        return known, {}, 0
+        return known, [], 0
     end = content.rfind(b"\n") + 1
     first, *lines = content[:end].splitlines() or [b""]
     try:
@@ -100,8 +114,8 @@ def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], dict[i
         entries = [msgspec.json.decode(line, type=_Line) for line in lines]
     except msgspec.DecodeError:
         # Another version wrote it: the campaign starts from its first chunk.
-        return known, {}, 0
-    return head.known, {entry.chunk: entry.tally for entry in entries}, end
+        return known, [], 0
+    return head.known, entries, end
 
 
 def _forget(folder: Path, own: Path) -> None:

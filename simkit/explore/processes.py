@@ -27,6 +27,8 @@ from simkit.explore.worker import Answer, Setup, Shrinking, Task
 T = TypeVar("T")
 TRIES_MAX: Final = 3
 """How often a part is run before the campaign gives up, if its process dies each time."""
+WAVE_EACH: Final = 4
+"""The number of intervals for each process that are handed out together."""
 _ANSWER: Final = msgspec.json.Decoder(Answer)
 
 
@@ -115,6 +117,11 @@ class Workers(ABC):
         for number, answer in self._answers(tasks):
             assert answer.tally is not None
             yield number, answer.tally, answer.left
+
+    @property
+    def wave(self) -> int:
+        """Return the number of intervals that are handed out together."""
+        return self.processes * WAVE_EACH
 
     @property
     @abstractmethod

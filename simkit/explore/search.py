@@ -16,11 +16,11 @@ from simkit.explore.choices import Source, Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks_of, merged
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.drawing import Run, draw
-from simkit.explore.enumeration import Interval, enumerated
+from simkit.explore.enumeration import enumerated
 from simkit.explore.network import part_that_needs_it
 from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
-from simkit.explore.spreading import RunBy, run_interval
+from simkit.explore.spreading import InProcessIntervals, RunBy, Slice, spread
 from simkit.viewer import RunsCoverage
 
 TELL_EVERY_S: Final = 0.2
@@ -248,18 +248,32 @@ def search_all(
     turns_max: int,
     tell: Tell = lambda tally: None,
     is_late: Callable[[], bool] = lambda: False,
+    done: Sequence[Slice] = (),
+    keep: Callable[[Slice], None] = lambda part: None,
 ) -> Campaign:
-    """Run every conversation of at most so many turns, or the first ``runs`` of them."""
+    """Run every conversation of at most so many turns, or the first ``runs`` of them.
+
+    ``done`` are the slices that an earlier call gave to ``keep``.
+    """
 
     def run_in_time(source: Source) -> ExploredRun:
         if is_late():
             raise KeyboardInterrupt
         return run(source)
 
-    tally, left = run_interval(
-        run_in_time, Interval(), turns_max=turns_max, most=runs, tell=_sometimes(tell)
+    before = merged(part.tally for part in done)
+    tell_sometimes = _sometimes(lambda tally: tell(before.merged(tally)))
+
+    def keep_and_count(part: Slice) -> None:
+        nonlocal before
+        before = before.merged(part.tally)
+        keep(part)
+
+    work = InProcessIntervals(run_in_time, turns_max=turns_max, tell=tell_sometimes)
+    tally, is_complete = spread(
+        work, runs=runs, is_late=lambda: False, tell=tell, done=done, keep=keep_and_count
     )
-    return every_found(run, tally, turns_max, is_complete=not left and not tally.is_stopped)
+    return every_found(run, tally, turns_max, is_complete=is_complete)
 
 
 def every_found(run: RunBy, tally: Tally, turns_max: int, *, is_complete: bool) -> Campaign:

@@ -1,9 +1,9 @@
-"""Every conversation within a bound, run by several processes, with the report of one.
+"""Every conversation within a bound, run in slices, with the report of one uninterrupted run.
 
 The conversations of an enumeration are in an order. A task is an interval of them: the process that
 has it runs some, and answers with their tally and with the intervals that are left, which become
-tasks of other processes. Tallies stand where their intervals stood, so that conversations have the
-numbers that they have in one process, however they were cut.
+tasks of other processes, or of a later call. Tallies stand where their intervals stood, so that
+conversations have the numbers that they have in one process, however they were cut.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from simkit.explore.enumeration import Enumerated, Enumeration, Interval
 
 SLICE_S: Final = 0.4
 """The time after which a task ends, so that what is left can be shared."""
-WAVE_EACH: Final = 4
-"""The number of tasks for each process that are handed out together."""
+OWN_SLICE_S: Final = 1.0
+"""The same where nobody shares it: what a kill loses."""
 
 RunBy = Callable[[Source], ExploredRun]
 
@@ -35,12 +35,20 @@ class Part(msgspec.Struct, frozen=True):
     tally: Tally
 
 
+class Slice(msgspec.Struct, frozen=True):
+    """The conversations of an interval that one task has run, and those that it left."""
+
+    start: Interval
+    tally: Tally
+    left: tuple[Interval, ...]
+
+
 class Spread(Protocol):
     """Processes that run intervals of an enumeration."""
 
     @property
-    def processes(self) -> int:
-        """Return the number of intervals that are run at once."""
+    def wave(self) -> int:
+        """Return the number of intervals that are handed out together."""
 
     def intervals(
         self, intervals: Sequence[tuple[int, Interval, int]]
@@ -62,27 +70,56 @@ def run_interval(
 ) -> tuple[Tally, tuple[Interval, ...]]:
     """Run at most so many conversations of an interval; return their tally, and what is left.
 
-    It ends when ``is_late`` returns true after a conversation, and on Ctrl-C, which stops it.
+    It ends when ``is_late`` returns true after a conversation, and on Ctrl-C, which stops it: the
+    conversation that was being run is left.
     """
     builder, enumeration = TallyBuilder(), Enumeration(turns_max, interval)
     count, is_stopped = 0, False
-    source: Enumerated | None = None
+    last: Enumerated | None = None
     try:
         for source in enumeration:
             builder.add(run(source), source.digits)
+            last = source
             tell(builder)
             count += 1
             if count == most or is_late():
                 break
     except KeyboardInterrupt:
         is_stopped = True
-    left = () if is_stopped or source is None else enumeration.left_after(source)
+    left = (interval,) if last is None else enumeration.left_after(last)
     return builder.tally(is_stopped=is_stopped), left
 
 
-def sliced() -> Callable[[], bool]:
+class InProcessIntervals:
+    """Intervals are run here, one after the other."""
+
+    wave = 1
+
+    def __init__(self, run: RunBy, *, turns_max: int, tell: Callable[[TallyBuilder], None]) -> None:
+        """``tell`` gets the tally of a slice after each conversation."""
+        self._run, self._turns_max, self._tell = run, turns_max, tell
+
+    def intervals(
+        self, intervals: Sequence[tuple[int, Interval, int]]
+    ) -> Iterator[tuple[int, Tally, tuple[Interval, ...]]]:
+        """Run intervals, each with its number and its most conversations."""
+        for number, interval, most in intervals:
+            yield (
+                number,
+                *run_interval(
+                    self._run,
+                    interval,
+                    turns_max=self._turns_max,
+                    most=most,
+                    is_late=sliced(OWN_SLICE_S),
+                    tell=self._tell,
+                ),
+            )
+
+
+def sliced(seconds: float = SLICE_S) -> Callable[[], bool]:
     """Return a function that says whether a task, which begins now, has run long enough."""
-    end = time.monotonic() + SLICE_S
+    end = time.monotonic() + seconds
     return lambda: time.monotonic() > end
 
 
@@ -92,28 +129,45 @@ def spread(
     runs: int,
     is_late: Callable[[], bool],
     tell: Callable[[Tally], None],
+    done: Sequence[Slice] = (),
+    keep: Callable[[Slice], None] = lambda part: None,
 ) -> tuple[Tally, bool]:
-    """Run the first ``runs`` conversations of an enumeration in several processes.
+    """Run the first ``runs`` conversations of an enumeration.
 
-    Return their tally, and whether there are no others.
+    Return their tally, and whether there are no others. ``done`` are the slices that an earlier
+    call gave to ``keep``, in that order.
     """
     places: list[Interval | Part] = [Interval()]
-    total, is_stopped = Tally(), False
+    for part in done:
+        place = places.index(part.start)
+        places[place : place + 1] = [Part(part.start, part.tally), *part.left]
+    total, is_stopped = merged(part.tally for part in done), False
     try:
-        while (wave := _wave(places, runs, work.processes * WAVE_EACH)) and not is_stopped:
+        while not is_stopped and (wave := _wave(places, runs, work.wave)):
             if is_late():
                 is_stopped = True
                 break
             answers: dict[int, list[Interval | Part]] = {}
-            for place, tally, left in work.intervals(
-                [(number, interval, runs) for number, interval in wave]
-            ):
-                answers[place] = [Part(dict(wave)[place], tally), *left]
-                total = total.merged(tally)
-                tell(total)
-            places = [
-                each for place, known in enumerate(places) for each in answers.get(place, [known])
-            ]
+            try:
+                for place, tally, left in work.intervals(wave):
+                    is_stopped |= tally.is_stopped
+                    # Its conversations are whole; those that were not run are left.
+                    part = Slice(
+                        _interval_at(places, place),
+                        msgspec.structs.replace(tally, is_stopped=False),
+                        left,
+                    )
+                    answers[place] = [Part(part.start, part.tally), *left]
+                    if part.tally.runs:
+                        keep(part)
+                    total = total.merged(part.tally)
+                    tell(total)
+            finally:
+                places = [
+                    each
+                    for place, known in enumerate(places)
+                    for each in answers.get(place, [known])
+                ]
     except KeyboardInterrupt:
         is_stopped = True
     is_complete = not any(isinstance(each, Interval) for each in places)
@@ -121,15 +175,26 @@ def spread(
     return _first(work, parts, runs, is_stopped, is_complete)
 
 
-def _wave(places: Sequence[Interval | Part], runs: int, most: int) -> list[tuple[int, Interval]]:
-    """Return the next intervals by their places: only such as may be among the first ``runs``."""
-    wave: list[tuple[int, Interval]] = []
+def _interval_at(places: Sequence[Interval | Part], place: int) -> Interval:
+    interval = places[place]
+    assert isinstance(interval, Interval)
+    return interval
+
+
+def _wave(
+    places: Sequence[Interval | Part], runs: int, most: int
+) -> list[tuple[int, Interval, int]]:
+    """Return the next intervals by their places, each with the most conversations that count.
+
+    They are only such as may be among the first ``runs``.
+    """
+    wave: list[tuple[int, Interval, int]] = []
     before = 0
     for place, each in enumerate(places):
         if before >= runs or len(wave) == most:
             break
         if isinstance(each, Interval):
-            wave.append((place, each))
+            wave.append((place, each, runs - before))
         else:
             before += each.tally.runs
     return wave
@@ -148,7 +213,11 @@ def _first(
             if before == runs:
                 break
             # It ran more than are asked for: only so many count.
-            tally = _tally_of(work, part.start, runs - before)
+            try:
+                tally = _tally_of(work, part.start, runs - before)
+            except KeyboardInterrupt:
+                is_stopped = True
+                break
         tallies.append(tally.numbered_after(before))
         before += tally.runs
     whole = merged([*tallies, Tally(is_stopped=is_stopped)])

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -110,6 +111,32 @@ def test_a_killed_campaign_goes_on_where_it_was(
     assert went_on is not None, done.err
     assert 2 <= int(went_on[1]) < 8
     assert {"out": done.out, "found": files_in("found")} == campaign(runs="400")
+    assert not list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
+
+
+EXHAUSTIVE: Final = ("--exhaustive", "--turns", "2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("-j", "2")], ids=["alone", "two processes"])
+def test_a_killed_enumeration_goes_on_where_it_was(
+    options: tuple[str, ...], running: Callable[..., Running], simkit: Call
+) -> None:
+    call = ("--runs", "1500", *EXHAUSTIVE, *options)
+    for count in (1, 2):
+        killed = running(*call)
+        killed.wait_for_chunks(count)
+        os.killpg(killed.process.pid, signal.SIGKILL)
+        _, err = killed.ended()
+        assert ("note: goes on after " in err) == (count > 1)
+    (journal,) = Path(".simkit").glob("explore/*/*/journal.jsonl")
+    with journal.open("ab") as stream:
+        stream.write(b'{"slice":{"sta')
+
+    done = simkit("explore", FILE, *call)
+
+    assert re.search(r"goes on after [\d,]+ conversations, which an earlier call ran", done.err)
+    assert {"out": done.out, "found": files_in("found")} == campaign(*EXHAUSTIVE, runs="1500")
     assert not list(Path(".simkit").glob("explore/*/*/journal.jsonl"))
 
 
@@ -240,17 +267,18 @@ def test_a_journal_keeps_chunks_and_no_secrets(tmp_path: Path) -> None:
     journal.keep(Chunk(3, 0, 1, 1), tally(1))
     with pytest.raises(BlockingIOError):
         Journal(tmp_path, "k", (), Redactor({}))
-    journal.close(is_over=False)
+    journal.close()
 
     assert b"77-hunter2-77" not in (tmp_path / "k" / "journal.jsonl").read_bytes()
     again = Journal(tmp_path, "k", (), Redactor({}))
     assert again.known == known
     assert {number: each.causes[0].first for number, each in again.done.items()} == {3: 1}
     again.keep(Chunk(4, 0, 2, 1), tally(2))
-    again.close(is_over=False)
+    again.close()
     last = Journal(tmp_path, "k", (), Redactor({}))
     assert [*last.done] == [3, 4]
-    last.close(is_over=True)
+    last.is_over = True
+    last.close()
     assert not (tmp_path / "k").exists()
     assert (tmp_path / ".gitignore").read_text() == "*\n"
 
@@ -264,10 +292,11 @@ def test_a_journal_that_cannot_be_read_begins_anew(content: bytes, tmp_path: Pat
 
     assert journal.done == {}
     journal.keep(Chunk(0, 0, 1, 1), tally(1))
-    journal.close(is_over=False)
+    journal.close()
     again = Journal(tmp_path, "k", (), Redactor({}))
     assert [*again.done] == [0]
-    again.close(is_over=True)
+    again.is_over = True
+    again.close()
 
 
 def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) -> None:
@@ -276,7 +305,7 @@ def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) ->
         os.utime(tmp_path / f"k{number}" / "journal.jsonl", ns=(number, number))
     with Lock(tmp_path / "k0") as lock:
         assert lock.acquire(waits=False)
-        Journal(tmp_path, "new", (), Redactor({})).close(is_over=False)
+        Journal(tmp_path, "new", (), Redactor({})).close()
 
     names = {path.name for path in tmp_path.iterdir() if path.is_dir()}
     assert names == {"new", "k0", *(f"k{number}" for number in range(3, KEPT_MAX + 3))}

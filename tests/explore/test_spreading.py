@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
@@ -14,7 +15,8 @@ from simkit.explore.choices import Source
 from simkit.explore.chunks import Tally
 from simkit.explore.conversations import Cause, ExploredRun
 from simkit.explore.enumeration import Enumerated, Enumeration, Interval
-from simkit.explore.spreading import run_interval, spread
+from simkit.explore.search import search_all
+from simkit.explore.spreading import Slice, run_interval, spread
 from tests.campaigns import campaign
 
 TURNS = 1
@@ -41,7 +43,7 @@ def run(source: Source) -> ExploredRun:
 class Cutting:
     """Processes that end their tasks after a drawn number of conversations, in a drawn order."""
 
-    processes = 2
+    wave = 8
 
     def __init__(self, data: st.DataObject) -> None:
         self._data = data
@@ -69,6 +71,85 @@ def test_any_cuts_come_to_the_tally_of_one_process(data: st.DataObject, runs: in
     assert tally == alone
     assert is_complete == (not left)
     assert sorted(counts) == counts
+
+
+class Killed(Exception):
+    """The process is gone."""
+
+
+class Dying(Cutting):
+    """Processes that are killed, or stopped by Ctrl-C, after a drawn number of tasks."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        super().__init__(data)
+        self._left = data.draw(st.integers(0, 6))
+        self._problem = data.draw(st.sampled_from([Killed, KeyboardInterrupt]))
+
+    def intervals(
+        self, intervals: Sequence[tuple[int, Interval, int]]
+    ) -> Iterator[tuple[int, Tally, tuple[Interval, ...]]]:
+        """Run some of them."""
+        for answer in super().intervals(intervals):
+            if self.tasks > self._left:
+                raise self._problem
+            yield answer
+
+
+@settings(max_examples=40)
+@given(st.data(), st.integers(1, 400), st.integers(1, 4))
+def test_one_that_is_interrupted_goes_on_to_the_same_tally(
+    data: st.DataObject, runs: int, deaths: int
+) -> None:
+    alone, left = run_interval(run, Interval(), turns_max=TURNS, most=runs)
+    journal: list[Slice] = []
+    size = 0
+    for _ in range(deaths):
+        with contextlib.suppress(Killed):
+            tally, _ = spread(
+                Dying(data),
+                runs=runs,
+                is_late=lambda: False,
+                tell=lambda part: None,
+                done=(*journal,),
+                keep=journal.append,
+            )
+            assert tally.is_stopped or tally == alone
+        assert len(journal) >= size
+        size = len(journal)
+
+    tally, is_complete = spread(
+        Cutting(data),
+        runs=runs,
+        is_late=lambda: False,
+        tell=lambda part: None,
+        done=(*journal,),
+        keep=journal.append,
+    )
+
+    assert tally == alone
+    assert is_complete == (not left)
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_ctrl_c_in_a_conversation_loses_nothing(first: int, second: int) -> None:
+    alone = search_all(run, runs=100, turns_max=TURNS)
+    journal: list[Slice] = []
+    for count in (first, second):
+        calls = iter([False] * count)
+        stopped = search_all(
+            run,
+            runs=100,
+            turns_max=TURNS,
+            is_late=lambda: next(calls, True),  # noqa: B023
+            done=(*journal,),
+            keep=journal.append,
+        )
+        assert stopped.is_stopped or stopped == alone
+
+    whole = search_all(run, runs=100, turns_max=TURNS, done=(*journal,))
+
+    assert sum(part.tally.runs for part in journal) == min(first + second, 100)
+    assert whole == alone
 
 
 def test_what_is_left_begins_with_the_next_conversation_and_repeats_none() -> None:
