@@ -192,7 +192,9 @@ def judge(
         if watch is None:
             watch = Watch(all_lints())
             watch.see(trace)
-        judgement = judge_seen(scenario, document, watch.view, watch.hits, find)
+        judgement = judge_seen(
+            scenario, document, watch.view, watch.hits, find, plain_turns=watch.plain_turns
+        )
         return Outcome(trace, judgement, watch.view)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
@@ -208,13 +210,15 @@ def judge_seen(
     hits: Sequence[Hit],
     find: Find,
     places: Collection[int] | None = None,
+    plain_turns: int | None = None,
 ) -> Judgement:
     """Return the findings of a trace for which the lints have run already.
 
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
+    ``plain_turns`` is `Watch.plain_turns`.
     """
     writer = Writer(document, view.pipeline.is_code)
-    endings = Endings(view.events)
+    endings = Endings(view.events, plain_turns)
     if places is None:
         places = range(endings.turns)
         if not hits and all_hold(scenario, view.events):

@@ -73,7 +73,7 @@ class Activation(msgspec.Struct, eq=False):
         """Assign the run's number and the state that it can read, and emit AgentStarted."""
         turn, spec, handoff = self.turn, self.spec, self.spec.handoff
         turn.runs += 1
-        if turn.runs > turn.limits.agent_runs_per_turn:
+        if turn.runs > turn.runs_max:
             turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
         self.id = f"r{turn.numbers.runs}"
@@ -336,7 +336,7 @@ class Activation(msgspec.Struct, eq=False):
                     tools=agent.tools,
                     settings=agent.settings or None,
                     tokens=tokens,
-                    budget=turn.limits.context_tokens or 0,
+                    budget=turn.budget,
                     left_out=() if base else built.left_out,
                     handoffs=agent.passes_to,
                 )

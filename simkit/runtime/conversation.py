@@ -108,15 +108,19 @@ class Conversation:
         """Record where the turn begins: everything before, in the log and in channels of messages,
         is settled.
         """
-        if self.branch_logs.paths:
+        logs = self.branch_logs
+        if logs.paths:
             start = self.starts.get("log", 0)
-            self.log[start:] = in_blocks(self.log[start:], self.branch_logs.paths)
-        self.branch_logs, self._read = BranchLogs(), None
+            self.log[start:] = in_blocks(self.log[start:], logs.paths)
+        if logs.paths or logs.at_work or logs.ended:
+            self.branch_logs = BranchLogs()
+        self._read = None
         self.turn = self.first_turn = turn
-        self.starts = {"log": len(self.log)}
+        self.starts = starts = {"log": len(self.log)}
+        values = self.values
         for channel in channels:
-            value = self.values.get(channel)
-            self.starts[channel] = 0 if value is None else len(value)
+            value = values[channel] if channel in values else None  # noqa: SIM401 - no call.
+            starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
         """Return the log for a run that starts in a branch, or in none.
@@ -170,26 +174,22 @@ class Conversation:
         branch: Branch | None = None,
     ) -> Message:
         """Add a message to the log; ``branch`` is the branch of the run that wrote it."""
-        self.numbers.messages = number = self.numbers.messages + 1
-        message = Message(role, content, f"m{number}", agent, self.turn, calls, call_id, tool, data)
+        numbers, turn, recorder = self.numbers, self.turn, self.recorder
+        numbers.messages = number = numbers.messages + 1
+        identity = f"m{number}"
+        message = Message(role, content, identity, agent, turn, calls, call_id, tool, data)
         tokens = tokens_of(message, self.count) if calls else self.count(content)
-        self.log.append(message)
+        self.log += (message,)
         if branch is not None:
             branch.hear(message)
             self.branch_logs.hear(message, run, branch.path)
-        self.sizes[message.id] = (number, tokens)
-        recorder = self.recorder
+        self.sizes[identity] = (number, tokens)
         recorder.emit(
             e.MessageAdded(
-                recorder.clock.now,
-                self.name,
-                self.turn,
-                agent or "",
-                run,
-                message=message,
-                tokens=tokens,
+                recorder.clock.now, self.name, turn, agent or "", run,
+                message=message, tokens=tokens,
             )
-        )
+        )  # fmt: skip
         return message
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -19,7 +19,7 @@ from simkit.runtime.scheduler import Steps
 from simkit.runtime.straight_runs import StraightRun, ran_straight
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
-from simkit.trace.recorder import Position
+from simkit.trace import events as e
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """The length of a router's answer in an error."""
@@ -74,10 +74,17 @@ class RouterFlow:
         parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
         route_targets = chosen["parallel"] if parallel else chosen
         is_list = type(route_targets) is list or isinstance(route_targets, tuple)
-        targets = list(route_targets) if is_list else [route_targets]
-        self._check(targets, activation.output)
-        position = Position(turn.session, turn.number, activation.agent.name, activation.id)
-        turn.recorder.record_route(position, targets=tuple(targets), parallel=parallel)
+        targets = tuple(route_targets) if is_list else (route_targets,)
+        for target in targets or (None,):
+            if type(target) is not str or target not in self._agents or target == self._decide:
+                raise self._no_route(target, activation.output)
+        recorder = turn.recorder
+        recorder.emit(
+            e.RouteChosen(
+                recorder.clock.now, turn.session, turn.number, activation.agent.name, activation.id,
+                targets=targets, parallel=parallel,
+            )
+        )  # fmt: skip
         if parallel and len(targets) > 1:
             starts = [Start(target) for target in targets]
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))
@@ -86,16 +93,10 @@ class RouterFlow:
             if ran_straight(turn, self._agents[target]) is None:
                 yield from chain(turn, Start(target))
 
-    def _check(self, targets: Sequence[Any], answer: Any) -> None:
-        for target in targets or [None]:
-            if target == self._decide:
-                raise self._no_route("itself", answer)
-            if target is None:
-                raise self._no_route("nobody", answer)
-            if type(target) is not str or target not in self._agents:
-                raise self._no_route(f"{target!r}, which is no agent", answer)
-
-    def _no_route(self, chosen: str, answer: Any) -> NoRoute:
+    def _no_route(self, target: Any, answer: Any) -> NoRoute:
+        chosen = f"{target!r}, which is no agent"
+        if target is None or target == self._decide:
+            chosen = "nobody" if target is None else "itself"
         known = ", ".join(name for name in self._agents if name != self._decide)
         answer_text = json_text(answer)
         if len(answer_text) > ANSWER_CHARACTERS_MAX:

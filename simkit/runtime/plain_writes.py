@@ -1,8 +1,8 @@
 """Plain writes: an agent's writes as functions of what is at hand when a straight run ends.
 
 Most writes put the reply, the output or the final message into channels that only append or merge.
-Then one template is what they write, and with messages and values in their recorded forms it is
-also what the trace records.
+Then one template makes both the update and its record in the trace: the record from messages and
+values in their recorded forms.
 """
 
 from __future__ import annotations

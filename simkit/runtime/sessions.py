@@ -95,6 +95,9 @@ class Sessions:
         self.conversations: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
         channels = compiled.pipeline.channels
+        # A model of pydantic takes several times as long to read.
+        self._runs_max = doors.limits.agent_runs_per_turn
+        self._budget = doors.limits.context_tokens or 0
         self._gifts = Gifts(
             doors.initial_state,
             lambda name: channels[name].scope if name in channels else "session",
@@ -153,6 +156,8 @@ class Sessions:
             chain,
             conversation.name,
             self.numbers,
+            runs_max=self._runs_max,
+            budget=self._budget,
         )
 
     def begin_turn(self, number: int, conversation: Conversation) -> tuple[Turn, Scheduler]:

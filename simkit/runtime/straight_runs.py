@@ -62,7 +62,7 @@ def ran_straight(turn: Turn, agent: CompiledAgent) -> StraightRun | None:
     through here: what it costs is the number of its steps.
     """
     plain = agent.plain
-    if plain is None or not turn.is_plain or turn.runs >= turn.limits.agent_runs_per_turn:
+    if plain is None or not turn.is_plain or turn.runs >= turn.runs_max:
         return None
     name = agent.name
     answer = turn.model.at_hand(name)
@@ -81,13 +81,13 @@ def ran_straight(turn: Turn, agent: CompiledAgent) -> StraightRun | None:
     try:
         # The context.
         parts: list[Any] = [*plain.parts]
-        tokens, shown = plain.tokens, plain.current
-        if shown is not None:
-            place, section, role = shown
-            parts[place] = made = turn.users_part(section, role)
-            tokens += made.tokens
+        tokens, current = plain.tokens, plain.current
+        if current is not None:
+            place, section, role = current
+            parts[place] = users_part = turn.users_part(section, role)
+            tokens += users_part.tokens
         for place, reader in plain.histories:
-            omit = turn.user[0].id if shown is not None else ""
+            omit = turn.user[0].id if current is not None else ""
             parts[place], size = _history(turn, name, reader, omit)
             tokens += size
         # The model call.
@@ -105,7 +105,7 @@ def ran_straight(turn: Turn, agent: CompiledAgent) -> StraightRun | None:
                 tools=agent.tools,
                 settings=agent.settings or None,
                 tokens=tokens,
-                budget=turn.limits.context_tokens or 0,
+                budget=turn.budget,
                 handoffs=agent.passes_to,
             )
         )

@@ -77,6 +77,10 @@ class Turn(msgspec.Struct, eq=False):
     """The same as plain data, which the events of a turn share; do not change it."""
     is_plain: bool = False
     """Whether the user said a text, and nothing else, and calls are answered at once."""
+    runs_max: int = 0
+    """The limit of agent runs."""
+    budget: int = 0
+    """The limit of a context's tokens; 0 for none."""
     users_parts: dict[tuple[str, str], e.Made] = {}
     """Section and role to the user's message as contexts show it."""
     reply: Any = None
@@ -134,8 +138,8 @@ class Turn(msgspec.Struct, eq=False):
         parts, key = self.users_parts, (section, role)
         if key not in parts:
             message, number, tokens = self.user
-            shown = Message(role, message.content, message.id, turn=message.turn, section=section)
-            parts[key] = e.Made(section, shown, tokens, (), number)
+            copy = Message(role, message.content, message.id, turn=message.turn, section=section)
+            parts[key] = e.Made(section, copy, tokens, (), number)
         return parts[key]
 
     def write_plain(

@@ -46,17 +46,16 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
 
 def hear(turn: Turn, user_turn: UserTurn) -> None:
     """Add the user's message to log and conversation."""
-    message = turn.conversation.add("user", user_turn.text, data=user_turn.value)
+    text, value = user_turn.text, user_turn.value
+    message = turn.conversation.add("user", text, data=value)
     turn.user = message, *turn.conversation.sizes[message.id]
-    turn.input = user_turn.text if user_turn.value is None else user_turn.value
-    turn.is_plain = (
-        user_turn.value is None and user_turn.text != "" and turn.schedule.answers_at_once
-    )
-    name = turn.compiled.pipeline.conversation
-    channel, update = turn.compiled.channels[name], {name: [message]}
-    if channel.is_simple:
-        recorded = {name: [{"$message": turn.user[1]}]}
-        turn.write_plain(((name, channel.reduce),), update, recorded, message.id)
+    turn.input = text if value is None else value
+    turn.is_plain = value is None and text != "" and turn.schedule.answers_at_once
+    compiled = turn.compiled
+    update = {compiled.conversation: [message]}
+    if compiled.log_reducers is not None:
+        recorded = {compiled.conversation: [{"$message": turn.user[1]}]}
+        turn.write_plain(compiled.log_reducers, update, recorded, message.id)
     else:
         turn.write(update, "user")
     turn.recorded_input = turn.input if type(turn.input) is str else canonical(turn.input)

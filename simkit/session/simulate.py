@@ -296,8 +296,9 @@ class Conversation:
                     hits = [*hits, *_compared(prepared, view)]
             with placed(prepared):
                 return judge_seen(
-                    prepared.scenario, prepared.document, view, hits, function_named, places
-                )
+                    prepared.scenario, prepared.document, view, hits, function_named, places,
+                    self._watch.plain_turns if view is self._watch.view else None,
+                )  # fmt: skip
 
     def ask(self, number: int, question: Question) -> JudgeAnswered | None:
         """Ask the judge a question about a turn, counted from 1; return the recorded answer.

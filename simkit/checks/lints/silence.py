@@ -14,6 +14,7 @@ new lint is asked until somebody has thought about it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from simkit.trace import events as e
@@ -46,21 +47,26 @@ UNSET: Final[Mapping[type, tuple[str, ...]]] = {
 }
 """Fields that a plain event does not set, beside those for which methods are called."""
 
-Unset: TypeAlias = Mapping[type, tuple[Callable[[Any], Any], Any] | None]
-"""Each kind of a plain event to the function that reads the fields that it must not set, and to
-what it returns if they are not; None if there are none."""
+Unset: TypeAlias = Mapping[type, tuple[str, ...]]
+"""Each kind of a plain event to the fields that it must not set."""
+Step: TypeAlias = Callable[["Silence", Any], bool]
+"""Returns whether an event of its kind is plain."""
 
 
 class Silence:
     """A proof about a trace, which goes on with it."""
 
     def __init__(self, unset: Unset) -> None:
-        self._steps = {
-            kind: (*(fields or (None, None)), _HANDLERS.get(kind)) for kind, fields in unset.items()
-        }
-        """Kind to the fields that must not be set, and to what else makes an event plain."""
+        self._steps = {kind: _step(kind, names) for kind, names in unset.items()}
+        """Kind to what makes an event plain; None if every one is."""
+        self._ended = 0
+        """The number of turns that have ended."""
         self._instructions: Mapping[str, str] = {}
         """Agent to its declared instructions."""
+        self._blocks: dict[str, e.Made] = {}
+        """Agent to the part with its instructions, if it begins its contexts."""
+        self._users_part: e.Made | None = None
+        """The part with the turn's message of the user."""
         self._starts: frozenset[str] | None = None
         """The agents that may start a turn; None for any."""
         self._is_open = False
@@ -85,17 +91,20 @@ class Silence:
         """The same keys of the messages before all turns, which belong to none, as texts that
         sections make."""
 
+    @property
+    def turns(self) -> int | None:
+        """The number of turns, if all of them have ended."""
+        return None if self._turn else self._ended
+
     def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
         """Return whether these events are plain, too; after one that is not, nothing holds."""
         steps = self._steps
         for event in events:
-            kind = type(event)
-            if kind not in steps:
+            try:
+                step = steps[type(event)]
+            except KeyError:
                 return False
-            fields, unset, is_plain = steps[kind]
-            if fields is not None and fields(event) != unset:
-                return False
-            if is_plain is not None and not is_plain(self, event):
+            if step is not None and not step(self, event):
                 return False
         return True
 
@@ -105,6 +114,7 @@ class Silence:
         self._turn = self._last_turn = event.turn
         self._is_first, self._targets = True, ()
         self._ran, self._numbers, self._writers = {}, {}, {}
+        self._users_part = None
         return True
 
     def _message_added(self, event: e.MessageAdded) -> bool:
@@ -144,7 +154,10 @@ class Silence:
         return True
 
     def _turn_finished(self, event: e.TurnFinished) -> bool:
+        if not self._turn:
+            return False
         self._turn = 0
+        self._ended += 1
         return True
 
     def _run_started(self, event: e.RunStarted) -> bool:
@@ -164,15 +177,33 @@ class Silence:
         return not event.run or begin_with_own(event.update, self._writers, event.run)
 
     def _context_built(self, event: e.ContextBuilt) -> bool:
-        """Return whether a context has its agent's instructions, and each message once."""
-        if event.agent not in self._instructions:
+        """Return whether a context has its agent's instructions, and each message once.
+
+        Most are the instructions, a history and the user's message, and their first and last parts
+        have been seen in another context.
+        """
+        agent, parts = event.agent, event.parts
+        if len(parts) == 3 and agent in self._blocks:
+            first, middle, last = parts
+            if (
+                first is self._blocks[agent]
+                and last is self._users_part
+                and type(middle) is e.Shown
+            ):
+                number = last.of
+                return (
+                    self._settles(middle)
+                    and number > self._settled[middle.stream]
+                    and number not in middle.tail
+                )
+        if agent not in self._instructions:
             return False
-        declared, blocks, has_speech = self._instructions[event.agent], 0, False
+        declared, blocks, has_speech = self._instructions[agent], 0, False
         own: tuple[int, ...] = ()
         """Logged messages that were made for this context, as the user's current one is."""
         texts: tuple[str, ...] = ()
         history: e.Shown | None = None
-        for part in event.parts:
+        for part in parts:
             if type(part) is not e.Made:
                 if history is not None or not self._settles(part):
                     return False
@@ -183,7 +214,7 @@ class Silence:
             if part.pieces or not content or message.calls or message.call_id:
                 return False
             if part.section == "instructions":
-                if content != declared or message.agent != event.agent or message.id:
+                if content != declared or message.agent != agent or message.id or part.of:
                     return False
                 if is_system and has_speech:
                     return False
@@ -209,7 +240,23 @@ class Silence:
             for number in own:
                 if number <= newest or number in tail:
                     return False
-        return blocks == (1 if declared else 0)
+        if blocks != (1 if declared else 0):
+            return False
+        if len(parts) == 3 and blocks:
+            self._know(agent, parts[0], parts[2])
+        return True
+
+    def _know(self, agent: str, first: e.Part, last: e.Part) -> None:
+        """Note parts of a plain context that are plain in any of the same form.
+
+        The user's message is logged already: a later one that equals it ends the proof.
+        """
+        if type(first) is e.Made and first.section == "instructions":
+            self._blocks[agent] = first
+        if type(last) is e.Made and last.of:
+            message = last.message
+            if self._numbers.get((message.role, None, message.content)) == last.of:
+                self._users_part = last
 
     def _settles(self, part: e.Shown) -> bool:
         """Note what a stream settles; return whether no message of it comes twice or is changed."""
@@ -239,7 +286,7 @@ def _have_edits(cuts: Sequence[e.Cut]) -> bool:
     return False
 
 
-_HANDLERS: Final[Mapping[type, Callable[[Silence, Any], bool]]] = {
+_HANDLERS: Final[Mapping[type, Step]] = {
     e.RunStarted: Silence._run_started,
     e.TurnStarted: Silence._turn_started,
     e.MessageAdded: Silence._message_added,
@@ -250,6 +297,25 @@ _HANDLERS: Final[Mapping[type, Callable[[Silence, Any], bool]]] = {
     e.RouteChosen: Silence._route_chosen,
     e.TurnFinished: Silence._turn_finished,
 }
+
+
+@cache
+def _step(kind: type, unset: tuple[str, ...]) -> Step | None:
+    """Return what makes an event of a kind plain; None if every one is.
+
+    It is one expression, since it is asked of each event: reading fields in a loop takes longer
+    than all else.
+    """
+    default = kind(at=0)
+    names = {f"unset_{name}": getattr(default, name) for name in unset}
+    terms = [f"event.{name} == unset_{name}" for name in unset]
+    if kind in _HANDLERS:
+        names["is_plain"] = _HANDLERS[kind]
+        terms.append("is_plain(silence, event)")
+    if not terms:
+        return None
+    step: Step = eval(f"lambda silence, event: {' and '.join(terms)}", names)
+    return step
 
 
 def begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:

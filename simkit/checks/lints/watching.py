@@ -123,7 +123,7 @@ def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
 
     ``idle`` has the indices of lints that find nothing in the pipeline.
     """
-    unset: dict[type, tuple[Callable[[Any], Any], Any] | None] = {}
+    unset: dict[type, tuple[str, ...]] = {}
     for kind, known in RULED_OUT.items():
         names = dict.fromkeys(UNSET.get(kind, ()))
         for index, lint in enumerate(lints):
@@ -133,7 +133,7 @@ def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
                 if not has:
                     return None
                 names.update(dict.fromkeys(has))
-        unset[kind] = _fields_of(kind, tuple(names)) if names else None
+        unset[kind] = tuple(names)
     return unset
 
 
@@ -182,6 +182,11 @@ class Watch:
                 self.view = view = View()
                 fresh = view.events[:] = trace.events[:]
         self._ask(fresh)
+
+    @property
+    def plain_turns(self) -> int | None:
+        """The number of turns, if the proof holds and all have ended: none with an error."""
+        return self._silence.turns if self._silence is not None else None
 
     def _ask(self, fresh: Sequence[e.AnyEvent]) -> None:
         """Let the lints read events."""

@@ -223,7 +223,7 @@ class HistoryReader:
         read_to = stream.read_to
         fresh = source[read_to:]
         behind = settled - read_to
-        kept: tuple[int, ...] = ()
+        numbers: tuple[int, ...] = ()
         tail: tuple[int, ...] = ()
         if (
             self._filters
@@ -237,7 +237,7 @@ class HistoryReader:
             return history.shown_part, history.tokens
         if behind > 0:
             messages, fresh = fresh[:behind], fresh[behind:]
-            kept, each = zip(*[sizes[message.id] for message in messages], strict=True)
+            numbers, each = zip(*[sizes[message.id] for message in messages], strict=True)
             stream.entries += zip(messages, each, strict=True)
             stream.tokens += sum(each)
             stream.read_to = settled
@@ -246,9 +246,9 @@ class HistoryReader:
         if rows:
             tail, each = zip(*rows, strict=True)
             tokens += sum(each)
-        shown = Shown(self.section, stream.id, 0, kept, (), tail, (), stream.restarts)
+        part = Shown(self.section, stream.id, 0, numbers, (), tail, (), stream.restarts)
         stream.restarts = False
-        return shown, tokens
+        return part, tokens
 
     def _keep_new(
         self,

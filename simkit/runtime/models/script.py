@@ -222,6 +222,8 @@ class ScriptedModel:
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
+        if not any(self._unused.values()):
+            return ()
         left = []
         for agent in self._unused:
             lines = self._unused[agent]
@@ -326,6 +328,8 @@ class ScriptedTools:
         """Return the turn's own unused results; those for all turns are no finding."""
         lines_unused = []
         results = self._turns[self._place]
+        if not results:
+            return ()
         for tool in results:
             scripted = results[tool]
             if scripted.may_wait:

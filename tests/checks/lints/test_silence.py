@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
 
 import pytest
 from msgspec.structs import replace
 
+from simkit.checks.endings import Endings
 from simkit.checks.findings import Hit
 from simkit.checks.lints import Watch, all_lints
 from simkit.checks.lints.silence import RULED_OUT, Silence
@@ -66,12 +67,18 @@ def watched(events: Iterable[e.AnyEvent]) -> Watch:
     return watch
 
 
-def is_proven(events: Iterable[e.AnyEvent]) -> bool:
-    """Whether the proof holds, so that no lint reads any event."""
+def is_proven(events: Sequence[e.AnyEvent]) -> bool:
+    """Whether the proof holds, so that no lint reads any event.
+
+    Asserts that what it tells of the turns' ends is so.
+    """
     try:
-        return watched(events)._silence is not None
+        watch = watched(events)
     except UNREADABLE:
         return False
+    if watch.plain_turns is not None:
+        assert vars(Endings(events, watch.plain_turns)) == vars(Endings(events))
+    return watch._silence is not None
 
 
 def swapped(events: list[e.AnyEvent], rng: Random) -> list[e.AnyEvent]:
@@ -110,6 +117,17 @@ def test_what_is_proven_silent_has_no_hits(name: str) -> None:
 
     assert proofs > COPIES / 20
     assert hit_number > COPIES / 20
+
+
+def test_instructions_that_claim_to_be_a_logged_message_are_not_proven() -> None:
+    events = events_of("one agent")
+    place, built = next((n, ev) for n, ev in enumerate(events) if isinstance(ev, e.ContextBuilt))
+    first, *others = built.parts
+    assert isinstance(first, e.Made)
+    events[place] = replace(built, parts=(replace(first, of=1), *others))
+
+    assert not is_proven(events)
+    assert hits_of(thorough_lints(), events) != []
 
 
 def test_a_text_that_repeats_a_given_message_is_reported() -> None:
