@@ -47,6 +47,9 @@ class Appended(Sequence[Any]):
         """Return this list with ``more`` appended, cut to its ``last`` items if given."""
         items, head = self._items, self._head
         size = len(items)
+        if not last and self._hi == size:
+            items += more
+            return Appended(items, self._lo, len(items), head)
         if self._hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
                 return Appended(list(more), head=self)
