@@ -305,6 +305,7 @@ class CodeDriver:
             of_session=turn.session,
         )
         self._clock.advance_to(turn.not_before)
+        recorder.events.send_to(self._names.receiver())
         recorder.handoff_tools.know(script.agents())
         recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes

@@ -33,7 +33,7 @@ class HandoffTools:
         self.version = 0
         """A number that grows with every change."""
         self._learned: dict[str, str] = {}
-        self._agents: set[str] = set()
+        self.agents: set[str] = set()
         self._alike: dict[str, set[str]] = {}
         """A normalized name to the agents with that name."""
         self._ordinary: set[str] = set()
@@ -62,8 +62,8 @@ class HandoffTools:
     def know(self, agents: Iterable[str]) -> None:
         """Add names of agents."""
         for agent in agents:
-            if agent not in self._agents:
-                self._agents.add(agent)
+            if agent not in self.agents:
+                self.agents.add(agent)
                 self._alike.setdefault(_plain(agent), set()).add(agent)
                 self.version += 1
 
@@ -109,7 +109,7 @@ class HandoffTools:
         if prefix != HANDOFF_PREFIX and tool in self._carried_out:
             return None
         name = tool.removeprefix(prefix)
-        alike = {name} & self._agents or self._alike.get(_plain(name)) or set()
+        alike = {name} & self.agents or self._alike.get(_plain(name)) or set()
         agents = [agent for agent in alike if prefix not in self._unguessed.get(agent, ())]
         return agents[0] if len(agents) == 1 else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import repeat
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from simkit.adapters.streams import Print, leading_same, print_of
@@ -17,11 +18,13 @@ _DEARER: Final = 32
 class MessageHistory:
     """A history's messages, with what is needed of each."""
 
-    __slots__ = ("_messages", "_words", "messages", "prints", "references", "repeats", "tokens")
+    __slots__ = ("items", "messages", "prints", "references", "repeats", "tokens", "words")
 
     def __init__(self) -> None:
-        self._messages: list[Message] = []
-        self._words: object = None
+        self.items: list[Message] = []
+        """The messages as they were given,"""
+        self.words: object = None
+        """and what else their form depends on."""
         self.messages: list[Message] = []
         """The messages with the recorder's ids and names."""
         self.prints: list[Print] = []
@@ -30,10 +33,6 @@ class MessageHistory:
         """References to the first messages, as far as the recorder has found them in the log,"""
         self.repeats = 0
         """and the number of repeated messages in the log at that time."""
-
-    def same(self, messages: Sequence[Message], words: object) -> int:
-        """Return the number of first messages that are the same objects, under the same names."""
-        return leading_same(self._messages, messages) if words == self._words else 0
 
     def go_on(
         self,
@@ -44,19 +43,18 @@ class MessageHistory:
         count: Counter,
     ) -> None:
         """Read the next history, whose first ``size`` messages are the same."""
-        self._words = words
-        if size == len(messages) == len(self._messages):
+        self.words = words
+        if size == len(messages) == len(self.items):
             return
-        self._messages[size:] = messages[size:]
-        new = [ours(message) for message in messages[size:]]
-        self.messages[size:] = new
+        self.items[size:] = new = messages[size:]
+        self.messages[size:] = new = [*map(ours, new)]
         self.prints[size:] = map(print_of, new)
-        self.tokens[size:] = [tokens_of(message, count) for message in new]
+        self.tokens[size:] = map(tokens_of, new, repeat(count))
         del self.references[size:]
 
     def take(self, other: MessageHistory, size: int) -> None:
         """Copy the first messages of another history."""
-        self._messages, self.messages = other._messages[:size], other.messages[:size]
+        self.items, self.messages = other.items[:size], other.messages[:size]
         self.prints, self.tokens = other.prints[:size], other.tokens[:size]
         self.references.clear()
 
@@ -77,20 +75,22 @@ class MessageSizes:
         return sum(self._sizes)
 
 
-ItemT = TypeVar("ItemT", contravariant=True)
-
-
-class KnownList(Protocol[ItemT]):
+class KnownList(Protocol):
     """The known items of one growing list."""
 
-    def same(self, items: Sequence[ItemT], words: object) -> int:
-        """Return the number of first items that are the known ones, under the same names."""
+    @property
+    def items(self) -> Sequence[Any]:
+        """Return the items themselves."""
+
+    @property
+    def words(self) -> object:
+        """Return what is known of them depends on besides, as ``find`` got it last."""
 
     def take(self, other: Self, size: int) -> None:
         """Copy the first items of another list."""
 
 
-ListT = TypeVar("ListT", bound=KnownList[Any])
+ListT = TypeVar("ListT", bound=KnownList)
 
 
 class GrowingLists(Generic[ListT]):
@@ -116,13 +116,13 @@ class GrowingLists(Generic[ListT]):
         """
         if owner not in self._last:
             self._last[owner] = self._make()
-        items, length = self._last[owner], len(current)
-        size = items.same(current, words)
+        items, newest, length = self._last[owner], self._newest, len(current)
+        size = leading_same(items.items, current) if words == items.words else 0
         # Is it cheaper to copy a list than to read the messages that differ?
-        if (length - size) * _DEARER > length and items is not self._newest:
-            theirs = self._newest.same(current, words)
+        if (length - size) * _DEARER > length and items is not newest and words == newest.words:
+            theirs = leading_same(newest.items, current)
             if (theirs - size) * _DEARER > theirs:
-                items.take(self._newest, size := theirs)
+                items.take(newest, size := theirs)
         self._newest = items
         return items, size
 

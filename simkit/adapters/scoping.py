@@ -67,7 +67,8 @@ class ContextListeners(Generic[ListenerT]):
     def __init__(self, name: str) -> None:
         """``name`` is the name of the context variable."""
         self._variable = ContextVar[_Use[ListenerT] | None](name, default=None)
-        self._use_now = self._variable.get
+        self.use_now: Final = self._variable.get
+        """Returns the use of a listener that this code's context has, also one that is over."""
         self._working: dict[_Use[ListenerT], None] = {}
         """The uses of listeners that are active now; it changes in one step at a time."""
 
@@ -79,7 +80,7 @@ class ContextListeners(Generic[ListenerT]):
         its context, as in a thread, belongs to the only active one, unless it is code of another
         scenario that has not ended.
         """
-        use = self._use_now()
+        use = self.use_now()
         return use.listener if use is not None and use.is_active else self._listener_after(use)
 
     def _listener_after(self, use: _Use[ListenerT] | None) -> ListenerT | None:
@@ -178,7 +179,7 @@ class _Use(Generic[ListenerT]):
     def __exit__(self, *problem: object) -> None:
         listeners = self._listeners
         # It may be left in another context than it was entered in, as streams are.
-        if listeners._use_now() is self:
+        if listeners.use_now() is self:
             before = self._token.old_value
             listeners._variable.set(None if before is Token.MISSING else before)
         self.is_active = False

@@ -65,8 +65,11 @@ class Session:
     def add(self, message: Message, number: int) -> None:
         """Add a message to the log under a number."""
         mark = print_of(message)
-        self.repeats += mark in self.log
-        self.log.setdefault(mark, []).append(number)
+        if mark in self.log:
+            self.repeats += 1
+            self.log[mark] += (number,)
+        else:
+            self.log[mark] = [number]
         self.latest[mark] = message
 
     def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
@@ -74,11 +77,13 @@ class Session:
 
         If the log has the same message several times, the latest one that keeps the order counts.
         """
-        result = [0] * len(prints)
-        for place in range(len(prints) - 1, -1, -1):
-            numbers = self.log.get(prints[place])
-            if numbers:
+        size, log = len(prints), self.log
+        result = [0] * size
+        for place in range(size - 1, -1, -1):
+            mark = prints[place]
+            if mark in log:
                 # The last one below `before`; if there is none, the last of all.
+                numbers = log[mark]
                 last = numbers[-1]
                 before = last if last < before else numbers[bisect_left(numbers, before) - 1]
                 result[place] = before

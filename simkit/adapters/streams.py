@@ -96,7 +96,7 @@ class SentStream:
         if not self._prints or not prints:
             return None
         lo = self._lo
-        size = leading_equal(self._prints[lo:], prints)
+        size = leading_equal(self._prints[lo:] if lo else self._prints, prints)
         if size >= len(self._settled) - lo:
             return lo, size
         # A window that has moved: the context begins with a later message.
@@ -132,7 +132,7 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
         return len(are_same)
     same = are_same.index(False)
     # They mostly differ near the end. Slices compare the common part at C speed.
-    tail = are_same[: -_NEAR - 1 : -1]
+    tail = are_same[same:][: -_NEAR - 1 : -1]
     if True in tail:
         end = len(are_same) - tail.index(True)
         if end > same and is_equal(before[:end], after[:end]):

@@ -11,6 +11,7 @@ import threading
 from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from msgspec import MsgspecError
@@ -43,8 +44,8 @@ from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.pipeline.written_messages import message_from
+from simkit.trace import changes
 from simkit.trace import events as e
-from simkit.trace.changes import partial_channels
 from simkit.trace.recorder import EventRecorder, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import References, canonical
@@ -198,9 +199,13 @@ class TraceRecorder:
         if received is not None:
             received = self._plain(received)
         run.call_facts = CallFacts(state, received, channels)
-        self._know(agent)
-        orders = [request for request in self.requested if request.to_agent == agent]
-        order = orders[0] if orders else None
+        if agent not in self.handoff_tools.agents:
+            self._know(agent)
+        order = None
+        for request in self.requested:
+            if request.to_agent == agent:
+                order = request
+                break
         handoff = source = ""
         if order is not None:
             self.requested.remove(order)
@@ -214,7 +219,8 @@ class TraceRecorder:
         self.runs.append(run)
         input = input if task is None else task
         self.events.record_agent_start(
-            self.at(run), input=None if input is None else self._plain(input),
+            Position(self.session, self.turn, agent, run.id),
+            input=None if input is None else self._plain(input),
             handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
             branch=run.id if group else branch, outer=outer, parent=parent,
             call_id=call_id, state=state, received=run.call_facts.received, goal=goal,
@@ -274,7 +280,7 @@ class TraceRecorder:
             value = value_said(final)
             output = final.content if value is None else value
         self.events.record_agent_end(
-            self.at(run),
+            Position(self.session, self.turn, run.agent, run.id),
             status=status,
             output=self._plain(output),
             message=final.number if final is not None else 0,
@@ -303,13 +309,14 @@ class TraceRecorder:
 
     # The log
 
-    def log(self, message: Message, run: Run | None = None) -> Message:
-        """Append a message to the session's log, under the next number."""
+    def log(self, message: Message, run: Run | None = None, agent: str | None = None) -> Message:
+        """Append a message to the session's log, under the next number; ``agent`` has said it."""
         self.numbers.messages = number = self.numbers.messages + 1
-        message = replace(message, id=f"m{number}", turn=self.turn)
+        agent = message.agent if agent is None else agent
+        message = replace(message, id=f"m{number}", turn=self.turn, agent=agent)
         self._session.add(message, number)
         self.events.record_message(
-            self.at(run, message.agent or ""),
+            Position(self.session, self.turn, agent or "", run.id if run is not None else ""),
             message=message,
             tokens=tokens_of(message, self.count),
         )
@@ -332,8 +339,11 @@ class TraceRecorder:
 
     def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
         """Return messages as they are in the log; append new ones."""
-        latest, ours = self._session.latest, [*map(self._ours, messages)]
-        return [latest.get(print_of(message)) or self._joined(message, run) for message in ours]
+        latest, results = self._session.latest, list[Message]()
+        for message in [*map(self._ours, messages)]:
+            mark = print_of(message)
+            results += (latest[mark] if mark in latest else self._joined(message, run),)
+        return results
 
     def references_of(
         self, messages: Sequence[Message], channel: str, run: Run | None = None
@@ -406,26 +416,26 @@ class TraceRecorder:
             count,
         )
         rest, prints = reading.messages, reading.prints
-        stream = session.streams.get(run.agent)
-        if stream is None:
-            stream = session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
+        if run.agent not in session.streams:
+            session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
+        stream = session.streams[run.agent]
         tokens += sum(reading.tokens)
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:
-            parts.append(
-                stream.take(prints, lambda known: self._numbered(rest, prints, known, run), cuts)
-            )
+            parts += (stream.take(prints, partial(self._numbered, rest, prints, run), cuts),)
+        if offers:  # A tool may turn out to be a handoff: the sink holds what follows back.
+            self.events.send_to()
         for offer in offers:
             self.offered[offer.name] = offer.schema
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
-        at = self.at(run)
+        at = Position(self.session, self.turn, run.agent, run.id)
         self.events.record_context(
             at,
             call=call,
             parts=tuple(parts),
-            tools=tuple([offer.name for offer in offers]),
+            tools=tuple([offer.name for offer in offers]) if offers else (),
             settings=(canonical(settings) or None) if settings else None,
             tokens=tokens,
             budget=self.limits.context_tokens or 0,
@@ -452,7 +462,7 @@ class TraceRecorder:
         """
         own_messages = [self._ours(message) for message in before if message.role != "system"]
         numbers = self._numbered(
-            own_messages, [print_of(message) for message in own_messages], [], run
+            own_messages, [print_of(message) for message in own_messages], run, []
         )
         known = [
             replace(message, id=f"m{number}")
@@ -478,7 +488,7 @@ class TraceRecorder:
         return call_of(ours or self.call_id(call.id), call.name, call.args, target)
 
     def _numbered(
-        self, messages: Sequence[Message], prints: Sequence[Print], known: list[int], run: Run
+        self, messages: Sequence[Message], prints: Sequence[Print], run: Run, known: list[int]
     ) -> list[int]:
         """Return each message's number in the log; add new messages."""
         start = len(known)
@@ -534,17 +544,18 @@ class TraceRecorder:
         if message.data is not None:
             thinking = thinking_of(message) or ""
             message = without_thinking(message)
-        message = self._ours(replace(message, agent=run.agent))
-        reply = self.log(message, run)
+        if message.calls or message.call_id:
+            message = self._ours(message)
+        reply = self.log(message, run, run.agent)
         if reply.calls and reply.content:
             self._session.voices[reply.content] = run.agent
         if reply.calls:
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True
         self.events.record_reply(
-            self.at(run),
+            Position(self.session, self.turn, run.agent, run.id),
             call=call,
-            message=reply.number,
+            message=self.numbers.messages,
             reply=kind,
             usage=usage,
             thinking=thinking,
@@ -712,6 +723,8 @@ class TraceRecorder:
     def _plain(self, value: Any) -> JsonValue:
         """Return a value with foreign call ids replaced by simkit's."""
         names = self._session.as_served
+        if not names and (type(value) is str or value is None):
+            return value
         return _renamed(canonical(value), names) if names else canonical(value)
 
     def wrote(
@@ -730,11 +743,14 @@ class TraceRecorder:
 
         ``values`` are the new values of channels without a built-in reducer.
         """
+        partial_channels = self._partial_channels
         new_update, new_values = self.events.last_values.shorten_all(
-            self.session, state, update, values, self._partial_channels.get(state, ()), self._plain
-        )
+            self.session, state, update, values,
+            partial_channels[state] if state in partial_channels else (),
+            self._plain if self._session.as_served else canonical,
+        )  # fmt: skip
         self.events.record_state_update(
-            self.at(run, agent),
+            Position(self.session, self.turn, agent, run.id if run is not None else ""),
             update=new_update,
             values=new_values,
             cause=cause,
@@ -745,7 +761,7 @@ class TraceRecorder:
 
     def learn_channels(self, channels: Mapping[str, e.ChannelFacts]) -> None:
         """Learn the channels of sessions before the first is written."""
-        self._partial_channels[""] = partial_channels(channels)
+        self._partial_channels[""] = changes.partial_channels(channels)
 
     def state_opened(
         self, channels: Mapping[str, e.ChannelFacts], around: str, shares: tuple[str, ...]
@@ -753,7 +769,7 @@ class TraceRecorder:
         """Emit that an inner graph begins; return the name of its state."""
         self.numbers.states += 1
         name = f"x{self.numbers.states}"
-        self._partial_channels[name] = partial_channels(channels)
+        self._partial_channels[name] = changes.partial_channels(channels)
         self.events.record_inner_state(
             self.at(), state=name, channels=channels, around=around, shares=shares
         )

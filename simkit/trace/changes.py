@@ -206,10 +206,11 @@ class LastValues:
         Updates of channels in ``partial_channels`` are parts already, but for resets.
         """
         new_update = {}
-        for name, value in update.items():
-            place = (session, state, UPDATE, name)
-            if name in partial_channels and not is_reset(value):
-                self._last.pop(place, None)
+        for name in update:
+            value, place = update[name], (session, state, UPDATE, name)
+            if name in partial_channels and (type(value) is list or not is_reset(value)):
+                if place in self._last:
+                    del self._last[place]
                 new_update[name] = plain(value)
             else:
                 new_update[name] = self.shorten(place, value, plain)

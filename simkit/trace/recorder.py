@@ -91,14 +91,19 @@ def record(self, at, /, *, {parameters}):
 class EventRecorder:
     """Records one run, each fact as one event, with the clock's time."""
 
-    __slots__ = ("clock", "emit", "last_values")
+    __slots__ = ("_sink", "clock", "emit", "last_values")
 
     def __init__(self, sink: Sink, clock: Clock) -> None:
+        self._sink = sink
         self.emit: Callable[[Any], None] = sink.emit
         """Takes an event that the caller has made, for the few events that every run makes."""
         self.clock = clock
         self.last_values = LastValues()
         """The values of channels from which the next ones come."""
+
+    def send_to(self, receive: Callable[[Any], None] | None = None) -> None:
+        """Send events to a function behind the sink, or to the sink again."""
+        self.emit = receive or self._sink.emit
 
     # Importing a pipeline may have moved the clock, but a run begins at 0.
     record_run_start = _method_for(e.RunStarted, "0")

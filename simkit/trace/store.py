@@ -98,9 +98,9 @@ def copied(value: Any) -> Any:
     kind = type(value)
     if kind is str or kind is int or kind is bool or value is None or kind is Message:
         return value
-    if isinstance(value, Mapping):
+    if kind is dict or isinstance(value, Mapping):
         return {(k if type(k) is str else _key(k)): copied(v) for k, v in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if kind is list or (isinstance(value, Sequence) and not isinstance(value, (str, bytes))):
         return [copied(item) for item in value]
     return canonical(value)
 

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
-from simkit.adapters.api import Replacement, Row, Run
+from simkit.adapters.api import ContextListeners, Replacement, Row, Run
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
 
@@ -73,7 +73,7 @@ class Callbacks:
         """Handle the start of a node's code."""
         metadata = run.metadata
         if name and compat.NODE in metadata and metadata[compat.NODE] == name:
-            namespace = metadata.get(compat.NAMESPACE, "")
+            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
             run.simkit_node = namespace, name, inputs
             self._hearer.began_work(namespace)
         elif name is not None and name in NAMES:
@@ -124,10 +124,13 @@ class Callbacks:
         **options: Any,
     ) -> None:
         """Record the messages to a model, which may be asked about several lists at once."""
-        offers = invocation_params.get("tools") if invocation_params else None
+        offers = None
+        if invocation_params and "tools" in invocation_params:
+            offers = invocation_params["tools"]
         tools = [_tool_name(offer) for offer in offers] if offers else ()
         for run, request in zip(runs, messages, strict=True):
-            namespace = run.metadata.get(compat.NAMESPACE, "")
+            metadata = run.metadata
+            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
             start = self._hearer.model_began(namespace, request)
             run.simkit_request = request, tools, start
 
@@ -146,33 +149,37 @@ class HasCallbacks(Protocol):
     callbacks: Callbacks
 
 
-_Listening: TypeAlias = Callable[[], HasCallbacks | None]
+_Listeners: TypeAlias = ContextListeners[Any]
 
 
-def rows_for(listening: _Listening) -> list[Row]:
+def rows_for(listeners: _Listeners) -> list[Row]:
     """Return the replacements that call a listener after the handlers of a run."""
-    starts = [(*slot, _called(listening, slot[1], is_start=True)) for slot in compat.RUN_STARTS]
-    ends = [(*slot, _called(listening, slot[1], is_start=False)) for slot in compat.RUN_ENDS]
+    starts = [(*slot, _called(listeners, slot[1], is_start=True)) for slot in compat.RUN_STARTS]
+    ends = [(*slot, _called(listeners, slot[1], is_start=False)) for slot in compat.RUN_ENDS]
     return [*starts, *ends, *((*slot, _split) for slot in compat.splits_of_runs())]
 
 
 def _called(
-    listening: _Listening, name: str, *, is_start: bool
+    listeners: _Listeners, name: str, *, is_start: bool
 ) -> Callable[[Replacement], Replacement]:
     """Return the wrapper of a method. That of a start returns the runs, an end is one of a run."""
-    tell = getattr(Callbacks, name)
+    tell, use_now = getattr(Callbacks, name), listeners.use_now
 
     def wrapper(before: Replacement) -> Replacement:
         def method(self: Any, *args: Any, **options: Any) -> Any:
             result = before(self, *args, **options)
-            listener = listening()
+            # Each run of LangChain comes here twice: what is known needs no call of `current`.
+            use = use_now()
+            listener: HasCallbacks | None = (
+                use.listener if use is not None and use.is_active else listeners.current()
+            )
             if listener is not None and _OF_TRACERS not in self.__dict__:
                 tell(listener.callbacks, result if is_start else self, *args, **options)
             return result
 
         async def awaited(self: Any, *args: Any, **options: Any) -> Any:
             result = await before(self, *args, **options)
-            listener = listening()
+            listener: HasCallbacks | None = listeners.current()
             if listener is not None and _OF_TRACERS not in self.__dict__:
                 tell(listener.callbacks, result if is_start else self, *args, **options)
             return result

@@ -136,8 +136,10 @@ TAG_HIDDEN: Final = _LANGGRAPH.find("langgraph.constants:TAG_HIDDEN")
 OVERWRITE: Final = _LANGGRAPH.find(f"{_CONSTANTS}:OVERWRITE")
 PUSH: Final = _LANGGRAPH.find(f"{_CONSTANTS}:PUSH")
 RETURN: Final = _LANGGRAPH.find(f"{_CONSTANTS}:RETURN")
-"""Special names in streams: a write that overwrites the old value, the trigger of a `Send`, and
-a function's result."""
+ERROR: Final = _LANGGRAPH.find(f"{_CONSTANTS}:ERROR")
+INTERRUPT: Final = _LANGGRAPH.find(f"{_CONSTANTS}:INTERRUPT")
+"""Special names in streams: a write that overwrites the old value, the trigger of a `Send`, a
+function's result, an error, and a question to the user."""
 
 # Tools, stores and filters
 

@@ -122,6 +122,8 @@ class GraphInstrument:
 
     def reply(self, returned: Any) -> Any:
         """Return the reply in a graph's state that the pipeline returns as it is."""
+        if type(returned) is str:
+            return returned
         is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
         if is_state or isinstance(returned, BaseMessage):
             return reply_of(returned, None)
@@ -191,15 +193,16 @@ class LangGraphPilot:
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the graph with the user's message, or with the answer to its question."""
         watch = self._work.watch
-        with watch.stored.deaf():
-            self._calling.prepare(turn.session, self._adapter_context.recorder)
+        if turn.session not in self._sessions:
+            with watch.stored.deaf():
+                self._calling.prepare(turn.session, self._adapter_context.recorder)
+            self._sessions.add(turn.session)
         watch.stored.look(self._graph, self._adapter_context.caller)
         waiting = watch.asks.pop(turn.session, [])
         input = self._calling.input_for(turn, waiting, self._adapter_context.recorder.turn)
         if turn.session in self._left:
             self._left.remove(turn.session)
             self._adapter_context.recorder.restored()
-        self._sessions.add(turn.session)
         self._calling.call(input, turn.session)
         if self._adapter_context.recorder.waits_for:
             return None

@@ -106,9 +106,9 @@ class Filters:
 
     def asks(self, run: Run, messages: Sequence[BaseMessage]) -> None:
         """Handle a model call: the filters that led to its messages count."""
-        pending = self._pending.pop(run.id, ())
-        if not pending:
+        if run.id not in self._pending:
             return
+        pending = self._pending.pop(run.id)
         looks = {_look(filter) for filter in messages}
         missing: set[tuple[str, str]] = set()
         for filter in pending:
@@ -129,9 +129,10 @@ def may_filter(result: Any) -> bool:
     """Return whether the result of a node may drop messages."""
     if type(result) is not dict:
         return True
-    for key, value in result.items():
+    for key in result:
+        value = result[key]
         kinds = set(map(type, value)) if type(value) is list else (type(value),)
-        if key == FOR_THE_MODEL or any(map(_removes, kinds)):
+        if key == FOR_THE_MODEL or True in map(_removes, kinds):
             return True
     return False
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, cast
 
 import msgspec
-from langgraph.errors import GraphInterrupt
+from langgraph.errors import EmptyChannelError, GraphInterrupt
 
 from simkit.adapters.api import ABSENT, Replacement, Row
 from simkit.adapters.langgraph import compat
@@ -136,14 +136,16 @@ def _record_channels_after_step(before: Replacement) -> Replacement:
 
 def _record_events(before: Replacement) -> Replacement:
     def emit(self: Any, mode: str, values: Any, *args: Any, **options: Any) -> None:
-        if mode in MODES and RECEIVER in self.config[compat.CONF]:
-            hear: Hear = self.config[compat.CONF][RECEIVER]
+        if mode in MODES and RECEIVER in (configured := self.config[compat.CONF]):
+            hear: Hear = configured[RECEIVER]
             if mode == OUTPUT:
                 self.simkit_has_output = True
             if mode != TASKS:
                 payloads = _NOTHING[mode]
             elif values is compat.map_debug_tasks:
                 payloads = _payloads_of(*args)
+            elif values is compat.map_debug_task_results:
+                payloads = _results_of(*args)
             else:
                 payloads = values(*args, **options)
             for payload in payloads:
@@ -169,26 +171,60 @@ def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
                 "name": task.name,
                 "input": task.input,
                 "triggers": task.triggers,
-                "metadata": config.get("metadata"),
+                "metadata": config["metadata"] if "metadata" in config else None,
             }
         ]
     return payloads
+
+
+def _results_of(
+    ended: tuple[Any, Sequence[tuple[str, Any]]], stream_keys: str | Sequence[str]
+) -> Sequence[Mapping[str, Any]]:
+    """Return the payload of a task that has ended, as the stream's.
+
+    LangGraph makes those of errors, of questions, and of several writes to one channel.
+    """
+    task, writes = ended
+    channels = (stream_keys,) if isinstance(stream_keys, str) else stream_keys
+    result: dict[str, Any] = {}
+    for channel, value in writes:
+        if channel in _UNUSUAL or channel in result:
+            return [*compat.map_debug_task_results(ended, stream_keys)]
+        if channel in channels or channel == compat.RETURN:
+            result[channel] = value
+    done = {"id": task.id, "name": task.name, "error": None, "result": result, "interrupts": ()}
+    return (done,)
+
+
+_UNUSUAL: Final = (compat.ERROR, compat.INTERRUPT)
 
 
 _NO_CONFIG: Final[Mapping[str, Any]] = {}
 
 
 def _tell_channels(loop: Any, is_first: bool) -> None:
-    if RECEIVER not in loop.config[compat.CONF]:
+    configured = loop.config[compat.CONF]
+    if RECEIVER not in configured:
         return
-    names, output = _names_of_state(tuple(loop.channels)), ABSENT
-    values = compat.read_channels(loop.channels, names)
+    names, output = _names_of_state(tuple(loop.channels)), cast(Any, ABSENT)
+    values = _values_of(loop.channels, names)
     if "simkit_has_output" in loop.__dict__:
         del loop.simkit_has_output
         is_whole = loop.output_keys == names
         output = values if is_whole else compat.read_channels(loop.channels, loop.output_keys)
     state = ChannelValues(loop.specs, values, output, is_first)
-    loop.config[compat.CONF][RECEIVER](loop.checkpoint_ns, CHANNELS, state)
+    configured[RECEIVER](loop.checkpoint_ns, CHANNELS, state)
+
+
+def _values_of(channels: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of channels that are not empty."""
+    values: dict[str, Any] = {}
+    for name in names:
+        try:
+            values[name] = channels[name].get()
+        except EmptyChannelError:
+            continue
+    return values
 
 
 @lru_cache(maxsize=256)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -17,7 +17,6 @@ from simkit.adapters.api import (
     ToolCall,
     copy_plain,
     leading_equal,
-    leading_same,
     names_of,
 )
 from simkit.adapters.langgraph.overwriting import told_write
@@ -26,6 +25,8 @@ REMOVED: Final = "a message is removed"
 """Placeholder for LangGraph's order to remove a message; the state shows the result."""
 
 _CONTENT, _NAME, _CALLS = map(itemgetter, ("content", "name", "tool_calls"))
+_FIELDS: Final = attrgetter("__dict__")
+_TEXTS: Final = {str}
 _NOTHING: Final[list[Any]] = []
 """The value in place of missing parts and missing calls of messages."""
 
@@ -43,7 +44,7 @@ def as_message(message: BaseMessage) -> Message:
         role = ROLE_ALIASES[kind]
     else:
         role = ROLE_ALIASES.get(fields.get("role", ""), "user")
-    tool_calls = fields["tool_calls"] if "tool_calls" in fields else None  # noqa: SIM401
+    tool_calls = fields["tool_calls"] if "tool_calls" in fields else None
     calls = tuple(map(_as_call, tool_calls)) if tool_calls else ()
     content = message.content
     text = content if type(content) is str else text_of(message)
@@ -67,12 +68,15 @@ class _Live(dict[str, Any]):
 
 def _held_by(messages: Sequence[BaseMessage]) -> list[dict[str, Any]]:
     """Return the fields of each message, now and later."""
-    renewing = {kind for kind in set(map(type, messages)) if _checks_what_it_is_given(kind)}
-    if not renewing:
-        return [message.__dict__ for message in messages]
-    return [
-        _Live(message) if type(message) in renewing else message.__dict__ for message in messages
-    ]
+    kinds: set[Any] = set(map(type, messages))
+    for kind in kinds:
+        if _checks_what_it_is_given(kind):
+            renewing = {*filter(_checks_what_it_is_given, kinds)}
+            return [
+                _Live(message) if type(message) in renewing else message.__dict__
+                for message in messages
+            ]
+    return [*map(_FIELDS, messages)]
 
 
 @lru_cache(maxsize=64)
@@ -88,14 +92,16 @@ class _Batch:
         "_calls",
         "_contents",
         "_fields",
-        "_messages",
         "_names",
         "_places",
+        "items",
         "ours",
+        "words",
     )
 
     def __init__(self) -> None:
-        self._messages: list[BaseMessage] = []
+        self.items: list[BaseMessage] = []
+        self.words: object = None
         self._fields: list[dict[str, Any]] = []
         """The fields of each message, which live as long as it, so that comparing all runs at C
         speed."""
@@ -108,10 +114,6 @@ class _Batch:
         self._calls: list[Any] = []
         """and their tool calls. These and the contents are copies."""
         self.ours: list[Message] = []
-
-    def same(self, messages: Sequence[BaseMessage], words: object) -> int:
-        """Return the number of first messages that are the converted ones."""
-        return leading_same(self._messages, messages)
 
     def unchanged(self, size: int) -> int:
         """Return the number of the first ``size`` messages with unchanged contents."""
@@ -131,27 +133,27 @@ class _Batch:
 
     def go_on(self, messages: list[BaseMessage], size: int) -> None:
         """Use the current list, whose first ``size`` messages are the same."""
-        if size == len(messages) == len(self._messages):
+        if size == len(messages) == len(self.items):
             return
-        same = self._made_again(messages, size) if len(self._messages) > size else size
+        same = self._made_again(messages, size) if len(self.items) > size else size
         new = messages[size:]
         fields = _held_by(new)
         calling = [place for place, field_map in enumerate(fields) if "tool_calls" in field_map]
-        self._messages[size:], self._fields[size:] = new, fields
+        self.items[size:], self._fields[size:] = new, fields
         # A checkpointer makes all messages again: most contents are texts, and nearly all have
         # no calls, which is not worth a function.
-        self._contents[size:] = [
-            content if type(content) is str else _frozen(content)
-            for content in map(_CONTENT, fields)
-        ]
-        self._names[size:] = [field_map["name"] for field_map in fields]
+        contents = [*map(_CONTENT, fields)]
+        if {*map(type, contents)} != _TEXTS:
+            contents = [*map(_frozen, contents)]
+        self._contents[size:] = contents
+        self._names[size:] = map(_NAME, fields)
         known = bisect_left(self._places, size)
-        self._places[known:] = [size + place for place in calling]
-        self._calling_fields[known:] = [fields[place] for place in calling]
-        self._calls[known:] = [
-            _frozen(calls) if calls else _NOTHING
-            for calls in [fields[place]["tool_calls"] for place in calling]
-        ]
+        del self._places[known:], self._calling_fields[known:], self._calls[known:]
+        for place in calling:
+            calls = fields[place]["tool_calls"]
+            self._places += (size + place,)
+            self._calling_fields += (fields[place],)
+            self._calls += (_frozen(calls) if calls else _NOTHING,)
         self.ours[same:] = map(as_message, messages[same:])
 
     def _made_again(self, messages: list[BaseMessage], size: int) -> int:
@@ -160,16 +162,16 @@ class _Batch:
         A checkpointer makes all messages of a session again in each turn.
         """
         if size >= len(messages) or _looks(messages[size : size + 1]) != _looks(
-            self._messages[size : size + 1]
+            self.items[size : size + 1]
         ):
             return size
-        before = _looks(self._messages[size : self.unchanged(len(self._messages))])
+        before = _looks(self.items[size : self.unchanged(len(self.items))])
         return size + leading_equal(before, _looks(messages[size : size + len(before)]))
 
     def take(self, other: _Batch, size: int) -> None:
         """Copy the first messages of another batch."""
         calling = bisect_left(other._places, size)
-        self._messages, self._fields = other._messages[:size], other._fields[:size]
+        self.items, self._fields = other.items[:size], other._fields[:size]
         self._contents, self._names = other._contents[:size], other._names[:size]
         self._places, self._calling_fields = (
             other._places[:calling],
@@ -243,7 +245,8 @@ def plain(
     kind: Any = type(value)
     if value is None or kind is str:
         return value
-    if kind is list and value and all(map(are_messages, set(map(type, value)))):
+    # A list of messages is the most frequent value: `in` is no call.
+    if kind is list and value and False not in map(are_messages, set(map(type, value))):
         return (listed or known)(value)
     if are_messages(kind):
         return known([value])[0]

@@ -97,7 +97,9 @@ class Routes:
 
     def tell(self, task: str, run: Run | None) -> None:
         """Report the choices of a node that has ended."""
-        for labels, targets in self._chosen.pop(task, ()):
+        if task not in self._chosen:
+            return
+        for labels, targets in self._chosen.pop(task):
             agents = tuple(target for target in targets if target not in _ENDS)
             if agents:
                 self._recorder.events.record_route(

@@ -12,7 +12,7 @@ from langgraph.types import Command
 from simkit.adapters.api import AdapterContext, Run
 from simkit.adapters.langgraph.commands import is_handoff, targets_of
 from simkit.adapters.langgraph.messages import as_message, plain
-from simkit.adapters.langgraph.names import agents_in, has_tools, path_of
+from simkit.adapters.langgraph.names import agents_in, has_tools, path_of, reads_of
 from simkit.adapters.langgraph.routes import Routes, plain_edges_of
 from simkit.adapters.langgraph.tasks import NodeTask, Root
 
@@ -40,9 +40,13 @@ class Moves:
         """Seen commands, with their places: a command passes through several graphs."""
         self._known: dict[Pregel, Mapping[str, str]] = {}
         self._plain_targets: dict[Pregel | None, Mapping[str, list[str]]] = {}
+        self._reads: dict[tuple[Pregel | None, str], tuple[str, ...]] = {}
+        """Graph and node to the channels that the node reads."""
 
     def returned(self, namespace: str, value: Any) -> None:
         """Handle the result of a node's code, which may pass control."""
+        if type(value) is dict:
+            return
         for command in value if isinstance(value, (list, tuple)) else [value]:
             if isinstance(command, Command) and command.graph is None:
                 self.moved(namespace, command)
@@ -129,6 +133,15 @@ class Moves:
         if graph not in self._known:
             self._known[graph] = agents_in(graph)
         return self._known[graph]
+
+    def _reads_of(self, task: NodeTask) -> tuple[str, ...]:
+        """Return the channels that a task's node reads; none for a task with its own input."""
+        if task.is_sent:
+            return ()
+        place = task.graph, task.node
+        if place not in self._reads:
+            self._reads[place] = reads_of(*place)
+        return self._reads[place]
 
     def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
         """Return the targets of a graph's unconditional edges, by node."""

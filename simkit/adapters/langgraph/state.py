@@ -78,11 +78,11 @@ class States:
 
     def forget(self) -> None:
         """Begin a turn: channels of scope turn are empty."""
-        self._busy.clear()
-        for values in self.reported.values():
-            for name, facts in self.declared.items():
-                if facts.scope == "turn":
-                    values.pop(name, None)
+        self._busy = set()
+        expiring = [name for name in self.declared if self.declared[name].scope == "turn"]
+        for values in self.reported.values() if expiring else ():
+            for name in expiring:
+                values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
         """Return the state for a call of an outermost graph.
@@ -186,9 +186,13 @@ class State:
         self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
     ) -> None:
         """Record a node's writes, which apply at the end of its step."""
-        writes = {name: told_write(value) for name, value in update.items() if name in self._facts}
+        writes: dict[str, Any] = {}
+        for name in update:
+            if name in self._facts:
+                value = update[name]
+                writes[name] = value if type(value) is list else told_write(value)
         if writes and self._is_told:
-            self._writes.append(_Write(writes, agent, run, group, branch))
+            self._writes += (_Write(writes, agent, run, group, branch),)
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Begin the call, with the channel values before it, and its input."""
@@ -264,17 +268,18 @@ class State:
     def _take(self, values: Mapping[str, Any]) -> None:
         """Record a graph's input, or the values it finds in its channels."""
         reported = self._reported
-        for name in (
-            reported.keys() & self._recorder.initial_state.keys() if self._is_sessions else ()
-        ):
-            if reported[name] is self._recorder.initial_state[name]:
+        given = self._recorder.initial_state if self._is_sessions else {}
+        for name in given:
+            if name in reported and reported[name] is given[name]:
                 reported[name] = _as_held(reported[name], values.get(name))
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
-        for name, value in values.items():
-            facts = self._facts.get(name)
-            is_told = name in self._resumed
-            if facts is None or is_told or _is_same(value, reported.get(name, facts.default)):
+        for name in values:
+            if name not in self._facts or name in self._resumed:
+                continue
+            value, facts = values[name], self._facts[name]
+            before = reported[name] if name in reported else facts.default
+            if value is before or _is_same(value, before):
                 continue
             if facts.reducer == "append":
                 added, _ = _appended(reported.get(name), None, value)
@@ -286,7 +291,8 @@ class State:
             reported[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
-        update |= self._expired(values)
+        if (expired := self._expired(values)) is not None:
+            update |= expired
         if update:
             self._recorder.wrote(
                 self._plain_whole(update),
@@ -295,23 +301,24 @@ class State:
                 state=self.id,
             )
 
-    def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return resets of the channels that are empty now."""
-        expired = [
-            name
-            for name, value in self._reported.items()
-            if name in self._facts and name not in values and value is not None
-        ]
+    def _expired(self, values: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return resets of the channels that are empty now; None if there are none."""
+        reported, expired = self._reported, list[str]()
+        for name in reported:
+            if name not in values and name in self._facts and reported[name] is not None:
+                expired += (name,)
+        if not expired:
+            return None
         channels = {}
         for name in expired:
             facts = self._facts[name]
-            del self._reported[name]
+            del reported[name]
             channels[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
         return channels
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
         """Continue a waiting step, if the channels have the values from before it."""
-        if not self._is_sessions:
+        if not self._is_sessions or self._session not in self._states.waiting:
             return
         before = self._states.waiting.get(self._session, {})
         if all(_is_unchanged(values.get(name), value) for name, value in before.items()):
@@ -325,24 +332,24 @@ class State:
         """Record each write, the last one of a channel with its new value."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
-        reported = self._reported
-        last = {name: place for place, write in enumerate(writes) for name in write.update}
+        reported, last = self._reported, dict[str, int]()
+        for place, write in enumerate(writes):
+            for name in write.update:
+                last[name] = place
         if self._pauses:
             self._before.update({name: reported.get(name) for name in last if name in self._facts})
         for place, write in enumerate(writes):
             update: dict[str, Any] = {}
             now: dict[str, Any] = {}
-            for name, value in write.update.items():
-                facts = self._facts.get(name)
-                if facts is None:
-                    continue
-                is_last = last[name] == place
-                after = values.get(name, _UNKNOWN) if is_last else _UNKNOWN
-                if is_reset(value):
+            for name in write.update:
+                value, facts = write.update[name], self._facts[name]
+                after = values[name] if last[name] == place and name in values else _UNKNOWN
+                if type(value) is not list and is_reset(value):
                     update[name], reported[name] = value, value[DECLARED_RESET]
                 elif facts.reducer == "append":
                     known = _UNKNOWN if name in resumed else after
-                    update[name], reported[name] = _appended(reported.get(name), value, known)
+                    before = reported[name] if name in reported else None
+                    update[name], reported[name] = _appended(before, value, known)
                 elif _is_several(value):
                     update[name] = _together(facts.reducer, value["$writes"], after)
                 elif _is_override(value, after):
@@ -354,9 +361,11 @@ class State:
                     reported[name] = after
                     if name in resumed or is_else or not self._is_ours(name, facts):
                         now[name] = after
+            for name in update:
+                update[name] = self._plain(update[name], write.run)
             if update:
                 self._recorder.wrote(
-                    {name: self._plain(update[name], write.run) for name in update},
+                    update,
                     write.agent,
                     write.run,
                     values=self._plain_whole(now, write.run) if now else None,
@@ -364,8 +373,8 @@ class State:
                     branch=write.branch,
                     state=self.id,
                 )
-        expired = self._expired(values) if values else {}
-        if expired:
+        expired = self._expired(values) if values else None
+        if expired is not None:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
@@ -459,7 +468,8 @@ def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     If the old items have changed too (a message replaced by its id, or removed), the whole list is
     recorded as a reset. ``after`` is unknown if another node writes the list later in the step.
     """
-    items = [*before] if type(before) is list or isinstance(before, Sequence) else []
+    is_list = type(before) is list or (before is not None and isinstance(before, Sequence))
+    items = [*before] if is_list else []
     if after is _UNKNOWN:
         added = [item for write in _writes_in(update) for item in _items_of(write)]
         return added, [*items, *added]

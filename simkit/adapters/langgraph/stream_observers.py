@@ -167,7 +167,7 @@ installation: Final = Installation(
         (*compat.ASTREAM, _heard_async),
         (*compat.PANIC, _first),
         (*compat.BRANCH_ENDS, routed(current_listener)),
-        *rows_for_callbacks(current_listener),
+        *rows_for_callbacks(_ears),
         *rows_for_filters(_narrowed),
         *rows_for_loops(current_listener),
         *rows_for_pools(current_listener),

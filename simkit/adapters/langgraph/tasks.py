@@ -11,7 +11,6 @@ from langgraph.pregel import Pregel
 
 from simkit.adapters.api import ABSENT, Run, is_equal, lookup
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.names import reads_of
 from simkit.adapters.langgraph.state import State
 
 
@@ -104,19 +103,24 @@ class NodeTask:
 
 def led_to(task: NodeTask) -> tuple[str, ...]:
     """Return the runs that led to a new task, each once."""
-    done = task.root.done.get(task.path)
-    if not done:
+    done, path = task.root.done, task.path
+    if path not in done:
         return ()
-    tasks = [other_task for other_task in done if task.agent in other_task.targets]
-    for other_task in tasks:
-        other_task.targets.remove(task.agent)
-    done[:] = [other_task for other_task in done if other_task.targets]
-    return tuple([other_task.run.id for other_task in tasks if other_task.run is not None])
+    runs: tuple[str, ...] = ()
+    left: list[NodeTask] = []
+    for other_task in done[path]:
+        if task.agent in other_task.targets:
+            other_task.targets -= {task.agent}
+            if other_task.run is not None:
+                runs += (other_task.run.id,)
+        if other_task.targets:
+            left += (other_task,)
+    done[path] = left
+    return runs
 
 
-def input_of(task: NodeTask) -> tuple[tuple[str, ...], Any]:
+def input_of(task: NodeTask, reads: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
     """Return the channels in a task's input, and the rest of the input."""
-    reads = () if task.is_sent else reads_of(task.graph, task.node)
     return task.state.received(task.input, reads)
 
 

@@ -172,7 +172,9 @@ class Watch(Moves):
         try:
             with self._lock:
                 if kind == TASKS and "triggers" in payload:
-                    state = root.states.get((receiver, namespace), root.state)
+                    place = receiver, namespace
+                    states = root.states
+                    state = states[place] if place in states else root.state
                     self._starts(root, graph, path, payload, state, not namespace)
                     return
                 if self._starting:
@@ -220,21 +222,28 @@ class Watch(Moves):
         is_direct: bool,
     ) -> None:
         """Handle the start of a task, in the graph itself (``is_direct``) or an inner one."""
-        siblings = [other_task for other_task in self._starting if other_task.root is root]
+        siblings = (
+            [other_task for other_task in self._starting if other_task.root is root]
+            if self._starting
+            else None
+        )
         outer = self._tasks.get(path[-1]) if path else None
         node, state.is_at_work = payload["name"], True
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
-        metadata = payload.get("metadata")
-        agent_name = metadata.get(compat.AGENT_NAME) if metadata else None
+        agent_name = None
+        if "metadata" in payload and (metadata := payload["metadata"]):
+            agent_name = metadata[compat.AGENT_NAME] if compat.AGENT_NAME in metadata else None
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
         if is_inner:
             task.agent = str(agent_name or (name_of(graph) if not path else node))
         else:
-            task.agent = self.named.get(node) or self._nodes_of(graph).get(node, node)
+            nodes = self._nodes_of(graph)
+            agent = self.named[node] if node in self.named else ""
+            task.agent = agent or (nodes[node] if node in nodes else node)
         if task.id in self._saved:
             self._saved.remove(task.id)
             self._tasks[task.id], task.is_saved = task, True
@@ -252,14 +261,14 @@ class Watch(Moves):
             task.run = outer.run if outer is not None and is_outers else self._part(path, task)
         now = namespace_now()
         caller = path_of(now) if now else ()
-        if len(caller) > len(path):  # Code calls it; no step started it.
+        if caller and len(caller) > len(path):  # Code calls it; no step started it.
             self._start_all()
             task.before = self._pushed.get(caller)
             self._pushed[caller] = task
         elif siblings and siblings[-1].path == path:
             task.before = siblings[-1]
         self._tasks[task.id] = task
-        self._starting.append(task)
+        self._starting += (task,)
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
         """Record that some of the next tasks were done before the graph stopped."""
@@ -290,7 +299,7 @@ class Watch(Moves):
         if run is None or run.is_over:
             self._start_all()
             task.state.open()
-            channels, received = input_of(task)
+            channels, received = input_of(task, self._reads_of(task))
             run = parts[key] = self._recorder.begin_run(
                 task.agent,
                 parent=task.parent,
@@ -315,15 +324,17 @@ class Watch(Moves):
         if not self._starting:
             return
         starting, self._starting = self._starting, []
-        own = [task for task in starting if task.is_own]
-        group = self._recorder.begin_group() if len(own) > 1 else ""
+        own = starting
+        if len(starting) > 1 or not starting[0].is_own:
+            own = [task for task in starting if task.is_own]
+        group = self._recorder.begin_group() if own is not starting and len(own) > 1 else ""
         for task in own:
             outer = task.branch
             input = self._plain(task.sent_input) if task.sent_input is not None else None
             if task.agent in self.inputs:
                 input = held_at(self.inputs[task.agent], received=self._plain(task.input))
             task.state.open()
-            channels, received = input_of(task)
+            channels, received = input_of(task, self._reads_of(task))
             task.run = self._recorder.begin_run(
                 task.agent, input, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",
@@ -347,20 +358,24 @@ class Watch(Moves):
         result, run = payload["result"], task.run
         state = task.state
         if payload["error"] is None and not (task.is_saved and state.goes_on):
-            is_its = run is not None and self._works_in.get(run.id) is state
+            works_in = self._works_in
+            is_its = run is not None and run.id in works_in and works_in[run.id] is state
             state.wrote(result, task.agent, run if is_its else None, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, task, result)
-            for to in self._plain_targets_of(task.graph).get(task.node, ()):
-                task.targets.add(self._agent_of(to, root))
+            targets = self._plain_targets_of(task.graph)
+            for to in targets[task.node] if task.node in targets else ():
+                task.targets |= {self._agent_of(to, root)}
             if task.targets:
-                root.done.setdefault(path, []).append(task)
+                if path not in root.done:
+                    root.done[path] = []
+                root.done[path] += (task,)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
-            root.steps.append(run)
+            root.steps += (run,)
         task.end()
 
     def _over(
@@ -405,7 +420,7 @@ class Watch(Moves):
                 if self._starting:
                     self._start_all()
                 path = path_of(namespace)
-                task = self._tasks.get(path[-1]) if path else None
+                task = self._tasks[path[-1]] if path and path[-1] in self._tasks else None
         except SimkitError as problem:
             raise self._halt(problem) from problem
         before = task.before if task is not None else None

@@ -261,7 +261,7 @@ class Silence:
     def _settles(self, part: e.Shown) -> bool:
         """Note what a stream settles; return whether no message of it comes twice or is changed."""
         settled, stream = self._settled, part.stream
-        newest = settled[stream] if stream in settled else 0  # noqa: SIM401 - one call less.
+        newest = settled[stream] if stream in settled else 0
         for number in part.kept:
             if number <= newest:
                 return False

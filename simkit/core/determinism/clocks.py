@@ -62,7 +62,7 @@ class WallClock:
                 return int(real_ns())
             caller = sys._getframe(1)
             names = caller.f_globals
-            module = names["__name__"] if "__name__" in names else None  # noqa: SIM401
+            module = names["__name__"] if "__name__" in names else None
             if world.real or IS_MACHINERY[module]:
                 world = world_of_time(caller)
                 if world is None:

@@ -106,7 +106,7 @@ class _Zone:
     def read(self) -> Any:
         # Every turn reads it, and `os.environ.get` calls six functions to find nothing new.
         values = vars(os.environ).get("_data", {})
-        raw = values[_TZ] if _TZ in values else None  # noqa: SIM401
+        raw = values[_TZ] if _TZ in values else None
         if raw is None or raw != self._raw:
             self._raw, self._text = raw, os.environ.get("TZ")
         return self._text
@@ -273,7 +273,7 @@ def _switch(before: World | None, now: World | None) -> None:
             continue
         value = old_values[record] = record.read()
         if now is None:
-            after = _outside[record] if record in _outside else None  # noqa: SIM401
+            after = _outside[record] if record in _outside else None
         else:
             after = _value_in(now, record, value)
         if after is not value and not (record is _ZONE and after == value):
@@ -305,7 +305,7 @@ def _exchange(before: World | None, now: World | None) -> None:
         before_value = old_values[variable] = names[variable.name]
         if variable.kind in real:
             continue
-        value = values[variable] if variable in values else None  # noqa: SIM401
+        value = values[variable] if variable in values else None
         if value is None and variable.fresh is not None:
             value = before_value if now is None else variable.fresh(now, before_value)
         elif value is None and now is not None:

@@ -213,7 +213,7 @@ class ScriptedModel:
     def at_hand(self, agent: str) -> Answer | None:
         """Use an agent's next line if it has neither ``when`` nor latency."""
         unused = self._unused
-        lines = unused[agent] if agent in unused else ()  # noqa: SIM401 - one call less.
+        lines = unused[agent] if agent in unused else ()
         if not lines or not lines[0].is_at_hand:
             return None
         self._calls[agent] += 1

@@ -270,7 +270,7 @@ class Expect(YamlModel):
 
     def has(self, key: str) -> bool:
         """Return whether this claim is written."""
-        return key in self.model_fields_set
+        return key in self.__pydantic_fields_set__
 
     @property
     def questions(self) -> tuple[Question, ...]:
