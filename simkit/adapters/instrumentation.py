@@ -199,7 +199,7 @@ class _Open:
     def enter(self, context: AbstractContextManager[Any]) -> None:
         """Enter a context, which hides no exception, until all are left."""
         context.__enter__()
-        self._exits.append(context.__exit__)
+        self._exits += (context.__exit__,)
 
     def __enter__(self) -> _Open:
         return self
@@ -211,7 +211,8 @@ class _Open:
         traceback: TracebackType | None,
     ) -> None:
         while self._exits:
-            leave = self._exits.pop()
+            leave = self._exits[-1]
+            del self._exits[-1]
             try:
                 leave(kind, problem, traceback)
             except BaseException:

@@ -189,8 +189,10 @@ class ThreadTurns:
     def _lead(self, me: int) -> WatchedThread | None:
         """Begin a turn in this thread; return how it was watched before."""
         with self._lock:
-            before = self._watched.get(me)
-            self._watched[me] = WatchedThread(thread_of(me), threading.get_native_id())
+            before = self._watched[me] if me in self._watched else None
+            thread = thread_of(me)
+            native_id = threading.get_native_id() if thread is None else None
+            self._watched[me] = WatchedThread(thread, native_id)
             self._ranks[me] = 0
             self.is_led = True
         return before
@@ -198,9 +200,10 @@ class ThreadTurns:
     def _leave(self, me: int, before: WatchedThread | None) -> None:
         with self._lock:
             self.is_led = False
-            self._ranks.pop(me, None)
-            if before is None:
-                self._watched.pop(me, None)
+            if me in self._ranks:
+                del self._ranks[me]
+            if before is None and me in self._watched:
+                del self._watched[me]
 
     def end(self) -> None:
         """Let all stopped threads continue; none stops from now on."""

@@ -54,8 +54,7 @@ class Filters:
 
     def forget(self) -> None:
         """Begin a turn."""
-        self._gone_below.clear()
-        self._pending.clear()
+        self._gone_below, self._pending = [], {}
 
     def restart(self) -> None:
         """Begin a call of a graph without memory."""

@@ -89,7 +89,7 @@ class Routes:
 
     def forget(self) -> None:
         """Begin a turn."""
-        self._chosen.clear()
+        self._chosen = {}
 
     def chose(self, task: str, labels: Sequence[str], targets: Sequence[str]) -> None:
         """Record the choice of a branch after a node."""

@@ -42,9 +42,9 @@ class Keeper:
 
     def has_ready(self, installations: Iterable[Installation]) -> bool:
         """Return whether installations are kept, and no module was imported since."""
-        modules = len(sys.modules)
+        known, modules = self._installations, len(sys.modules)
         for installation in installations:
-            if installation not in self._installations or installation.modules != modules:
+            if installation not in known or installation.modules != modules:
                 return False
         return True
 

@@ -14,6 +14,7 @@ from simkit.checks.lints.silence import RULED_OUT, UNSET, Silence, Unset
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
+from simkit.trace.views.view import HANDLERS
 
 
 class Lint(Protocol):
@@ -191,13 +192,18 @@ class Watch:
     def _ask(self, fresh: Sequence[e.AnyEvent]) -> None:
         """Let the lints read events."""
         view, hits, watching = self.view, self.hits, self._watching
+        is_usual = type(view) is View
         if not self._all and fresh and type(fresh[0]) is not e.RunStarted:
             self._begin(view.pipeline)
         for event in fresh:
             view.hi += 1
-            if view.is_awake:
-                view.read(event)
             kind: type = type(event)
+            if is_usual and view.is_awake:  # As `View.read` does it.
+                add = HANDLERS[kind]
+                if add is not None:
+                    add(view, event)
+            elif view.is_awake:
+                view.read(event)
             if type(event) is e.MessageAdded:
                 if event.message.calls or event.message.call_id:
                     kind = ToolMessage

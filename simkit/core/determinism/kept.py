@@ -105,7 +105,7 @@ class _Zone:
 
     def read(self) -> Any:
         # Every turn reads it, and `os.environ.get` calls six functions to find nothing new.
-        values = vars(os.environ).get("_data", {})
+        values = os.environ._data  # type: ignore[attr-defined]
         raw = values[_TZ] if _TZ in values else None
         if raw is None or raw != self._raw:
             self._raw, self._text = raw, os.environ.get("TZ")

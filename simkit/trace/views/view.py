@@ -96,7 +96,7 @@ class View:
         events, self.hi = self.events[: self.hi], 0
         for event in events:
             self.hi += 1
-            add = _HANDLERS[type(event)]
+            add = HANDLERS[type(event)]
             if add is not None:
                 add(self, event)
 
@@ -129,7 +129,7 @@ class View:
 
     def read(self, event: e.AnyEvent) -> None:
         """Take the event at ``hi`` into account."""
-        add = _HANDLERS[type(event)]
+        add = HANDLERS[type(event)]
         if add is not None:
             add(self, event)
 
@@ -186,7 +186,7 @@ class View:
             if len(message.calls) > 1:
                 self._group_sizes.update((call.id, number) for call in message.calls)
         if event.run in self.runs:
-            self.runs[event.run].messages.append(message)
+            self.runs[event.run].messages += (message,)
         if message.role == "user" and self.turns and self.turns[-1].message is None:
             self.turns[-1].message = message
 
@@ -199,7 +199,7 @@ class View:
             given = self.resolved(given)
         run = RunView(event, given, self._states)
         self.runs[event.run] = run
-        self.turns[-1].runs.append(run)
+        self.turns[-1].runs += (run,)
         if event.call_id in self._group_sizes and not run.group:
             self._join_group(run, self._group_sizes[event.call_id])
 
@@ -217,7 +217,7 @@ class View:
                 group.group = f"m{message}"
 
     def _context_built(self, event: e.ContextBuilt) -> None:
-        run = self.runs.get(event.run)
+        run = self.runs[event.run] if event.run in self.runs else None
         if event.base:
             base = self.calls[event.base].context
             context = ContextView(event, base.parts, base.inner, base.unshown)
@@ -242,12 +242,15 @@ class View:
             context.own_messages = [self.messages[number] for number in event.said]
             context.said_tokens = [self.tokens[number] for number in event.said]
         turn = self.turns[-1]
-        mine = turn.calls_by_agent.setdefault(event.agent, [])
+        by_agent = turn.calls_by_agent
+        if event.agent not in by_agent:
+            by_agent[event.agent] = []
+        mine = by_agent[event.agent]
         call = self.calls[event.call] = CallView(event, context, len(mine))
-        mine.append(call)
-        turn.calls.append(call)
+        mine += (call,)
+        turn.calls += (call,)
         if run is not None and run.agent == event.agent:
-            run.calls.append(call)
+            run.calls += (call,)
 
     def _history(self, part: e.Shown) -> ShownPart:
         if part.restarts or part.stream not in self.streams:
@@ -399,7 +402,7 @@ def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
     return edits
 
 
-_HANDLERS: Final[Mapping[type, Callable[[View, Any], None] | None]] = {
+HANDLERS: Final[Mapping[type, Callable[[View, Any], None] | None]] = {
     **dict.fromkeys(e.AnyEvent.__args__),
     e.RunStarted: View._run_started,
     e.SessionStarted: View._session_started,
