@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ def check_called(prepared: Prepared, schemas: Mapping[str, Any], events: Iterabl
     args = {tool: [*values.args.get(tool, ()), *given] for tool, given in calls.items()}
     own = ValueSchemas({tool: schemas[tool] for tool in calls}, is_every_tool=False)
     known = msgspec.structs.replace(known_in(prepared.pipeline), values=own)
-    names = ClaimNames(prepared.document, known, {}, msgspec.structs.replace(values, args=args))
+    replaced = partial(msgspec.structs.replace, values, args=args)
+    names = ClaimNames(prepared.document, known, {}, replaced)
     (turn,) = scenario.turns
     names.check(turn.expect, ("turns", 0, "expect"))
     names.check(scenario.expect, ("expect",))

@@ -8,7 +8,7 @@ valid is read without pydantic's validators, which take longer to make than a sm
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from inspect import get_annotations
 from types import FunctionType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -57,12 +57,11 @@ class _Reader:
     def __init__(self, model: type[BaseModel]) -> None:
         fields = model.__pydantic_fields__
         self._model = model
-        self._names = {field.alias or name: name for name, field in fields.items()}
-        """Key to the field's name."""
-        self._fields = fields
-        self._readers: dict[str, Read] = {}
-        """Key to the function that reads its value."""
-        self._required = [name for name, field in fields.items() if field.is_required()]
+        self._unread = {field.alias or name: (name, field) for name, field in fields.items()}
+        """Key to a field that no file had yet."""
+        self._readers: dict[str, tuple[str, Read]] = {}
+        """Key to the field's name and the function that reads its value."""
+        self._required = frozenset(name for name, field in fields.items() if field.is_required())
         self._defaults = {name: field.default for name, field in fields.items()}
         self._factories = [
             (name, _default_of(field.default_factory))
@@ -77,31 +76,30 @@ class _Reader:
         if type(data) is not dict:
             raise _Unsure
         values = self._defaults.copy()
-        names, readers = self._names, self._readers
+        readers = self._readers
         given: set[str] = set()
         extra: dict[str, Any] | None = None if self._extra is None else {}
         for key in data:
             if key in readers:
-                name = names[key]
-                values[name] = readers[key](data[key])
+                name, reader = readers[key]
+                values[name] = reader(data[key])
                 given.add(name)
-            elif key in names:
-                name = names[key]
-                readers[key] = _of_field(self._fields[name])
-                values[name] = readers[key](data[key])
+            elif key in self._unread:
+                name, field = self._unread.pop(key)
+                readers[key] = name, _of_field(field)
+                values[name] = readers[key][1](data[key])
                 given.add(name)
             elif not is_own_key(key):
                 if self._extra is None or extra is None:
                     raise _Unsure
                 extra[key] = self._extra(data[key])
                 given.add(key)
-        for name in self._required:
-            if name not in given:
-                raise _Unsure
+        if not self._required <= given:
+            raise _Unsure
         for name, factory in self._factories:
             if name not in given:
                 values[name] = factory()
-        instance = self._model.__new__(self._model)
+        instance = _new(self._model)
         _set(instance, "__dict__", values)
         _set(instance, "__pydantic_fields_set__", given)
         _set(instance, "__pydantic_extra__", extra)
@@ -113,15 +111,19 @@ class _Reader:
 
 
 _READERS: Final[dict[type[BaseModel], _Reader]] = {}
+_new: Final[Callable[[type[BaseModel]], BaseModel]] = object.__new__
 _set: Final = object.__setattr__
 
 
 def _default_of(factory: Any) -> Callable[[], Any]:
     """Return the function that makes a default value."""
-    if isinstance(factory, type) and issubclass(factory, BaseModel):
-        return partial(read, factory, {})
-    plain_factory: Callable[[], Any] = factory
-    return plain_factory
+    if not (isinstance(factory, type) and issubclass(factory, BaseModel)):
+        plain_factory: Callable[[], Any] = factory
+        return plain_factory
+    make = partial(read, factory, {})
+    # Instances that nothing changes are one instance.
+    is_shared = factory.model_config.get("frozen") and factory.__pydantic_post_init__ is None
+    return cache(make) if is_shared else make
 
 
 def _of_extra(model: type[BaseModel]) -> Read | None:

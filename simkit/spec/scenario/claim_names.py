@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
@@ -28,7 +28,7 @@ from simkit.spec.scenario.claims import (
     selected,
 )
 from simkit.spec.scenario.known import KnownNames
-from simkit.spec.scenario.value_names import NO_VALUES, FileValues, ValueNames
+from simkit.spec.scenario.value_names import FileValues, ValueNames
 from simkit.trace.events import AnyEvent
 
 FEATURE_SUFFIX: Final = ".feature"
@@ -103,18 +103,18 @@ class ClaimNames:
         document: Document,
         known: KnownNames,
         initial_state: Any = None,
-        values: FileValues = NO_VALUES,
+        values: Callable[[], FileValues] = FileValues,
     ) -> None:
         """``initial_state`` is the state before the first turn: its messages may name any tool.
 
-        ``values`` are those that the file gives.
+        ``values`` returns those that the file gives; without it, models may answer anything.
         """
         self._document, self._known, self._initial_state = document, known, initial_state
         self._values = ValueNames(known.values, values)
 
     def check(self, expect: Expect, at: SourcePath) -> None:
         """Raise SourceError for the first unknown name."""
-        if not expect.model_fields_set:
+        if not expect.__pydantic_fields_set__:
             return
         self._texts(expect.agents, (*at, "agents"), "agent")
         for key, claims in expect.context.items():

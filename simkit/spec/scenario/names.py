@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError, MessageInvalid, SourceError
@@ -94,7 +95,7 @@ def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
         for agent, lines in turn.replies.items():
             for place, line in enumerate(lines_of(lines)):
-                if _ON_A_WIRE.isdisjoint(line.model_fields_set):
+                if _ON_A_WIRE.isdisjoint(line.__pydantic_fields_set__):
                     continue
                 at: SourcePath = ("turns", number, "replies", agent)
                 at = (*at, place) if isinstance(lines, tuple) else at
@@ -155,7 +156,7 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         _check_declared(scenario, document, subject)
         check_shown(scenario, document)
     _check_given(scenario.given.state, document, known)
-    claims = ClaimNames(document, known, scenario.given.state, values_in(scenario))
+    claims = ClaimNames(document, known, scenario.given.state, partial(values_in, scenario))
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
@@ -166,12 +167,16 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
                 "nothing has run before the first turn that could be restarted",
                 key=True,
             )
-        _check_cut(turn, document, at, known, subject)
+        if turn.cancel is not None or turn.crash is not None:
+            _check_cut(turn, document, at, known, subject)
         _check_project(turn, document, at, projects)
         _check_replies(turn, document, at, known)
-        _check_faults(turn.faults, document, (*at, "faults"), known)
-        _check_order(turn.schedule, document, (*at, "schedule"), known)
-        _check_results(turn.tool_results, document, (*at, "tool_results"), known)
+        if turn.faults:
+            _check_faults(turn.faults, document, (*at, "faults"), known)
+        if turn.schedule:
+            _check_order(turn.schedule, document, (*at, "schedule"), known)
+        if turn.tool_results:
+            _check_results(turn.tool_results, document, (*at, "tool_results"), known)
         ends_process = "restart" if turn.restart else "crash" if turn.crash is not None else ""
         if ends_process and not isinstance(subject, App) and subject.store == "memory":
             raise document.error(
@@ -325,17 +330,21 @@ def _check_project(
 def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownNames) -> None:
     members = known.agents
     for agent, lines in turn.replies.items():
-        path: SourcePath = (*at, "replies", agent)
-        require(document, path, "agent", agent, members, key=True)
-        tools = known.tools_of(agent)
-        keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
+        if members is not ANYTHING and agent not in members:
+            require(document, (*at, "replies", agent), "agent", agent, members, key=True)
         for place, line in enumerate(lines_of(lines)):
+            # Most lines are a text or a value, and name nothing.
+            if line.calls is None and line.handoff is None and line.when is None:
+                continue
+            path: SourcePath = (*at, "replies", agent)
             inside = (*path, place) if isinstance(lines, tuple) else path
             if line.calls is not None and not line.unchecked:
+                tools = known.tools_of(agent)
                 _check_calls(agent, document, inside, tools, known.declared_tools)
             if line.handoff is not None:
                 require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
             if line.when is not None:
+                keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
                 _check_when(line.when, document, (*inside, "when"), keys, known.all_sections)
 
 

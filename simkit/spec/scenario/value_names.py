@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -47,10 +48,6 @@ class FileValues(msgspec.Struct, frozen=True):
 
     Recordings and functions may answer with any names, even with those that a schema forbids.
     """
-
-
-NO_VALUES: Final = FileValues()
-"""Of a file that is not known: models may answer anything."""
 
 
 class ValueSchemas(msgspec.Struct, frozen=True):
@@ -144,8 +141,13 @@ def _options(value: Any) -> Iterator[Any]:
 class ValueNames:
     """The check of the names in claims against the schemas of values."""
 
-    def __init__(self, schemas: ValueSchemas, values: FileValues) -> None:
-        self._schemas, self._values = schemas, values
+    def __init__(self, schemas: ValueSchemas, values: Callable[[], FileValues]) -> None:
+        self._schemas, self._find_values = schemas, values
+
+    @cached_property
+    def _values(self) -> FileValues:
+        # Most files claim no name of a value, and all their lines would be searched.
+        return self._find_values()
 
     def check(self, document: Document, at: SourcePath, entry: Mapping[str, Any]) -> None:
         """Raise SourceError for the first name in a tool call, handoff or event that no value has.
