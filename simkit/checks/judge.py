@@ -30,7 +30,7 @@ from simkit.checks.lint_claims import (
     check_waivers,
     sorted_hits,
 )
-from simkit.checks.lints import Watch, all_lints
+from simkit.checks.lints import Watch, watch_of_all
 from simkit.checks.observing import doubtful_claims, not_observable, unobservable
 from simkit.checks.proving import all_hold
 from simkit.checks.runs import (
@@ -190,7 +190,7 @@ def judge(
     """
     try:
         if watch is None:
-            watch = Watch(all_lints())
+            watch = watch_of_all()
             watch.see(trace)
         judgement = judge_seen(
             scenario, document, watch.view, watch.hits, find, plain_turns=watch.plain_turns

@@ -13,7 +13,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.judge_answers import answer_to
-from simkit.checks.lints import Watch, all_lints
+from simkit.checks.lints import Watch, watch_of_all
 from simkit.core.errors import (
     CallUnattributed,
     FunctionMissing,
@@ -329,7 +329,7 @@ class Conversation:
     @cached_property
     def _watch(self) -> Watch:
         """The lints, and the one view of the run; made on first use."""
-        return Watch(all_lints())
+        return watch_of_all()
 
     def _begin(self, *, is_durable: bool) -> None:
         for name in ("_watch", "_judge"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -138,6 +138,29 @@ def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
     return unset
 
 
+class PlainEvents:
+    """What the events of pipelines must not set to be plain, remembered for some pipelines.
+
+    All watches that share it have the same lints.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[e.PipelineFacts, Unset | None]] = {}
+        """The id of a pipeline's metadata, which runs of one pipeline share, and is kept here."""
+
+    def of(self, pipeline: e.PipelineFacts, find: Callable[[], Unset | None]) -> Unset | None:
+        """Return what is known of a pipeline, or what ``find`` returns."""
+        known = self._known.get(id(pipeline))
+        if known is None:
+            while len(self._known) >= _PIPELINES_MAX:
+                del self._known[next(iter(self._known))]
+            known = self._known[id(pipeline)] = pipeline, find()
+        return known[1]
+
+
+_PIPELINES_MAX: Final = 16
+
+
 class Watch:
     """Lints during a run: each event is checked once.
 
@@ -148,10 +171,19 @@ class Watch:
     proves = True
     """Whether it tries the proof: not where somebody must know what the lints read."""
 
-    def __init__(self, lints: Iterable[Lint], view: View | None = None) -> None:
-        """A ``view`` of a kind of its own reads each event as it comes."""
+    def __init__(
+        self,
+        lints: Iterable[Lint],
+        view: View | None = None,
+        plain: PlainEvents | None = None,
+    ) -> None:
+        """``lints`` are taken when one is asked: while the proof holds, none needs to be made.
+
+        A ``view`` of a kind of its own reads each event as it comes.
+        """
         self.view, self.hits = View() if view is None else view, list[Hit]()
-        self._lints = tuple(lints)
+        self._given = lints
+        self._plain = PlainEvents() if plain is None else plain
         self._watching: dict[type, Sequence[Watched]] = {}
         """Kind of event to the methods that read it, as far as there were such events."""
         self._all: tuple[Any, ...] = ()
@@ -170,8 +202,7 @@ class Watch:
         may_prove = self.proves and not view.hi and type(view) is View
         if may_prove and fresh and type(fresh[0]) is e.RunStarted:
             view.begin(fresh[0])
-            self._begin(view.pipeline)
-            unset = _unset_by(self._kinds, self._idle)
+            unset = self._plain.of(view.pipeline, self._unset)
             self._silence = None if unset is None else Silence(unset)
         if self._silence is not None:
             if not view.is_awake and self._silence.goes_on(fresh):
@@ -188,6 +219,14 @@ class Watch:
     def plain_turns(self) -> int | None:
         """The number of turns, if the proof holds and all have ended: none with an error."""
         return self._silence.turns if self._silence is not None else None
+
+    def _unset(self) -> Unset | None:
+        self._begin(self.view.pipeline)
+        return _unset_by(self._kinds, self._idle)
+
+    @cached_property
+    def _lints(self) -> tuple[Lint, ...]:
+        return tuple(self._given)
 
     def _ask(self, fresh: Sequence[e.AnyEvent]) -> None:
         """Let the lints read events."""
