@@ -11,7 +11,7 @@ import pytest
 from pytest_bdd.parser import FeatureParser
 
 from simkit import Simulation
-from simkit.bdd.places import Places
+from simkit.bdd.places import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.checks.findings import Finding
@@ -47,7 +47,9 @@ def _of_feature(line: str, folder: Path) -> tuple[Finding, ...]:
     file.write_text(FEATURE % line, encoding="utf-8")
     (scenario,) = FeatureParser(str(folder), file.name).parse().scenarios.values()
     story = Story(Library(), root=folder, folders=[folder])
-    story.begin(Places("desk.feature", file.read_text(encoding="utf-8"), (2, 2)), "Hello")
+    story.begin(
+        Places(FeatureText("desk.feature", file.read_text(encoding="utf-8")), (2, 2)), "Hello"
+    )
     for step in scenario.steps:
         reply = _BY_KEYWORD[step.type].line(step.name)
         assert reply is not None, step.name

@@ -15,7 +15,7 @@ from benchmarks.suites import PIPELINE, SCENARIO_HEAD, TURN
 from simkit.core.output import without_secrets
 from simkit.language.yaml import DocumentCache
 from simkit.report.outcomes import result_of
-from simkit.session.simulate import run, simulate
+from simkit.session.simulate import Conversation, run, simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase, items_in
 from tests.test_linear import counted
@@ -70,6 +70,19 @@ def test_one_more_scenario_calls_few_functions(file: str) -> None:
     bounds = {"read": 1_200, "prepare": 1_650, "run": 1_000, "judge and report": 1_000}
     over = {part: calls for part, calls in of_parts.items() if calls > bounds[part]}
     assert not over, of_parts
+
+
+def test_a_claim_amid_a_conversation_is_proven_without_reading_the_run(file: str) -> None:
+    cache = DocumentCache()
+    scenario = Library(cache).prepared(items_in(file, cache)[0])
+    with Conversation(scenario) as conversation:
+        conversation.follow(scenario)
+
+        assert conversation.judgement(range(TURNS)).passed
+
+        assert not conversation.view.is_awake
+        assert conversation.finish().passed
+        assert not conversation.view.is_awake
 
 
 def test_what_depends_on_the_pipeline_is_computed_once_for_it(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simkit import Simulation
-from simkit.bdd.places import Places
+from simkit.bdd.places import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.spec.scenario.files import Library
@@ -47,7 +47,9 @@ def simulated(turns: int) -> None:
 
 def tell_story(turns: int) -> None:
     story = Story(Library(), root=Path(), folders=[Path()], seed=None)
-    story.begin(Places("desk.feature", "\n" * (turns * len(REPORT) + 2), (1, 1)), "Many turns")
+    story.begin(
+        Places(FeatureText("desk.feature", "\n" * (turns * len(REPORT) + 2)), (1, 1)), "Many turns"
+    )
     tell(story, 0, 'the pipeline "desk"', 2)
     for place in range(turns * len(REPORT)):
         tell(story, *REPORT[place % len(REPORT)], place + 3)

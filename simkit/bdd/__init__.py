@@ -53,7 +53,7 @@ from pytest_bdd import given, then, when
 from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.cells import TableInvalid
-from simkit.bdd.places import Lines, Places
+from simkit.bdd.places import FeatureText, Lines, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
@@ -99,6 +99,7 @@ class _Teller:
 
     def __init__(self) -> None:
         self._last: Any = None
+        self._features: dict[str, FeatureText] = {}
 
     def pytest_bdd_before_step_call(
         self, feature: Any, scenario: Any, step: Any, step_func: Any, step_func_args: dict[str, Any]
@@ -107,22 +108,29 @@ class _Teller:
         if not isinstance(story, Story):
             return
         if not story.has_begun:
-            text = Path(feature.filename).read_text(encoding="utf-8")
             line = scenario.line_number
-            story.begin(
-                Places(os.path.relpath(feature.filename), text, (line, line)), scenario.name
-            )
+            story.begin(Places(self._feature(feature.filename), (line, line)), scenario.name)
         story.lines = _lines_of(step)
         story.text = step.docstring
         story.table = None if step.datatable is None else step.datatable.raw()
+
+    def _feature(self, file: str) -> FeatureText:
+        if file not in self._features:
+            text = Path(file).read_text(encoding="utf-8")
+            self._features[file] = FeatureText(os.path.relpath(file), text)
+        return self._features[file]
 
     def pytest_bdd_after_step(self, step: Any) -> None:
         self._last = step
 
     def pytest_bdd_after_scenario(self, request: pytest.FixtureRequest, scenario: Any) -> None:
         story = request.node.stash.get(_STORY, None)
+        if story is None:
+            return
+        # The item lives as long as the session, and a story has a trace.
+        del request.node.stash[_STORY]
         # This is also called when a step failed, and its exception is already being raised.
-        if story is None or self._last is not scenario.steps[-1]:
+        if self._last is not scenario.steps[-1]:
             return
         with _as_failure(request):
             judgement = story.end()

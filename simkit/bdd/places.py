@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from yaml.error import Mark
@@ -16,6 +17,18 @@ TURN: Final = 2
 """The number of keys of a path that name the turn: ``turns`` and its index."""
 
 
+class FeatureText:
+    """A feature file, which all its stories share."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file, self.text = file, text
+
+    @cached_property
+    def lines(self) -> Sequence[str]:
+        """Return its lines; most stories hold, and nobody asks where something is."""
+        return self.text.split("\n")
+
+
 class Places:
     """The step of each value, for a document of these values.
 
@@ -23,15 +36,18 @@ class Places:
     about a value points to its step.
     """
 
-    def __init__(self, file: str, text: str, scenario: Lines) -> None:
-        self.file = file
-        self._text = text
-        self._lines = text.split("\n")
+    def __init__(self, feature: FeatureText, scenario: Lines) -> None:
+        self._feature = feature
         self._scenario = scenario
         self._whole: dict[SourcePath, Lines] = {}
         """Values outside turns."""
         self._turns: list[dict[SourcePath, Lines]] = []
         """Values of each turn, by the path below it."""
+
+    @property
+    def file(self) -> str:
+        """Return the feature file."""
+        return self._feature.file
 
     @property
     def scenario(self) -> Lines:
@@ -53,8 +69,7 @@ class Places:
 
         ``turns`` are the only turns in it, in this order; None means all.
         """
-        other = Places(self.file, "", self._scenario)
-        other._text, other._lines = self._text, self._lines
+        other = Places(self._feature, self._scenario)
         other._whole = dict(self._whole)
         chosen = self._turns if turns is None else [self._turns[turn] for turn in turns]
         other._turns = [dict(line) for line in chosen]
@@ -70,7 +85,7 @@ class Places:
 
     def document(self, data: dict[str, Any], root: Callable[[], Node]) -> Document:
         """Return the data as a document of the feature file; ``root`` returns its nodes."""
-        return Document(self.file, 0, data, root, self._text)
+        return Document(self.file, 0, data, root, self._feature.text)
 
     def _at(self, path: SourcePath) -> Lines | None:
         if len(path) < TURN or path[0] != "turns":
@@ -111,7 +126,8 @@ class Places:
         return self._mark(lines[0]), self._mark(lines[1], ends=True)
 
     def _mark(self, line: int, ends: bool = False) -> Mark:
-        text = self._lines[line - 1] if 0 < line <= len(self._lines) else ""
+        lines = self._feature.lines
+        text = lines[line - 1] if 0 < line <= len(lines) else ""
         column = len(text) if ends else len(text) - len(text.lstrip())
         # Only the order of two marks' indices matters.
         return Mark(self.file, line * 10_000 + column, line - 1, column, None, 0)

@@ -12,7 +12,7 @@ from simkit.bdd.assembling import EVERY, WHOLE, Assembly, Claim, Claims, StoryPa
 from simkit.bdd.cells import Table
 from simkit.bdd.conditions import Below
 from simkit.bdd.phrases import LEFT_OUT, fill
-from simkit.bdd.places import TURN, Lines, Places
+from simkit.bdd.places import TURN, FeatureText, Lines, Places
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
 from simkit.language.yaml import load_text, near
@@ -64,6 +64,13 @@ class Names:
         return self._by_noun.get(noun, {}).get(_spelled(text), text)
 
 
+def _names_of(pipeline: Subject) -> Names:
+    """Return the names of a pipeline, which many stories may have."""
+    if isinstance(pipeline, App):
+        return Names(pipeline)
+    return pipeline.remembered(("spoken names",), lambda: Names(pipeline))
+
+
 def _spelled(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())
 
@@ -95,7 +102,7 @@ class Story:
         self._assembly = Assembly(library, seed)
         self._conversation: Conversation | None = None
         self._judged = 0
-        self._places = Places("", "", (1, 1))
+        self._places = Places(FeatureText("", ""), (1, 1))
         self._values: dict[str, Any] = {"version": 1}
         self._names = Names()
         self._claims = Claims()
@@ -153,7 +160,7 @@ class Story:
         for document in self._library.documents(file):
             data = document.data
             if isinstance(data, dict) and ("agents" in data or "code" in data):
-                self._names = Names(self._library.subject(document))
+                self._names = _names_of(self._library.subject(document))
 
     def state(self, channel: str, value: Any) -> None:
         """Set the value of a channel before the first turn."""

@@ -219,16 +219,17 @@ def judge_seen(
     """
     writer = Writer(document, view.pipeline.is_code)
     endings = Endings(view.events, plain_turns)
+    every = range(endings.turns)
     if places is None:
-        places = range(endings.turns)
-        if not hits and all_hold(scenario, view.events):
-            findings = [*check_endings(scenario, endings, Sorted(), writer)]
-            if len(scenario.turns) == endings.turns:
-                findings += check_waivers(scenario.lints, hits, writer)
-            if not findings:
-                return Judgement((), (), (), tuple(reasons(scenario.lints)))
+        places = every
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
+    if not hits and set(places).issuperset(every) and all_hold(scenario, view.events):
+        findings = [*check_endings(scenario, endings, Sorted(), writer)]
+        if len(scenario.turns) == endings.turns:
+            findings += check_waivers(scenario.lints, hits, writer)
+        if not findings:
+            return Judgement((), (), (), tuple(reasons(scenario.lints)))
     scopes = scopes_of(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed: list[Finding] = []

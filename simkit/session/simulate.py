@@ -149,6 +149,8 @@ class Conversation:
         """
         self._prepared, self._recording = prepared, recording
         self._simulate, self._is_apart = simulate, is_apart
+        self._is_read = False
+        """Whether a judgement has read the events, and not only proven that all holds."""
         self._begin(is_durable=_has_processes(prepared.scenario.turns))
 
     def __enter__(self) -> Conversation:
@@ -295,10 +297,12 @@ class Conversation:
                 with placed(prepared):
                     hits = [*hits, *_compared(prepared, view)]
             with placed(prepared):
-                return judge_seen(
+                judgement = judge_seen(
                     prepared.scenario, prepared.document, view, hits, function_named, places,
                     self._watch.plain_turns if view is self._watch.view else None,
                 )  # fmt: skip
+        self._is_read |= view.is_awake
+        return judgement
 
     def ask(self, number: int, question: Question) -> JudgeAnswered | None:
         """Ask the judge a question about a turn, counted from 1; return the recorded answer.
@@ -348,7 +352,8 @@ class Conversation:
         view = self.view
         if isinstance(view.events[-1], RunFinished):
             return view
-        view.wake()  # Else each copy would read all events again.
+        if self._is_read:
+            view.wake()  # Else each copy would read all events again.
         ended = copy.copy(view)
         ended.events = list(view.events)
         execution = self._execution

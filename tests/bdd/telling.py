@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pytest_bdd.parser import FeatureParser
 
-from simkit.bdd.places import Places
+from simkit.bdd.places import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.checks.findings import Finding
@@ -134,7 +134,7 @@ def changed(document: Document, edits: Sequence[Edit]) -> Library:
 def _run_story(file: Path, scenario: Any, library: Library) -> Outcome:
     story = Story(library, root=SCENARIOS.parent, folders=[SCENARIOS])
     text, line = file.read_text(encoding="utf-8"), scenario.line_number
-    story.begin(Places(str(file), text, (line, line)), scenario.name)
+    story.begin(Places(FeatureText(str(file), text), (line, line)), scenario.name)
     for step in scenario.steps:
         reply = _BY_KEYWORD[step.type].line(step.name)
         assert reply is not None, step.name

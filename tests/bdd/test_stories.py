@@ -599,3 +599,29 @@ def test_the_user_says_something_several_times_and_refers_to_what_was_replied(
             "  What was said before it is turns[[]0[]].",
         ]
     )
+
+
+@pytest.mark.slow
+def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        """
+        import gc
+
+        def pytest_sessionfinish():
+            from simkit.bdd.story import Story
+
+            gc.collect()
+            print("\\nstories left:", sum(isinstance(each, Story) for each in gc.get_objects()))
+        """
+    )
+    one = """
+  Scenario: {name}
+    When the user says "Hello"
+    And the clerk replies "{reply}"
+    Then the reply is "Hi."
+"""
+
+    result = run(pytester, one.format(name="holds", reply="Hi.") + one.format(name="f", reply="No"))
+
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["stories left: 0"])

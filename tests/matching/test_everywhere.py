@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from simkit.bdd.assembling import WHOLE
-from simkit.bdd.places import Places
+from simkit.bdd.places import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.cli.schema import schemas
 from simkit.core.errors import SourceError
@@ -422,7 +422,9 @@ def test_a_story_refuses_it_too(name: str, turn: int) -> None:
 
     for never in nevers:
         story = Story(Library(), root=Path(), folders=[Path()])
-        story.begin(Places("t.feature", "Feature: f\n  Scenario: s\n    Then x\n", (2, 2)), "s")
+        story.begin(
+            Places(FeatureText("t.feature", "Feature: f\n  Scenario: s\n    Then x\n"), (2, 2)), "s"
+        )
         story.lines = (3, 3)
         story.pipeline("p")
         story.say("Hi")
