@@ -67,7 +67,7 @@ def test_one_more_scenario_calls_few_functions(file: str) -> None:
     }
     of_parts["judge and report"] -= of_parts["run"]
 
-    bounds = {"read": 1_200, "prepare": 1_650, "run": 1_000, "judge and report": 1_000}
+    bounds = {"read": 950, "prepare": 750, "run": 1_000, "judge and report": 650}
     over = {part: calls for part, calls in of_parts.items() if calls > bounds[part]}
     assert not over, of_parts
 

@@ -15,12 +15,12 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import load_text
+from simkit.language.yaml import SourceFloat, load_text
 from simkit.spec import reading
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.reading import read
 from simkit.spec.scenario.apps import CodePipeline, ProgramPipeline
-from simkit.spec.scenario.model import Scenario, Shared
+from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.simulations import Simulation
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -189,3 +189,17 @@ def test_a_replay_makes_no_validator(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_equal_claims_of_many_turns_are_one_value_and_others_are_not() -> None:
+    claims = [{"reply": 1}, {"reply": 1}, {"reply": 1.0}, {"reply": True}, {"reply": "1"}]
+    (document,) = load_text("{a: 1.50, b: 1.5}", "numbers.yaml")
+    claims += [{"reply": document.data["a"]}, {"reply": document.data["b"]}]
+
+    one, same, *others = (read(Turn, {"user": "Hello", "expect": each}).expect for each in claims)
+
+    assert one is same
+    kinds = [int, float, bool, str, SourceFloat, float]
+    assert [type(each.reply) for each in (one, *others)] == kinds
+    assert [each.reply for each in others] == [1.0, True, "1", 1.5, 1.5]
+    assert others[-2].reply.source == "1.50"

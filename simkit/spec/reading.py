@@ -7,6 +7,7 @@ valid is read without pydantic's validators, which take longer to make than a sm
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from inspect import get_annotations
@@ -281,7 +282,37 @@ def _optional(inner: Read) -> Read:
 
 
 def _model(model: type[BaseModel]) -> Read:
-    return lambda value: read(model, value)
+    return _shared(model) if model in _REPEATED else lambda value: read(model, value)
+
+
+_REPEATED: Final = set[type[BaseModel]]()
+"""Models whose equal values are read once, and are one instance."""
+_REPEATED_MAX: Final = 1_024
+
+
+def repeated(model: type[_ModelT]) -> type[_ModelT]:
+    """Declare a frozen model whose values many files and turns repeat, and which say much."""
+    _REPEATED.add(model)
+    return model
+
+
+def _shared(model: type[BaseModel]) -> Read:
+    known: dict[bytes, BaseModel] = {}
+
+    def reader(value: Any) -> Any:
+        try:
+            # Not by equality: `1` and `1.0` are equal, and so is a number as its file spells it.
+            content = marshal.dumps(value)
+        except ValueError:
+            return read(model, value)
+        if content not in known:
+            instance = read(model, value)
+            if len(known) >= _REPEATED_MAX:
+                known.clear()
+            known[content] = instance
+        return known[content]
+
+    return reader
 
 
 def _chosen(kind: Any, choice: Discriminator) -> Read:

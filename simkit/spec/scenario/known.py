@@ -23,6 +23,7 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS, Recall, items_of
 from simkit.spec.pipeline.recipe import KINDS as SECTION_KINDS
 from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.value_names import ValueSchemas, schemas_in
 from simkit.trace.events import KINDS
 
@@ -42,6 +43,9 @@ NAMES: Final[Mapping[str, Iterable[str]]] = {
     ),
 }  # fmt: skip
 """Noun to its names, if they are the same for every pipeline."""
+
+
+_CHECKED_MAX: Final = 1_024
 
 
 class KnownNames(msgspec.Struct, frozen=True):
@@ -69,6 +73,18 @@ class KnownNames(msgspec.Struct, frozen=True):
     """A supervisor's goals."""
     values: ValueSchemas = ValueSchemas({})
     """The schemas of tools and handoffs; empty if they are not known."""
+    checked: dict[int, Expect] = msgspec.field(default_factory=dict)
+    """The id of claims that name nothing unknown to the claims, which turns may share."""
+
+    def has_checked(self, expect: Expect) -> bool:
+        """Return whether it is known that claims name nothing unknown."""
+        return id(expect) in self.checked
+
+    def note_checked(self, expect: Expect) -> None:
+        """Remember that claims name nothing unknown."""
+        if len(self.checked) >= _CHECKED_MAX:
+            self.checked.clear()
+        self.checked[id(expect)] = expect
 
     def of(self, noun: str) -> Iterable[str]:
         """Return the names of a noun such as `agent`, `tool`, `mode`."""
