@@ -23,9 +23,20 @@ from simkit.spec.scenario.apps import TURNS, App
 
 DUMMY_KEY: Final = "simkit"
 """A fake key that is long enough for clients that require one."""
-_OFFLINE: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LANGSMITH_TRACING_V2": "false"}
-"""Variables that keep libraries from using the network beside the pipeline: LiteLLM's import, and
-the reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like."""
+_OFFLINE: Final = {
+    "AGNO_TELEMETRY": "false",
+    "ANONYMIZED_TELEMETRY": "False",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "1",
+    "HAYSTACK_TELEMETRY_ENABLED": "False",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "LANGSMITH_TRACING_V2": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "MEM0_TELEMETRY": "False",
+}
+"""Variables that keep libraries from using the network beside the pipeline: LiteLLM's import, the
+reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like, and what
+frameworks report to their makers of each run (`ANONYMIZED_TELEMETRY` is Chroma's)."""
 
 
 @contextmanager
