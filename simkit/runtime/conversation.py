@@ -119,7 +119,7 @@ class Conversation:
         self.starts = starts = {"log": len(self.log)}
         values = self.values
         for channel in channels:
-            value = values[channel] if channel in values else None  # noqa: SIM401 - no call.
+            value = values[channel] if channel in values else None  # A call less.
             starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
