@@ -174,8 +174,9 @@ def simulation_of(run: str) -> str:
 class LiveUsers:
     """The models of one live conversation's users. Their answers are recorded.
 
-    A context manager: at its end the answers so far are written into the users' cassettes, in the
-    place of those of an earlier run with this name.
+    A context manager: if it ends without an error, the answers are written into the users'
+    cassettes, in the place of those of an earlier run with this name. A conversation that breaks
+    off is no recording: users would fall silent in its middle.
     """
 
     def __init__(
@@ -205,7 +206,7 @@ class LiveUsers:
         trace: TracebackType | None,
     ) -> None:
         try:
-            for path, traffic in self._traffics.items():
+            for path, traffic in self._traffics.items() if kind is None else ():
                 traffic.save(path)
         finally:
             for answering in self._answering.values():
