@@ -20,7 +20,7 @@ from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.conversations import CLAIM_KEYS, Subject, label_of
 from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
-from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.scenarios import earlier_lines, headline, scenario_text
 from simkit.explore.subjects import USER_TEXTS, made_up_subject, simulation_subject, simulations_of
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
@@ -162,7 +162,8 @@ def _explored(
             continue  # The end of the story reports it.
         command = "pytest" if subject.is_made_up else command_of(name, subject, bounds)
         text = scenario_text(discovery, subject, Path.cwd(), command)
-        lines = [f"    {line}".rstrip() for line in text.splitlines()]
+        texts = text.splitlines() if discovery.is_alone else earlier_lines(campaign.growing)
+        lines = [f"    {line}".rstrip() for line in texts]
         head = f"{label}: {headline(discovery)} (in {counted(discovery.runs, 'conversation')})"
         return "\n".join([head, "", *lines]), []
     return "", unjudged_claims(campaign.reach)

@@ -35,7 +35,7 @@ from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.conversations import Subject, label_of
 from simkit.explore.network import lines_to_add, network_text
 from simkit.explore.reach import reach_lines, unjudged_claims
-from simkit.explore.scenarios import file_name, headline, scenario_text, shows
+from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, subjects_named
 from simkit.report.coverage import summary_line
@@ -211,6 +211,8 @@ def _lines(
         yield ""
         command = command_of(name, subject, bounds)
         yield from _discovery_lines(discovery, subject, command, Path(folder))
+        if not discovery.is_alone:
+            yield from (f"         {line}" for line in earlier_lines(campaign.growing))
     yield from _refused_lines(campaign, subject)
     if not campaign.discoveries:
         claims = ", no broken claim" if subject.has_claims else ""
@@ -243,10 +245,12 @@ def _discovery_lines(
     )
     if given := input_advised(discovery.record.causes[discovery.cause].what):
         yield from (f"         {line}" for line in _input_lines(subject, given))
+    if not discovery.is_alone:
+        return
     folder.mkdir(parents=True, exist_ok=True)
     text = scenario_text(discovery, subject, folder.resolve(), command)
     file = _write(folder, discovery, text)
-    if shows(file, discovery.cause):
+    if shows(file, discovery.cause, is_apart=not discovery.is_repeatable):
         yield f"         simkit replay {shell_word(str(file))}"
     else:
         os.unlink(file)

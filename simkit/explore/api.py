@@ -13,7 +13,7 @@ from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of, run_c
 from simkit.explore.conversations import Subject, label_of
 from simkit.explore.network import network_text
 from simkit.explore.profiles import PROFILES
-from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.scenarios import earlier_lines, headline, scenario_text
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import scenario_subject, subjects_named
 from simkit.language.json_schema import is_number
@@ -31,13 +31,16 @@ class ExplorationFinding(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     """The sentence that says what is wrong."""
     scenario: str
-    """The text of a scenario file that fails by it; its paths start in the current folder."""
+    """The text of a scenario file that fails by it; its paths start in the current folder. Empty
+    if no scenario shows it by itself."""
     subject: str
     """The name of what was explored."""
     conversations: int
     """The number of conversations that showed it, without those made to find the smallest one."""
     command: str
     """The command that finds it again."""
+    note: str = ""
+    """For one without a scenario: which earlier conversations it needs, and the state they left."""
 
 
 class Exploration(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +74,7 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
         lines += [f"skipped: {name}" for name in self.skipped]
         lines += [f"not explored: {part}" for part in self.refused]
         for finding in self.findings:
-            lines += [f"{finding.id}: {finding.text}", "", finding.scenario]
+            lines += [f"{finding.id}: {finding.text}", "", finding.scenario or finding.note]
         return "\n".join(lines)
 
 
@@ -163,7 +166,10 @@ def _explored(
         ExplorationFinding(
             id=label_of(discovery.cause),
             text=headline(discovery),
-            scenario=scenario_text(discovery, subject, Path.cwd(), command),
+            scenario=(
+                scenario_text(discovery, subject, Path.cwd(), command) if discovery.is_alone else ""
+            ),
+            note="" if discovery.is_alone else "\n".join(earlier_lines(campaign.growing)),
             subject=name,
             conversations=discovery.runs,
             command=command,

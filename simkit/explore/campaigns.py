@@ -15,7 +15,8 @@ import msgspec
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
 from simkit.core.text import counted, shell_word
-from simkit.explore.choices import Tape
+from simkit.explore.alone import checked_alone
+from simkit.explore.choices import SIMPLEST, Tape
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
@@ -30,6 +31,7 @@ from simkit.explore.search import (
     conduct,
     every_found,
     search_all,
+    with_first,
 )
 from simkit.explore.spreading import Slice, spread
 from simkit.explore.trials import first_turns_that_fail
@@ -101,11 +103,7 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        if doomed := exploration.try_out():
-            return exploration.stop_at_once(doomed)
-        if is_exhaustive(subject, bounds):
-            return exploration.enumerate(places)
-        return exploration.draw(places)
+        return checked_alone(subject, exploration.run(places), partial(converse, subject))
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
 
@@ -131,20 +129,24 @@ class _Exploration:
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def try_out(self) -> Sequence[Tape]:
-        """Return conversations that show that none comes to a model; raise SourceError at once for
-        what cannot be run.
+    def run(self, places: Places | None) -> Campaign:
+        """Run as many conversations as the bounds say, or only some if none comes to a model.
 
-        All files that it reads are known only after that.
+        Raise SourceError at once for what cannot be run. All files that it reads are known only
+        after the first conversation.
         """
-        subject = self._subject
-        if doomed := first_turns_that_fail(self._run):
-            return doomed
-        for tape in restart_trials(subject.prepared, subject.simulation, self._turns):
+        first = self._run(SIMPLEST)
+        if doomed := first_turns_that_fail(first, self._run):
+            return self._stop_at_once(doomed)
+        for tape in restart_trials(self._subject.prepared, self._subject.simulation, self._turns):
             self._run(tape)
-        return ()
+        if is_exhaustive(self._subject, self._bounds):
+            campaign = self.enumerate(places)
+        else:
+            campaign = self.draw(places)
+        return with_first(campaign, first, self._run)
 
-    def stop_at_once(self, doomed: Sequence[Tape]) -> Campaign:
+    def _stop_at_once(self, doomed: Sequence[Tape]) -> Campaign:
         """Return the result of these conversations alone: all others would end like them."""
         campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
         return msgspec.structs.replace(campaign, is_doomed=True)

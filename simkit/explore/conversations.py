@@ -351,18 +351,7 @@ class _Conversation:
         turns: Iterable[Turn],
         claims: Mapping[str, Any] = {},
     ) -> Prepared:
-        """Return a scenario with turns, as data and as models, and with claims on the whole run."""
-        prepared = self._subject.prepared
-        whole = {key: value for key, value in prepared.document.data.items() if key != "expect"}
-        if claims:
-            whole["expect"] = claims
-        update = {"turns": tuple(turns), "expect": Expect.model_validate(claims)}
-        return msgspec.structs.replace(
-            prepared,
-            scenario=prepared.scenario.model_copy(update=update),
-            document=prepared.document.with_data({**whole, "turns": list(data)}),
-            waiting={},
-        )
+        return with_turns(self._subject.prepared, data, turns, claims)
 
     def _answering(self, ready: CompiledPipeline | None) -> tuple[TurnModel, Tools, Schedule]:
         """Return the models and tools that answer by choice, and the order that is chosen."""
@@ -425,6 +414,25 @@ class _Conversation:
             if "expect" in turn:
                 script["expect"] = turn["expect"]
             yield script
+
+
+def with_turns(
+    prepared: Prepared,
+    data: Sequence[Mapping[str, Any]],
+    turns: Iterable[Turn],
+    claims: Mapping[str, Any] = {},
+) -> Prepared:
+    """Return a scenario with turns, as data and as models, and with claims on the whole run."""
+    whole = {key: value for key, value in prepared.document.data.items() if key != "expect"}
+    if claims:
+        whole["expect"] = claims
+    update = {"turns": tuple(turns), "expect": Expect.model_validate(claims)}
+    return msgspec.structs.replace(
+        prepared,
+        scenario=prepared.scenario.model_copy(update=update),
+        document=prepared.document.with_data({**whole, "turns": list(data)}),
+        waiting={},
+    )
 
 
 def _names_of(pipeline: Pipeline) -> Collection[str]:

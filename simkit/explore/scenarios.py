@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from simkit.checks.findings import Finding
+from simkit.core.errors import SimkitError
 from simkit.explore.conversations import (
     CLAIM_KEYS,
     Cause,
@@ -19,8 +21,8 @@ from simkit.explore.conversations import (
 from simkit.explore.search import Discovery
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, with_texts
-from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Library
+from simkit.session.simulate import Conversation, simulate
+from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
 from simkit.spec.scenario.moving import moved_paths
 from simkit.spec.scenario.never import thing_denied
@@ -43,7 +45,7 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     tree: dict[str, Any] = {"scenario": name}
     tree |= {key: value for key, value in document.data.items() if key not in _LEFT_OUT}
     tree |= dict(moved_paths(tree, prepared, folder))
-    tree |= _conversation(discovery, subject)
+    tree |= conversation_data(discovery, subject)
     # All references are resolved: what is left is meant literally.
     tree = with_texts(tree, lambda text: text.replace("${", "$${"))
     redactor = prepared.redactor(os.environ)
@@ -59,7 +61,7 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     return "\n".join([*lines, ""])
 
 
-def _conversation(discovery: Discovery, subject: Subject) -> dict[str, Any]:
+def conversation_data(discovery: Discovery, subject: Subject) -> dict[str, Any]:
     """Return the turns, with the one claim that fails, if it is a claim."""
     record, finding = discovery.record, discovery.record.causes[discovery.cause]
     turns = [dict(turn) for turn in record.turns]
@@ -79,6 +81,19 @@ def _conversation(discovery: Discovery, subject: Subject) -> dict[str, Any]:
         claim = _only(record.claims[place], finding.path[3:])
         turns[place]["expect"] = {**claim, **turns[place].get("expect", {})}
     return {"turns": turns}
+
+
+def earlier_lines(growing: Sequence[str]) -> Iterator[str]:
+    """Yield what a finding means that its conversation alone does not show.
+
+    ``growing`` are the names whose values outlive a conversation.
+    """
+    yield "No scenario: in a new process, this conversation alone does not show it. It needs those"
+    yield "before it, of which something outlives its conversation in the code."
+    if growing:
+        yield f"Values that each conversation changes: {', '.join(growing)}."
+    yield "Keep such values for each session. `app: {fresh: true}` imports the code's modules again"
+    yield "for each conversation, and shows whether anything else is found."
 
 
 def _only(claims: Mapping[str, Any], path: Sequence[str | int]) -> dict[str, Any]:
@@ -126,12 +141,29 @@ def file_name(cause: Cause, number: int) -> str:
     return f"{name}{'' if number == 1 else f'-{number}'}{SCENARIO_SUFFIX}"
 
 
-def shows(file: Path, cause: Cause) -> bool:
-    """Return whether the scenario of a file fails by this cause."""
+def shows(file: Path, cause: Cause, *, is_apart: bool = False) -> bool:
+    """Return whether the scenario of a file fails by this cause; ``is_apart``: in a new process."""
     library = Library()
     (item,) = items_in(str(file), library.cache)
+    prepared = library.prepared(item)
+    if is_apart:
+        return shows_apart(prepared, cause)
     with unheard():
-        findings = simulate(library.prepared(item)).judgement.findings
+        return is_shown(simulate(prepared).judgement.findings, cause)
+
+
+def shows_apart(prepared: Prepared, cause: Cause) -> bool:
+    """Return whether a new process that runs a scenario alone fails by this cause."""
+    try:
+        with unheard(), Conversation(prepared, is_apart=True) as conversation:
+            conversation.follow(prepared)
+            return is_shown(conversation.judgement().findings, cause)
+    except SimkitError:
+        return False
+
+
+def is_shown(findings: Iterable[Finding], cause: Cause) -> bool:
+    """Return whether the findings of a discovery's scenario have its cause."""
     if label_of(cause) == "never":  # In the scenario it is an ordinary claim, the only one.
         return any(label_of(cause_of(finding)) in CLAIM_KEYS for finding in findings)
     return cause in {cause_of(finding) for finding in findings}

@@ -44,6 +44,8 @@ class Discovery(msgspec.Struct, frozen=True):
     """The number of the first one, from 1."""
     is_repeatable: bool = True
     """Whether the same choices show it each time."""
+    is_alone: bool = True
+    """Whether a process that has run no other conversation shows it."""
 
 
 class Campaign(msgspec.Struct, frozen=True):
@@ -67,6 +69,9 @@ class Campaign(msgspec.Struct, frozen=True):
     """Whether it ended at once, since every first turn fails before a model is called."""
     refused: tuple[Discovery, ...] = ()
     """The parts that need the network, and so were not explored: each tool, and other places."""
+    growing: tuple[str, ...] = ()
+    """The names in modules of the code whose values outlive a conversation, if a finding needs
+    that."""
 
 
 def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:
@@ -223,6 +228,22 @@ def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
         coverage=tally.coverage,
         refused=tuple(refused.values()),
     )
+
+
+def with_first(campaign: Campaign, first: ExploredRun, run: Run) -> Campaign:
+    """Return a campaign with the causes that the first conversation of the process alone showed.
+
+    The same choices do not show them any more: something outlives a conversation.
+    """
+    known = {each.cause for each in (*campaign.discoveries, *campaign.refused)}
+    causes = [cause for cause in first.causes if cause not in known]
+    if not causes:
+        return campaign
+    again = run(first.tape).causes
+    lost = [
+        Discovery(cause, first, 1, 1, is_repeatable=False) for cause in causes if cause not in again
+    ]
+    return msgspec.structs.replace(campaign, discoveries=(*lost, *campaign.discoveries))
 
 
 def _discovery(run: Run, tally: CauseTally, tape: Tape) -> Discovery:

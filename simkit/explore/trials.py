@@ -15,12 +15,12 @@ _USER_DIGITS: Final = tuple(product(range(5), range(3)))
 """The choices of who speaks first, and of what is said, that are tried."""
 
 
-def first_turns_that_fail(run: Callable[[Tape], ExploredRun]) -> Sequence[Tape]:
+def first_turns_that_fail(first: ExploredRun, run: Callable[[Tape], ExploredRun]) -> Sequence[Tape]:
     """Return conversations of one turn, if each one ends with the same error before a model call.
 
-    They differ in what the user says. Return none if the pipeline can be called.
+    They differ in what the user says; ``first`` is the simplest. Return none if the pipeline can be
+    called.
     """
-    first = run(SIMPLEST)
     if not _fails_at_once(first):
         return ()
     tapes = {_message_of(first): SIMPLEST}

@@ -9,7 +9,7 @@ from simkit.explore.campaigns import Bounds, command_of, is_exhaustive, run_camp
 from simkit.explore.conversations import label_of
 from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
-from simkit.explore.scenarios import headline, scenario_text
+from simkit.explore.scenarios import earlier_lines, headline, scenario_text
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import simulation_subject
 from simkit.spec.scenario.files import Library
@@ -41,6 +41,9 @@ def failure_of(
     for discovery in campaign.discoveries:
         times = counted(discovery.runs, "conversation")
         lines += [f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})", ""]
+        if not discovery.is_alone:
+            lines += [*earlier_lines(campaign.growing), ""]
+            continue
         text = scenario_text(discovery, subject, Path.cwd(), command)
         lines += [f"    {line}" for line in text.splitlines()]
         lines.append("")
