@@ -196,10 +196,10 @@ def test_equal_claims_of_many_turns_are_one_value_and_others_are_not() -> None:
     (document,) = load_text("{a: 1.50, b: 1.5}", "numbers.yaml")
     claims += [{"reply": document.data["a"]}, {"reply": document.data["b"]}]
 
-    one, same, *others = (read(Turn, {"user": "Hello", "expect": each}).expect for each in claims)
+    first, same, *others = (read(Turn, {"user": "Hello", "expect": each}).expect for each in claims)
 
-    assert one is same
+    assert first is same
     kinds = [int, float, bool, str, SourceFloat, float]
-    assert [type(each.reply) for each in (one, *others)] == kinds
+    assert [type(each.reply) for each in (first, *others)] == kinds
     assert [each.reply for each in others] == [1.0, True, "1", 1.5, 1.5]
     assert others[-2].reply.source == "1.50"

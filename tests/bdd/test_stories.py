@@ -621,7 +621,9 @@ def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pyteste
     Then the reply is "Hi."
 """
 
-    result = run(pytester, one.format(name="holds", reply="Hi.") + one.format(name="f", reply="No"))
+    result = run(
+        pytester, told.format(name="holds", reply="Hi.") + told.format(name="f", reply="No")
+    )
 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["stories left: 0"])

@@ -139,7 +139,7 @@ def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
 
 
 class PlainEvents:
-    """What the events of pipelines must not set to be plain, remembered for some pipelines.
+    """A memory of the fields that plain events of a pipeline do not set.
 
     All watches that share it have the same lints.
     """
