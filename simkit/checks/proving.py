@@ -107,6 +107,22 @@ class _Stream:
         """Whether a filter changed a message."""
 
 
+_PLAIN: Final[dict[int, tuple[Expect, _Claims]]] = {}
+"""The id of claims, which turns and seeds share, and are kept here, to their plain form."""
+_PLAIN_MAX: Final = 1_024
+
+
+def _claims_of(expect: Expect) -> _Claims:
+    """Return claims in plain form; raise _Unproven."""
+    known = _PLAIN.get(id(expect))
+    if known is None:
+        plain = _Claims(expect)
+        if len(_PLAIN) >= _PLAIN_MAX:
+            _PLAIN.clear()
+        known = _PLAIN[id(expect)] = expect, plain
+    return known[1]
+
+
 class _Proof:
     """A proof that all claims on turns hold; each event is read once."""
 
@@ -346,7 +362,7 @@ def all_hold(scenario: Scenario, events: Sequence[e.AnyEvent]) -> bool:
         return False
     try:
         turns = [
-            _Claims(turn.expect) if turn.expect.__pydantic_fields_set__ else None
+            _claims_of(turn.expect) if turn.expect.__pydantic_fields_set__ else None
             for turn in scenario.turns
         ]
         if any(claims is not None for claims in turns):

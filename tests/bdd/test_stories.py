@@ -614,7 +614,7 @@ def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pyteste
             print("\\nstories left:", sum(isinstance(each, Story) for each in gc.get_objects()))
         """
     )
-    one = """
+    told = """
   Scenario: {name}
     When the user says "Hello"
     And the clerk replies "{reply}"
