@@ -20,21 +20,22 @@ from typing import Any, Final, TypeAlias
 from simkit.trace import events as e
 
 RULED_OUT: Final[Mapping[type, frozenset[str]]] = {
-    e.RunStarted: frozenset(("PrivateFactLeaked.begin", "Shrinking.begin")),
-    e.SessionStarted: frozenset(),
-    e.TurnStarted: frozenset(("UndeclaredEdge.begin", "PingPong.begin", "CallAfterEnd.begin")),
     e.MessageAdded: frozenset(("Screen.hear",)),
-    e.RouteChosen: frozenset(("UndeclaredEdge.route",)),
-    e.AgentStarted: frozenset(("UndeclaredEdge.look", "PingPong.start")),
+    e.StateUpdated: frozenset(("DoubleCount.look",)),
     e.ContextBuilt: frozenset(("Screen.look", "WrongInstructions.look")),
     e.ModelCalled: frozenset(("CallAfterEnd.look",)),
     e.ModelReplied: frozenset(),
-    e.StateUpdated: frozenset(("DoubleCount.look",)),
+    e.AgentStarted: frozenset(("UndeclaredEdge.look", "PingPong.start")),
     e.AgentFinished: frozenset(),
+    e.RouteChosen: frozenset(("UndeclaredEdge.route",)),
+    e.TurnStarted: frozenset(("UndeclaredEdge.begin", "PingPong.begin", "CallAfterEnd.begin")),
     e.TurnFinished: frozenset(("ScriptMismatch.end", "DanglingHandoff.end", "CallAfterEnd.end")),
+    e.SessionStarted: frozenset(),
+    e.RunStarted: frozenset(("PrivateFactLeaked.begin", "Shrinking.begin")),
     e.RunFinished: frozenset(("ScriptMismatch.end_run", "Unplayed.end_run", "Drifted.look")),
 }
-"""Each kind of a plain event, with the methods that read it and find nothing if it is plain.
+"""Each kind of a plain event, the most frequent first, with the methods that read it and find
+nothing if it is plain.
 
 Methods that wait for something are not listed: it is only there after an event of another kind, or
 of one that is not plain."""
@@ -51,14 +52,16 @@ Unset: TypeAlias = Mapping[type, tuple[str, ...]]
 """Each kind of a plain event to the fields that it must not set."""
 Step: TypeAlias = Callable[["Silence", Any], bool]
 """Returns whether an event of its kind is plain."""
+Reading: TypeAlias = Callable[["Silence", Iterable[e.AnyEvent]], bool]
+"""Returns whether all events are plain."""
 
 
 class Silence:
     """A proof about a trace, which goes on with it."""
 
     def __init__(self, unset: Unset) -> None:
-        self._steps = {kind: _step(kind, names) for kind, names in unset.items()}
-        """Kind to what makes an event plain; None if every one is."""
+        self._are_plain = _reading_of(tuple(unset.items()))
+        """Returns whether these events are plain, too."""
         self._ended = 0
         """The number of turns that have ended."""
         self._instructions: Mapping[str, str] = {}
@@ -98,15 +101,7 @@ class Silence:
 
     def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
         """Return whether these events are plain, too; after one that is not, nothing holds."""
-        steps = self._steps
-        for event in events:
-            try:
-                step = steps[type(event)]
-            except KeyError:
-                return False
-            if step is not None and not step(self, event):
-                return False
-        return True
+        return self._are_plain(self, events)
 
     def _turn_started(self, event: e.TurnStarted) -> bool:
         if self._turn or event.turn <= self._last_turn or not event.message:
@@ -146,9 +141,6 @@ class Silence:
         self._ran[agent], self._is_first = True, False
         return True
 
-    def _model_called(self, event: e.ModelCalled) -> bool:
-        return event.turn == self._turn
-
     def _route_chosen(self, event: e.RouteChosen) -> bool:
         self._targets = event.targets
         return True
@@ -172,10 +164,6 @@ class Silence:
             and not any(channel.reducer == "add" for channel in facts.channels.values())
         )
 
-    def _state_updated(self, event: e.StateUpdated) -> bool:
-        """Return whether all of a run's lists begin with a message that it wrote in this turn."""
-        return not event.run or begin_with_own(event.update, self._writers, event.run)
-
     def _context_built(self, event: e.ContextBuilt) -> bool:
         """Return whether a context has its agent's instructions, and each message once.
 
@@ -183,13 +171,9 @@ class Silence:
         have been seen in another context.
         """
         agent, parts = event.agent, event.parts
-        if len(parts) == 3 and agent in self._blocks:
-            first, middle, last = parts
-            if (
-                first is self._blocks[agent]
-                and last is self._users_part
-                and type(middle) is e.Shown
-            ):
+        if agent in self._blocks and parts[0] is self._blocks[agent] and not parts[3:]:
+            middle, last = parts[1], parts[-1]
+            if last is self._users_part and type(middle) is e.Shown:
                 number = last.of
                 return (
                     self._settles(middle)
@@ -254,8 +238,9 @@ class Silence:
         if type(first) is e.Made and first.section == "instructions":
             self._blocks[agent] = first
         if type(last) is e.Made and last.of:
-            message = last.message
-            if self._numbers.get((message.role, None, message.content)) == last.of:
+            message, numbers = last.message, self._numbers
+            key = (message.role, None, message.content)
+            if key in numbers and numbers[key] == last.of:
                 self._users_part = last
 
     def _settles(self, part: e.Shown) -> bool:
@@ -292,30 +277,53 @@ _HANDLERS: Final[Mapping[type, Step]] = {
     e.MessageAdded: Silence._message_added,
     e.AgentStarted: Silence._agent_started,
     e.ContextBuilt: Silence._context_built,
-    e.ModelCalled: Silence._model_called,
-    e.StateUpdated: Silence._state_updated,
     e.RouteChosen: Silence._route_chosen,
     e.TurnFinished: Silence._turn_finished,
 }
 
 
-@cache
-def _step(kind: type, unset: tuple[str, ...]) -> Step | None:
-    """Return what makes an event of a kind plain; None if every one is.
+_TERMS: Final[Mapping[type, str]] = {
+    e.ModelCalled: "event.turn == silence._turn",
+    # All of a run's lists begin with a message that it wrote in this turn.
+    e.StateUpdated: "(not event.run or begin_with_own(event.update, silence._writers, event.run))",
+}
+"""Expressions for what makes events of other kinds plain: a call for each is most of the time."""
 
-    It is one expression, since it is asked of each event: reading fields in a loop takes longer
-    than all else.
+
+@cache
+def _reading_of(unset: tuple[tuple[type, tuple[str, ...]], ...]) -> Reading:
+    """Return the loop over events: which are plain is one expression for each kind.
+
+    It is generated, since each event of each run comes through here: a function for each kind, or a
+    list of fields, takes longer than all else.
     """
-    default = kind(at=0)
-    names = {f"unset_{name}": getattr(default, name) for name in unset}
-    terms = [f"event.{name} == unset_{name}" for name in unset]
-    if kind in _HANDLERS:
-        names["is_plain"] = _HANDLERS[kind]
-        terms.append("is_plain(silence, event)")
-    if not terms:
-        return None
-    step: Step = eval(f"lambda silence, event: {' and '.join(terms)}", names)
-    return step
+    names: dict[str, Any] = {"begin_with_own": begin_with_own}
+    lines = ["def are_plain(silence, events):", "  for event in events:", "    kind = type(event)"]
+    for place, (kind, fields) in enumerate(unset):
+        default = kind(at=0)
+        names[f"kind_{place}"] = kind
+        terms = [_term(field, getattr(default, field)) for field in fields]
+        if kind in _TERMS:
+            terms.append(_TERMS[kind])
+        if kind in _HANDLERS:
+            names[f"handler_{place}"] = _HANDLERS[kind]
+            terms.append(f"handler_{place}(silence, event)")
+        lines.append(f"    {'elif' if place else 'if'} kind is kind_{place}:")
+        lines.append(f"      if not ({' and '.join(terms) or 'True'}): return False")
+    lines += ["    else: return False", "  return True"]
+    exec(compile("\n".join(lines), "<plain events>", "exec"), names)
+    reading: Reading = names["are_plain"]
+    return reading
+
+
+def _term(field: str, unset: Any) -> str:
+    """Return the expression that a field of an event is not set.
+
+    All values of a field have one type, or are None, and a type has one empty value.
+    """
+    if unset is None:
+        return f"event.{field} is None"
+    return f"event.{field} == {unset!r}" if unset else f"not event.{field}"
 
 
 def begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:
