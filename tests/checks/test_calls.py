@@ -39,8 +39,8 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 33, 90),
-        (ROUTER, ROUTED + CLAIMED, 110, 90),
+        (ROUTER, ROUTED, 28, 90),
+        (ROUTER, ROUTED + CLAIMED, 103, 90),
         (DESK, HANDED_OVER, 481, 100),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],

@@ -40,6 +40,10 @@ turns:
   - {user: Hello, replies: {desk: Welcome}}
   - {user: More, replies: {desk: [{json: {to: [other], n: 2}}, Too much]}}
   - {user: Last, replies: {desk: 'It is {"a": 1}'}, expect: {}}
+  - {user: '$more', replies: {desk: '$more'}}
+  - {user: A reference, replies: {desk: {json: {$more: [1, {$message: 2}]}}}}
+  - {user: A list, replies: {desk: {json: [{to: 1}, null, 1.5]}}}
+  - {user: A text, replies: {desk: {json: text, usage: {input_tokens: 3}}}}
 """
 AGENTS: Final = {
     "nothing more": "",
@@ -56,6 +60,32 @@ AGENTS: Final = {
     ),
     "writes of a list": "writes: {notes: ['${run.output.n}', '${input}'], counts: 1}",
     "writes of all": "writes: {facts: {all: '${state}', run: '${run}'}}",
+    "writes under the agent's name": (
+        "writes: {facts: {'${agent}': '${run.reply}'}, messages: ['${run.final_message}']}"
+    ),
+    "writes of messages": (
+        "writes: {facts: {one: '${run.final_message}'}, notes: ['${run.final_message}', '${user}']}"
+    ),
+    "writes of one message twice": (
+        "writes: {messages: ['${run.final_message}', '${run.final_message}']}"
+    ),
+    "writes of a message's text": "writes: {notes: ['It is ${run.final_message}.', '$${user}']}",
+    "writes of a message's field": "writes: {notes: ['${run.final_message.content}']}",
+    "writes of an output's key": "writes: {notes: ['${run.output.to}', '${run.output.n.m}']}",
+    "writes of an output in a text": "writes: {notes: ['It is ${run.output}', '${run.output}']}",
+    "writes under a reply's name": "writes: {facts: {inner: {'${run.reply}': 1}}}",
+    "writes of what looks like a reference": (
+        "writes: {facts: {a: {$message: 1}, b: {$more: '${run.output}'}}, notes: {$data: [1.5]}}"
+    ),
+    "writes of no number": "writes: {notes: [.nan, '${run.output}']}",
+    "writes of constants": "writes: {facts: {a: [1, {b: null}]}, notes: done, counts: 2}",
+    "writes of a number for a mapping": "writes: {facts: '${run.output}'}",
+    "writes to an unknown channel": "writes: {'${agent}': '${run.output}'}",
+    "no history": "context: [instructions, current_message]",
+    "a history twice": "context: [history, history: {name: again, from: log}, current_message]",
+    "the current message under another role": (
+        "context: [current_message: {role: assistant, name: asked}, history]"
+    ),
     "writes that fail": "writes: {counts: '${run.reply}'}",
     "no writes": "writes: {}",
     "json in text": "parse: json_in_text, writes: {last: '${run.output}'}",
