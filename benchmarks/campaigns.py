@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from benchmarks.measuring import child_seconds, medians
+from simkit.explore.choices import Tape
 from simkit.explore.chunks import Chunk, Tally
 from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.drawing import draw
@@ -23,6 +24,7 @@ from simkit.explore.worker import Answer, Setup, Task, versions
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import simulations_in
 from tests.campaigns import SIMULATION
+from tests.explore.test_shrinking import REFUNDING, refunds
 
 ROOT = Path(__file__).resolve().parent.parent
 KNOWN_BUGS = ROOT / "scenarios" / "known_bugs"
@@ -66,6 +68,7 @@ def rows(rounds: int) -> list[list[object]]:
             one = seconds / RUNS
             table.append([name, f"{one * 1000:.2f} ms", f"{1 / one:,.0f}"])
         table += shrinking_rows(subject, rounds)
+        table += [long_row(rounds)]
         table += message_rows(subject, Path(folder), rounds)
     table.append(["starting a process of -j or of a worker", f"{_start():.2f} s", ""])
     return table
@@ -82,6 +85,29 @@ def shrinking_rows(subject: Subject, rounds: int) -> list[list[object]]:
     seconds = medians({"shrink": shrink}, rounds)["shrink"]
     name = f"making {len(tally.causes)} findings small"
     return [[name, f"{seconds * 1000:.0f} ms", ""]]
+
+
+def long_row(rounds: int) -> list[object]:
+    """Returns the time in which a failure of 200 turns is made one of 20 reply lines."""
+    with TemporaryDirectory() as folder:
+        subject = refunds(10, Path(folder))
+        record = converse(subject, REFUNDING)
+        (cause,) = record.causes
+        runs = 0
+
+        def run(tape: Tape) -> ExploredRun:
+            nonlocal runs
+            runs += 1
+            return converse(subject, tape)
+
+        def shrink() -> None:
+            nonlocal runs
+            runs = 0
+            Shrinker(run, cause).shrink(record.tape)
+
+        seconds = medians({"shrink": shrink}, rounds)["shrink"]
+    name = f"making 200 turns 20 reply lines, in {runs} conversations"
+    return [name, f"{seconds * 1000:.0f} ms", ""]
 
 
 def message_rows(subject: Subject, folder: Path, rounds: int) -> list[list[object]]:

@@ -7,9 +7,10 @@ long conversation does not matter, and short ones are run faster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -23,6 +24,10 @@ TURNS_MAX: Final = 6000
 """The number of turns of all of them."""
 _LOWER_MAX: Final = 4
 """The number of simpler values of a choice that are tried one by one."""
+_KINDS_MAX: Final = 8
+"""The number of kinds of turns of which all are cut at once."""
+TurnKind: TypeAlias = frozenset[tuple[str, str]]
+"""The agents that answer in a turn, each with a way in which it does."""
 
 
 class _Spent(Exception):
@@ -46,6 +51,8 @@ class Shrinker:
         self._size: Size | None = None
         self._turn = 0
         """The number of the turn that shows the cause; 0 if it is not one turn."""
+        self._kinds: Sequence[TurnKind] = ()
+        """The kind of each turn of the smallest one so far."""
         self.best = Tape()
         """The smallest one so far."""
 
@@ -65,6 +72,7 @@ class Shrinker:
             return False
         self._known.add(record.tape)
         self.best, self._size, self._turn = record.tape, size, finding.turn
+        self._kinds = [*map(_kind_of, record.turns)]
         return True
 
     def shrink(self, tape: Tape) -> None:
@@ -76,7 +84,10 @@ class Shrinker:
         try:
             if not self._takes(tape):
                 return
+            if self._turn:
+                self._try_turns(self.best.turns[: self._turn])
             self._keep_last()
+            self._cut_alike()
             before = None
             while before != self._size:
                 before = self._size
@@ -87,10 +98,21 @@ class Shrinker:
         except _Spent:
             pass
 
+    def _cut_alike(self) -> None:
+        """Cut all turns in which the same happens, those first of which there are most.
+
+        Most of a long conversation is alike, and what matters stands at regular places in it, which
+        every long part contains.
+        """
+        for kind, count in Counter(self._kinds).most_common(_KINDS_MAX):
+            if count == 1:
+                break
+            turns = zip(self.best.turns, self._kinds, strict=False)
+            if others := [turn for turn, own in turns if own != kind]:
+                self._try_turns(others)
+
     def _keep_last(self) -> None:
         """Try the turn that shows the cause, then it and one before, then more of them."""
-        if self._turn:
-            self._try_turns(self.best.turns[: self._turn])
         count = 1
         while count < len(self.best.turns):
             if self._try_turns(self.best.turns[-count:]):
@@ -150,6 +172,16 @@ class Shrinker:
             parts[number] = (*digits[:place], value, *digits[place + 1 :])
             if self._takes(_with_parts(self.best, parts)):
                 return
+
+
+def _kind_of(turn: Mapping[str, Any]) -> TurnKind:
+    """Return what happens in a turn of a script: who answers by a text, a tool or a handoff."""
+    kind: set[tuple[str, str]] = {(key, "") for key in turn if key not in ("user", "replies")}
+    for agent, given in turn.get("replies", {}).items():
+        for line in given if isinstance(given, list) else [given]:
+            ways = line if isinstance(line, Mapping) else ("text",)
+            kind.update((agent, str(way)) for way in ways)
+    return frozenset(kind)
 
 
 def _ranges(count: Callable[[], int]) -> Iterator[tuple[int, int]]:
