@@ -270,14 +270,18 @@ class Drawn(_Recorded):
         return Choices(_at(self._plan.turns[place].results, number, 0))
 
     def _fate(self, place: int, shares: Mapping[str, float]) -> str:
-        return rare(_at(self._plan.turns[place].rare, 0, 0), self._of_enabled(shares))
+        return self._rare_thing(_at(self._plan.turns[place].rare, 0, 0), shares)
 
     def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
-        number = _at(self._plan.turns[place].rare, number + 1, 0)
-        return rare(number, self._of_enabled(shares))
+        return self._rare_thing(_at(self._plan.turns[place].rare, number + 1, 0), shares)
 
-    def _of_enabled(self, shares: Mapping[str, float]) -> dict[str, float]:
-        return {name: share for name, share in shares.items() if name in self._enabled}
+    def _rare_thing(self, number: int, shares: Mapping[str, float]) -> str:
+        """Return which of the enabled things happens; empty for none."""
+        if not number or not self._enabled:
+            return ""
+        return rare(
+            number, {name: share for name, share in shares.items() if name in self._enabled}
+        )
 
 
 class Played(_Recorded):

@@ -53,6 +53,7 @@ _MISTAKES: Final = frozenset(
     )
 )  # fmt: skip
 """Errors of Python itself that no client raises for a provider's failure."""
+_NO_CLAIMS: Final = Expect.model_validate({})
 _GUARDRAIL: Final = re.compile(r"(Input|Output)GuardrailTripwireTriggered$")
 """Errors with which a guardrail ends a turn on purpose: the application catches them."""
 
@@ -211,7 +212,7 @@ class _Conversation:
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         } | denied
-        calls = sum(type(event) is ContextBuilt for event in events)
+        calls = [*map(type, events)].count(ContextBuilt)
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
         # Of code, only these names are known, and one that is misspelt is never reached.
@@ -426,7 +427,8 @@ def with_turns(
     whole = {key: value for key, value in prepared.document.data.items() if key != "expect"}
     if claims:
         whole["expect"] = claims
-    update = {"turns": tuple(turns), "expect": Expect.model_validate(claims)}
+    expect = Expect.model_validate(claims) if claims else _NO_CLAIMS
+    update = {"turns": tuple(turns), "expect": expect}
     return msgspec.structs.replace(
         prepared,
         scenario=prepared.scenario.model_copy(update=update),

@@ -175,18 +175,21 @@ class ChoosingModel:
         weights: list[tuple[tuple[int, Any], int]] = []
         for place, (data, model) in enumerate(zip(lines, models, strict=True)):
             line = with_persona(data, self._scene.persona)
-            when = None if model.anything else reply_line(line).when
-            if when is not None and not when.holds(context_root(request)):
-                continue
+            if isinstance(line, dict) and "when" in line:
+                when = reply_line(line).when
+                if when is not None and not when.holds(context_root(request)):
+                    continue
             # That a model asks or does the same again and again is no fault of the pipeline.
             if self._is_repeated(request, line):
                 continue
-            if self._question(request, line) not in self._scene.questions:
+            question = self._question(request, line)
+            if question is None or question not in self._scene.questions:
                 weights.append(((place, line), model.weight))
         if not weights:
             return 0, None
         place, line = choices.weighted(weights)
-        self._scene.questions |= {self._question(request, line)} - {None}
+        if (question := self._question(request, line)) is not None:
+            self._scene.questions.add(question)
         return place, line
 
     def _is_repeated(self, request: ModelRequest, line: Any) -> bool:
@@ -194,8 +197,9 @@ class ChoosingModel:
 
         The same delegation once more would get the same answer: it is made once.
         """
-        actions = _actions(request.agent, line)
-        handoff = line.get("handoff") if isinstance(line, dict) else None
+        if not isinstance(line, dict) or not ("calls" in line or "handoff" in line):
+            return False
+        actions, handoff = _actions(request.agent, line), line.get("handoff")
         most = REPEATS_MAX
         if handoff and self._interfaces.delegates(request.agent, handoff["to"]):
             most = 1
@@ -209,11 +213,12 @@ class ChoosingModel:
 
     def _record(self, request: ModelRequest, answer: Answer, line: Any) -> Answer:
         agent, reply = request.agent, answer.reply
-        self._scene.offered.update(parts_of(agent, request.tools, request.handoffs))
-        tools = [call.tool for call in reply.calls] if isinstance(reply, Calls) else []
-        tools = [tool for tool in tools if tool in request.tools]
-        handoffs = [reply.to] if isinstance(reply, Handoff) else []
-        self._scene.reached.update(parts_of(agent, tools, handoffs))
+        self._scene.offer(agent, (*request.tools,), (*request.handoffs,))
+        if isinstance(reply, Calls):
+            tools = [call.tool for call in reply.calls if call.tool in request.tools]
+            self._scene.reached.update(parts_of(agent, tools, ()))
+        elif isinstance(reply, Handoff):
+            self._scene.reached.update(parts_of(agent, (), [reply.to]))
         lines = self._scene.replies[-1].setdefault(agent, [])
         lines.append(line)
         if not isinstance(reply, Handoff):

@@ -8,7 +8,7 @@ from typing import Any
 from simkit.core.errors import ReplyMissing, ScriptMisfit
 from simkit.core.messages import JsonValue
 from simkit.explore.choices import Source
-from simkit.explore.reach import Part
+from simkit.explore.reach import Part, parts_of
 from simkit.spec.scenario.simulations import Simulation
 
 
@@ -36,6 +36,8 @@ class Scene:
         """For code: the tools that models were offered, with the schemas of their arguments."""
         self.offered: set[Part] = set()
         """The tools and handoffs that models were offered."""
+        self._offers: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
+        """The offers of model calls so far: an agent's are the same in most of them."""
         self.reached: set[Part] = set()
         """The tools and handoffs that models asked for."""
         self.misfit: ScriptMisfit | None = None
@@ -46,6 +48,13 @@ class Scene:
         """Turn by turn, the answers of each agent and each tool."""
         self._again: dict[tuple[str, str], list[Any]] | None = None
         """The answers that a turn which runs again has still to get; None in a new turn."""
+
+    def offer(self, agent: str, tools: tuple[str, ...], handoffs: tuple[str, ...]) -> None:
+        """Note what a model call of an agent offers."""
+        offer = agent, tools, handoffs
+        if offer not in self._offers:
+            self._offers.add(offer)
+            self.offered.update(parts_of(*offer))
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn, or run one again that waits for the user: in a new process it does."""

@@ -343,6 +343,8 @@ def _line_data(line: Any, model: ModelLine) -> Any:
 def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
     """Return a value with the references to a persona resolved."""
     if isinstance(value, str):
+        if "${" not in value:
+            return value
         whole = _PERSONA.fullmatch(value)
         root = {"persona": persona}
         if whole is not None:
