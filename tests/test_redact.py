@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.redact import Redactor, secrets_written_in
-from simkit.core.redact.names import secrets_of
+from simkit.core.redact.names import NAMES, secrets_of
 from simkit.core.redact.shapes import PERSONAL, SHAPES
 from simkit.core.text import short
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
@@ -515,3 +515,25 @@ def test_no_secret_survives(document: Any) -> None:
     text = json.dumps(json.loads(line), ensure_ascii=False)
     forms = [json.dumps(secret, ensure_ascii=False)[1:-1] for secret in (SECRET, *SHAPED.values())]
     assert [form for form in forms if form in text] == []
+
+
+@given(st.lists(tricky_texts | texts_with_secrets | harmless_texts, max_size=5), st.booleans())
+def test_a_text_that_is_not_searched_by_the_rules_has_nothing_for_them(
+    texts: list[str], is_json: bool
+) -> None:
+    redactor = Redactor(ENVIRON)
+    text = json.dumps(texts) if is_json else "\n".join(texts)
+
+    if not redactor._may_hold_secrets(text.encode("utf-8", "surrogatepass")):
+        assert [
+            match for match in redactor._rules.finditer(text) if match["placeholder"] is None
+        ] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("spelled", ["{}", "x {}", "kkk-{}", "s{0}={0}"])
+def test_each_name_of_a_secret_is_searched_by_the_rules(name: str, spelled: str) -> None:
+    for written in (name, name.replace("_", "-"), name.replace("_", ""), name.upper()):
+        line = f'{{"a": "ask", "{written}": "x1", "k": "{spelled.format(written)}"}}'
+
+        assert Redactor({})._may_hold_secrets(line.encode()), line

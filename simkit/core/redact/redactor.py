@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, unquote_to_bytes
 
 import msgspec
@@ -86,12 +86,29 @@ _FORWARD: Final = [form for form in _FORMS if not _is_backward(form[0].decode())
 _BACKWARD: Final = [form for form in _FORMS if _is_backward(form[0].decode())]
 
 
-def _by_first(words: Iterable[str]) -> dict[bytes, str]:
-    """Return a pattern for the words with each first letter."""
+class _Group(NamedTuple):
+    """Patterns that are searched together."""
+
+    needs: tuple[bytes, ...]
+    """The letters that each of them has, the rarest first. `in` looks for a letter many times as
+    fast as `re`, and most texts lack one of these."""
+    pattern: str
+
+
+def _group_of(words: Iterable[str], pattern: str) -> _Group:
+    """Return a group for a pattern whose every match begins with one of these words."""
+    common = set.intersection(*map(set, words))
+    # Texts have few capitals, and fewer digits than small letters.
+    in_order = sorted(common, key=lambda letter: (not letter.isupper(), letter.isalpha(), letter))
+    return _Group(tuple(letter.encode() for letter in in_order), pattern)
+
+
+def _by_first(words: Iterable[str]) -> list[_Group]:
+    """Return groups of the words with each first letter."""
     groups: dict[str, list[str]] = {}
     for word in words:
         groups.setdefault(word[0], []).append(word)
-    return {letter.encode(): _trie(group) for letter, group in groups.items()}
+    return [_group_of(group, _trie(group)) for group in groups.values()]
 
 
 _ANY_PREFIX: Final = _by_first(prefix.decode() for prefix, _ in _FORWARD)
@@ -108,31 +125,60 @@ _BY_PREFIX_BACK: Final = {
 chance."""
 
 
-def _grouped(patterns: Iterable[str]) -> dict[bytes, str]:
-    """Return patterns, each of which begins with a literal, as one for each first letter."""
-    groups: dict[str, list[str]] = {}
+_LITERAL: Final = re.compile(r"(?:(?:[^\\\[(|?*+{.^$]|\\\W)(?![?*{]))+")
+"""The text with which every match of a pattern begins."""
+
+
+def _grouped(patterns: Iterable[str]) -> list[_Group]:
+    """Return groups of patterns that begin with the same letter."""
+    groups: dict[str, list[tuple[str, str]]] = {}
     for pattern in patterns:
-        groups.setdefault(pattern.lstrip("\\")[0], []).append(pattern)
-    return {letter.encode(): "|".join(group) for letter, group in groups.items()}
+        match = _LITERAL.match(pattern)
+        assert match is not None, pattern
+        literal = re.sub(r"\\(\W)", r"\1", match[0])
+        groups.setdefault(literal[0], []).append((literal, pattern))
+    return [
+        _group_of((literal for literal, _ in group), "|".join(pattern for _, pattern in group))
+        for group in groups.values()
+    ]
+
+
+_ANCHOR: Final = "k"
+"""A letter that is rarer than those with which the words begin that contain it."""
+
+
+def _anchored(rests: Mapping[str, str]) -> list[_Group]:
+    """Return groups of words, each with the pattern of what follows it.
+
+    Words with the anchor are searched by it, together: a search takes as long for one of them.
+    """
+    groups: dict[str, list[str]] = {}
+    for word, rest in rests.items():
+        anchor = _ANCHOR if _ANCHOR in word else word[0]
+        before, _, after = word.partition(anchor)
+        behind = f"(?<={word})" if before else ""
+        groups.setdefault(anchor, []).append(f"{after}{behind}{rest}")
+    return [
+        _group_of([anchor], f"{anchor}(?:{'|'.join(group)})") for anchor, group in groups.items()
+    ]
 
 
 # A character that needs no escape could hide one of the others; an ellipsis ends a cut key.
-_ANY_OF: Final = {**_grouped(HINTS), b"\\": r"\\(?:u00|u2026|/)"}
-_ANY_OF_PLAIN: Final = _grouped(
-    (
-        "bearer",
-        r"basic[\s\\]",
-        # The pattern skips the letter that remains of an escaped line break.
-        r"apikey[\\\"']*(?:\\[fnrt]|\s)*[:=]",
-    )
-)
-"""The same for a lower-case line without separators between words."""
-_ANY_NAME: Final = rf"[\"'](?:{_trie(KINDS)})\\*[\"']"
-_ANY_NAME_END: Final = {
-    letter: rf"{words}\\*[\"']"
-    for letter, words in _by_first(dict.fromkeys(name.split("_")[-1] for name in NAMES)).items()
+_ANY_OF: Final = [*_grouped(HINTS), *_grouped([r"\\(?:u00|u2026|/)"])]
+_AFTER_WORDS: Final = {
+    "bearer": "",
+    "basic": r"[\s\\]",
+    # The pattern skips the letter that remains of an escaped line break.
+    "apikey": r"[\\\"']*(?:\\[fnrt]|\s)*[:=]",
 }
-"""The same for quoted names, and for their ends: a text has fewer of these than quotes."""
+"""The same for a lower-case line without separators between words, by word."""
+_ANY_WORD: Final = "|".join(f"{word}{rest}" for word, rest in _AFTER_WORDS.items())
+_ANY_NAME: Final = rf"[\"'](?:{_trie(KINDS)})\\*[\"']"
+_NAME_END: Final = r"\\*[\"']"
+_ANY_IN_PLAIN: Final = _anchored(
+    {**{name.split("_")[-1]: _NAME_END for name in NAMES}, **_AFTER_WORDS}
+)
+"""The same for both, and for the ends of quoted names: a text has fewer of these than quotes."""
 _ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in KINDS)})"
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
 _TEXT_PARTS: Final = re.compile(rb'"text"[^\n]*"text"').search
@@ -325,8 +371,10 @@ class Redactor:
         return (
             _shows_prefixed(line)
             or _shows_any(_ANY_OF, line)
-            or _shows_any(_ANY_OF_PLAIN, plain)
-            or (_shows_any(_ANY_NAME_END, plain) and _shows(_ANY_NAME, plain))
+            or (
+                _shows_any(_ANY_IN_PLAIN, plain)
+                and (_shows(_ANY_WORD, plain) or _shows(_ANY_NAME, plain))
+            )
             or (b"=" in line and _shows(_ANY_ASSIGNED, plain[::-1]))
             or any(needle in line for needle in self._needles)
             or any(search(line) for search in self._hints)
@@ -416,9 +464,16 @@ def _shows(pattern: str, text: bytes) -> bool:
     return _compiled(pattern).search(text) is not None
 
 
-def _shows_any(groups: Mapping[bytes, str], text: bytes) -> bool:
-    """Return whether a text has any of the patterns, which are grouped by their first letters."""
-    return any(letter in text and _shows(pattern, text) for letter, pattern in groups.items())
+def _shows_any(groups: Iterable[_Group], text: bytes) -> bool:
+    """Return whether a text has any of the patterns."""
+    return any(_may_show(group, text) and _shows(group.pattern, text) for group in groups)
+
+
+def _may_show(group: _Group, text: bytes) -> bool:
+    for letter in group.needs:  # noqa: SIM110 - a plain loop is faster.
+        if letter not in text:
+            return False
+    return True
 
 
 def _shows_prefixed(line: bytes) -> bool:
@@ -433,12 +488,12 @@ def _shows_prefixed(line: bytes) -> bool:
     return False
 
 
-def _places(groups: Mapping[bytes, str], text: bytes) -> Iterator[tuple[int, bytes]]:
+def _places(groups: Iterable[_Group], text: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the place of each prefix in a text, and the prefix."""
-    for letter, pattern in groups.items():
-        if letter not in text:
+    for group in groups:
+        if not _may_show(group, text):
             continue
-        search, at = _compiled(pattern).search, 0
+        search, at = _compiled(group.pattern).search, 0
         while following := search(text, at):
             at = following.start()
             yield at, following[0]
