@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.conversations import TEXT
+from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from simkit.capture.cassettes import Cassette, Interaction, Keying, Player, encoded, load
 from simkit.core.redact import Redactor

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import cache, lru_cache
 
+from benchmarks.graph import TEXT
 from simkit.language.yaml import Document, load_text
 from simkit.spec.fields import validated
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.files import Prepared, ScenarioCase
 from simkit.spec.scenario.model import Scenario
-
-TEXT = "the quick brown fox jumps over the lazy dog " * 4
 
 PIPELINE = """
 version: 1

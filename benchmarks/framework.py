@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import msgspec
 
-from benchmarks.conversations import TEXT
+from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
 from simkit.adapters.activations import ToolRequest

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from benchmarks.conversations import TEXT, conversation
+from benchmarks.conversations import conversation
+from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from simkit.adapters.plain_values import Snapshots
 from simkit.session.simulate import simulate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+import importlib.util
 import os
 import statistics
 import sys
@@ -10,15 +10,9 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
 
-from benchmarks.conversations import (
-    PIPELINE,
-    TEXT,
-    conversation,
-    prepared_from,
-    scenario_text,
-)
+from benchmarks.conversations import PIPELINE, conversation, prepared_from, scenario_text
+from benchmarks.graph import langgraph
 from benchmarks.measuring import calls, child_seconds, medians
 from simkit.checks.judge import Outcome, judge
 from simkit.runtime.functions import function_named
@@ -45,7 +39,7 @@ def rows(rounds: int) -> list[list[object]]:
         for subject, seconds in times.items():
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
-    table += _command(rounds)
+    table += [*_command(rounds, 1_000), *_command(rounds, 2_000)]
     turns, warm = 300, conversation(5, claims=False)
     ours = conversation(turns, claims=False)
     run(warm)  # what a process makes once
@@ -84,12 +78,11 @@ def _seeds(rounds: int) -> tuple[str, str]:
     return f"{times['seeds'] / len(texts) * 1_000:.1f} ms each", f"{share:.2f}×"
 
 
-def _command(rounds: int) -> list[list[object]]:
+def _command(rounds: int, turns: int) -> list[list[object]]:
     """Returns what the whole command costs: start-up, YAML, run, judgement, trace on disk.
 
-    LangGraph is measured without its imports.
+    LangGraph is a process, too, with and without what it takes for no turn: its imports.
     """
-    turns = 1_000
     with tempfile.TemporaryDirectory() as folder:
         text = f"{PIPELINE.strip()}\n---\n{scenario_text(turns, claims=False)}"
         (Path(folder) / "generated.scenario.yaml").write_text(text, encoding="utf-8")
@@ -99,54 +92,21 @@ def _command(rounds: int) -> list[list[object]]:
         )
     what = f"{turns} turns, the whole command"
     rows: list[list[object]] = [[what, "simkit replay -q", f"{turns / ours:.0f} turns/s", "1×"]]
-    try:
-        theirs = medians({"": langgraph(turns, saver=False)}, min(rounds, 3))[""]
-    except ImportError:
+    if importlib.util.find_spec("langgraph") is None:
         return [*rows, [what, "LangGraph", "not installed", ""]]
-    ratio = f"{theirs / ours:.1f}×"
-    return [*rows, [what, "LangGraph", f"{turns / theirs:.0f} turns/s", ratio]]
+    # Its time grows with the square of the turns.
+    whole = _process_of_langgraph(turns, min(rounds, 3) if turns <= 1_000 else 1)
+    imports = _process_of_langgraph(0, min(rounds, 3))
+    for name, theirs in (("LangGraph", whole), ("LangGraph, no imports", whole - imports)):
+        rows.append([what, name, f"{turns / theirs:.0f} turns/s", f"{theirs / ours:.1f}×"])
+    return rows
+
+
+def _process_of_langgraph(turns: int, rounds: int) -> float:
+    words = [sys.executable, "-m", "benchmarks.graph", str(turns)]
+    place = Path(__file__).resolve().parent.parent
+    return statistics.median(child_seconds(words, cwd=place, env=os.environ) for _ in range(rounds))
 
 
 def _simulated(ours: Prepared) -> int:
     return len(simulate(ours).trace.encoded())
-
-
-class _State(TypedDict):
-    messages: Annotated[list[Any], operator.add]
-
-
-def langgraph(turns: int, saver: bool) -> Callable[[], object]:
-    """Returns a run of the same conversation as a StateGraph with fake chat models."""
-    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
-    from langchain_core.messages import AIMessage, HumanMessage
-    from langgraph.checkpoint.memory import InMemorySaver
-    from langgraph.graph import END, START, StateGraph
-
-    names = ("triage", "billing", "writer")
-
-    def node(name: str) -> Callable[[_State], _State]:
-        model = GenericFakeChatModel(messages=iter(_endless(AIMessage, f"{name} {TEXT}")))
-        return lambda state: {"messages": [model.invoke(state["messages"])]}
-
-    def converse() -> None:
-        # Its types cannot say that a node is any function of the state.
-        graph: Any = StateGraph(_State)
-        for name in names:
-            graph.add_node(name, node(name))
-        for one, other in zip((START, *names), (*names, END), strict=True):
-            graph.add_edge(one, other)
-        app = graph.compile(checkpointer=InMemorySaver() if saver else None)
-        state: Any = {"messages": []}
-        for place in range(turns):
-            said = HumanMessage(f"{place} {TEXT}")
-            if saver:
-                app.invoke({"messages": [said]}, {"configurable": {"thread_id": "1"}})
-            else:
-                state = app.invoke({"messages": [*state["messages"], said]})
-
-    return converse
-
-
-def _endless(message: Any, text: str) -> Any:
-    while True:
-        yield message(content=text)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import httpx
 
-from benchmarks.conversations import TEXT
+from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from simkit.capture.cassettes import Cassette, Interaction, Keying, Player, encoded, load
 from simkit.capture.http.interception import intercepting
