@@ -115,7 +115,7 @@ def report_lines(report: LiveReport) -> Iterator[str]:
         yield f"skipped: {identity}: {reason}"
     yield f"{counted(len(report.trials), 'run')}, {_calls_text(report.calls)}"
     if report.user_calls:
-        yield f"beside them, {_calls_text(report.user_calls)}, by users"
+        yield f"users: {_calls_text(report.user_calls)}"
     if report.calls:
         yield _time_line(report)
     if report.end:
