@@ -52,13 +52,24 @@ class _Inside(Generic[ValueT]):
 
 
 ListenerT = TypeVar("ListenerT")
-_turn: Final = ContextScope[object]("simkit_turn")
+
+
+class _Turn:
+    """A turn of a scenario."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, owner: Owner | None) -> None:
+        self.owner = owner
+
+
+_turn: Final = ContextScope[_Turn]("simkit_turn")
 _turn_now: Final = _turn._variable.get
 
 
 def turn_of_its_own() -> AbstractContextManager[None]:
     """Distinguish code in here, and code that it starts, from other scenarios' turns."""
-    return _turn.inside(object())
+    return _turn.inside(_Turn(current_owner()))
 
 
 class ContextListeners(Generic[ListenerT]):
@@ -162,7 +173,7 @@ class _Use(Generic[ListenerT]):
         self._listeners, self.listener = listeners, listener
         self._installations = self._entries = installations
         self.is_active = False
-        self.turn: object | None = None
+        self.turn: _Turn | None = None
         """The turn in which the listener became active."""
         self.owner: Owner | None = None
         """The scenario in which it did."""
@@ -171,7 +182,8 @@ class _Use(Generic[ListenerT]):
         listeners = self._listeners
         if self._installations:
             self._entries = put_in_place(self._installations)
-        self.turn, self.owner = _turn_now(), current_owner()
+        self.turn = turn = _turn_now()
+        self.owner = current_owner() if turn is None else turn.owner
         listeners._working[self] = None
         self.is_active = True
         self._token: Token[_Use[ListenerT] | None] = listeners._variable.set(self)

@@ -59,7 +59,7 @@ class Session:
         """Calls that came back under the served id."""
         self._renamed: dict[str, int] = {}
         """Call to the number of other ids that came for it."""
-        self._waiting: dict[tuple[str, ...], list[Group]] = {}
+        self.groups: dict[tuple[str, ...], list[Group]] = {}
         """Calls of one message that have not come back, by agent and tools."""
 
     def add(self, message: Message, number: int) -> None:
@@ -116,7 +116,7 @@ class Session:
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:
         """Record the calls of one message, to recognize them when they come back."""
         group = Group(run, tuple(c.id for c in calls), tuple(_args_bytes(c.args) for c in calls))
-        self._waiting.setdefault(_tools(agent, calls), []).append(group)
+        self.groups.setdefault(_tools(agent, calls), []).append(group)
 
     def come_back(self, agent: str, run: str, messages: Sequence[Message]) -> None:
         """Match the calls that a request answers for the first time, whatever their ids.
@@ -124,10 +124,10 @@ class Session:
         Clients that number the calls of each request or session use one id for many calls: an
         agent's last calls are at the end of its next context.
         """
-        if not self._waiting:
+        if not self.groups:
             return
         calls = next((message.calls for message in reversed(messages) if message.calls), ())
-        waiting = self._waiting.get(_tools(agent, calls))
+        waiting = self.groups.get(_tools(agent, calls))
         if not calls or not waiting:
             return
         served = tuple(self._ours_served(call.id) for call in calls)

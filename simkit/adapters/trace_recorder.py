@@ -216,7 +216,7 @@ class TraceRecorder:
             payload = order.payload if order.payload is not None else order.query
             input = payload if payload is not None else input
             self.events.record_handoff(self._at_request(order), order, depth=self._handoffs)
-        self.runs.append(run)
+        self.runs += (run,)
         input = input if task is None else task
         self.events.record_agent_start(
             Position(self.session, self.turn, agent, run.id),
@@ -407,7 +407,8 @@ class TraceRecorder:
             parts.append(e.Made("", replace(message, agent=run.agent), size))
             front += 1
         words, count = self.handoff_tools.version, self.count
-        session.come_back(run.agent, run.id, messages)
+        if session.groups:
+            session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
             ("agent", run.agent),
             messages[front:] if front else messages,

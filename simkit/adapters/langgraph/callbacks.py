@@ -137,8 +137,9 @@ class Callbacks:
     def on_llm_end(self, run: Any, response: Any, **options: Any) -> None:
         """Handle its response."""
         if "simkit_request" in run.__dict__:
-            reply = getattr(response.generations[0][0], "message", None)
-            if reply is not None:
+            answer = response.generations[0][0].__dict__
+            if "message" in answer:
+                reply = answer["message"]
                 messages, tools, start = run.simkit_request
                 self._hearer.model_answered(messages, tools, start, reply)
 

@@ -242,14 +242,14 @@ class State:
                 return (), self._plain(input, None)
             input = {name: getattr(input, name, None) for name in names}
         facts, reported = self._facts, self._reported
-        channels, more = [], {}
+        channels, more = list[str](), dict[str, Any]()
         for name in input:
             value = input[name]
             is_known = name in facts and (
                 (name in reported and value is reported[name]) or _is_held(value, self._now(name))
             )
             if is_known:
-                channels.append(name)
+                channels += (name,)
             else:
                 more[name] = value
         for name in reads:

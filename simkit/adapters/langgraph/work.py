@@ -157,7 +157,8 @@ class Work:
                 run = start[0]
                 ours = self.watch.states.conversions.of(("agent", run.agent), messages)
                 call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
-                counted = getattr(reply, "usage_metadata", None)
+                fields = reply.__dict__
+                counted = fields["usage_metadata"] if "usage_metadata" in fields else None
                 usage = None
                 if counted:
                     usage = Usage(counted["input_tokens"], counted["output_tokens"])

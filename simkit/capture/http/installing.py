@@ -28,7 +28,8 @@ class Keeper:
     """
 
     def __init__(self) -> None:
-        self._installations: dict[Installation, None] = {}
+        self.installations: dict[Installation, None] = {}
+        """What it keeps."""
 
     def keeping(self) -> _Keeping:
         """Return a context manager that keeps what is installed inside."""
@@ -36,22 +37,14 @@ class Keeper:
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""
-        is_new = installation not in self._installations
-        self._installations[installation] = None
+        is_new = installation not in self.installations
+        self.installations[installation] = None
         return is_new
-
-    def has_ready(self, installations: Iterable[Installation]) -> bool:
-        """Return whether installations are kept, and no module was imported since."""
-        known, modules = self._installations, len(sys.modules)
-        for installation in installations:
-            if installation not in known or installation.modules != modules:
-                return False
-        return True
 
     def close(self) -> None:
         """Undo all that is kept, unless somebody else uses it."""
-        while self._installations:
-            installation, _ = self._installations.popitem()
+        while self.installations:
+            installation, _ = self.installations.popitem()
             installation.leave_keeper()
 
 
@@ -80,13 +73,15 @@ def put_in_place(
 
     They are kept by ``keeper``, or by that of this context.
     """
-    if keeper is None:
-        keeper = _keeper.get()
-        if keeper is not None and keeper.has_ready(installations):
+    owner = keeper or _keeper.get()
+    if owner is not None:
+        modules = len(sys.modules)
+        for installation in installations:
+            if installation not in owner.installations or installation.modules != modules:
+                break
+        else:
             return ()
-    elif keeper.has_ready(installations):
-        return ()
-    else:
+    if keeper is not None:
         with keeper.keeping():
             return put_in_place(installations)
     for place, installation in enumerate(installations):
