@@ -135,6 +135,8 @@ _FAMILIES: Final = tuple(
     getattr(socket, name) for name in ("AF_INET", "AF_INET6", "AF_UNIX") if hasattr(socket, name)
 )
 
+_EFFECTS: Final = frozenset((*_PROCESSES, *_THREADS, *_CONNECTIONS, "ctypes.dlopen"))
+
 
 def _hook(
     event: str,
@@ -142,11 +144,14 @@ def _hook(
     processes: Container[str] = _PROCESSES,
     threads: Container[str] = _THREADS,
     connections: Container[str] = _CONNECTIONS,
+    effects: Container[str] = _EFFECTS,
 ) -> None:
     """Handle an audit event. Python calls this at each, so it looks up and returns.
 
     The last arguments are its own: an interpreter that ends has emptied this module.
     """
+    if event not in effects:
+        return
     if event in processes:
         note_effect("process", sys._getframe(1))
     elif event in threads:
