@@ -195,10 +195,12 @@ class _Conversation:
                     channels.update(name for event in turn.updates for name in event.update)
                     claims = applicable_claims(subject.always, turn, channels, session.persona)
                     self._claims.append(claims)
-            if self._claims or any("expect" in turn for turn in crowd.turns[-1:]):
+            compares = self._has_others(conversation.turns_taken)
+            if self._claims or compares or any("expect" in turn for turn in crowd.turns[-1:]):
                 # Only now is it known that an error ends the last turn on purpose.
-                conversation.follow(self._judged(self._claims, subject.finally_))
-            judgement = conversation.judgement()
+                turns = [*self._script()] if compares else crowd.turns
+                conversation.follow(self._judged(turns, self._claims, subject.finally_))
+            judgement = conversation.judgement(compared=compares)
             denied = dict(self._broken_denials(conversation))
             conversation.end()
             check_restarts(subject.prepared, subject.simulation, conversation.events)
@@ -258,7 +260,7 @@ class _Conversation:
                 ]
             if not may_have_happened(claims, whole, conversation.view):
                 continue
-            conversation.follow(self._judged(claims, whole))
+            conversation.follow(self._judged(self._crowd.turns, claims, whole))
             for finding in conversation.judgement().findings:
                 if finding.id == CLAIM and _ERROR.search(finding.what) is None:
                     cause = Cause(CLAIM, "", f"never.{number}")
@@ -322,15 +324,9 @@ class _Conversation:
                 self._turns[-1] = _turn(turn)
 
     def _is_planned(self, error: ErrorFacts) -> bool:
-        """Return whether a fault explains the error that ended the last turn, or a guardrail.
-
-        A client raises errors of its own for a provider's failure. One of Python's own shows that
-        the code did not expect the failure.
-        """
-        kind = _kind_of(error.type, error.message)
-        if _GUARDRAIL.search(kind):
-            return True
-        return bool(self._scene.faults[-1]) and kind not in _MISTAKES
+        """Return whether a fault explains the error that ended the last turn, or a guardrail."""
+        is_guardrail = _GUARDRAIL.search(_kind_of(error.type, error.message)) is not None
+        return is_guardrail or (bool(self._scene.faults[-1]) and is_of_provider(error))
 
     def _follow(self, conversation: Conversation) -> None:
         """Take the crowd's last turn."""
@@ -338,11 +334,25 @@ class _Conversation:
         self._turns.append(_turn(turns[-1]))
         conversation.follow(self._prepared(turns, self._turns))
 
-    def _judged(self, claims: Sequence[Mapping[str, Any]], whole: Mapping[str, Any]) -> Prepared:
+    def _has_others(self, count: int) -> bool:
+        """Return whether there is a run to compare with: of one session, or without restarts.
+
+        ``count`` is the number of turns that were taken.
+        """
+        turns = self._turns[:count]
+        return len({turn.session for turn in turns}) > 1 or any(turn.restart for turn in turns)
+
+    def _judged(
+        self,
+        turns: Sequence[Mapping[str, Any]],
+        claims: Sequence[Mapping[str, Any]],
+        whole: Mapping[str, Any],
+    ) -> Prepared:
         """Return the scenario of all turns, with claims on each and on the whole conversation."""
+        nothing: Mapping[str, Any] = {}
         data = [
             {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
-            for turn, claim in zip_longest(self._crowd.turns, claims)
+            for turn, claim in zip_longest(turns, claims, fillvalue=nothing)
         ]
         return self._prepared(data, map(_turn, data), whole)
 
@@ -459,6 +469,15 @@ def cause_of(finding: Finding) -> Cause:
     if names == ["satisfies"] and predicate is not None:
         names.append(predicate[1])
     return Cause(CLAIM, finding.agent, ".".join([head, *names]))
+
+
+def is_of_provider(error: ErrorFacts) -> bool:
+    """Return whether an error after a fault may be the client's word for it.
+
+    A client raises errors of its own for a provider's failure. One of Python's own shows that the
+    code did not expect the failure.
+    """
+    return _kind_of(error.type, error.message) not in _MISTAKES
 
 
 def _kind_of(error_type: str, message: str) -> str:
