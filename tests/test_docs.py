@@ -453,6 +453,9 @@ def test_a_page_that_changes_its_files_runs_from_top_to_bottom(page: Path, tmp_p
             apply_diff(tmp_path / named[1], text.partition("\n")[2])
         elif kind == "console":
             assert_prints(page, text, tmp_path)
+        elif kind == "text" and named:
+            scenario = (tmp_path / named[1]).read_text(encoding="utf-8")
+            assert_part_is(page, text, f"# {named[1]}\n{scenario}")
         elif named and "/" not in named[1]:
             (tmp_path / named[1]).write_text(text, encoding="utf-8")
 

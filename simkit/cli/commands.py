@@ -365,7 +365,7 @@ def explain_command(words: tuple[str, ...]) -> None:
 
 RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
 """Those of `simkit.explore.campaigns`, which `--help` must not load."""
-PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races")
+PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restarts", "long")
 """The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
 
 

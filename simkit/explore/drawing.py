@@ -113,6 +113,7 @@ def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
     """
     number = _numbers(NUMBER_MAX)
     turn = number.map(turn_plan)
+    nothing = strategies.just(())
     turns = strategies.integers(1, turns_max).flatmap(
         lambda count: strategies.lists(turn, min_size=count, max_size=count)
     )
@@ -120,8 +121,18 @@ def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
         Plan,
         turns=turns.map(tuple),
         personas=number,
-        enabled=strategies.tuples(*[strategies.booleans()] * rare),
+        enabled=number.map(lambda value: enabled_things(value, rare)) if rare else nothing,
     )
+
+
+def enabled_things(number: int, count: int) -> tuple[bool, ...]:
+    """Return whether each of some rare things may happen, by a number; for 0 none may.
+
+    Of flags that Hypothesis draws, most are false, the first ones above all: of six things, the
+    first one was enabled in one of six conversations.
+    """
+    bits = next(_stream(number)) if number else 0
+    return tuple(bool(bits >> place & 1) for place in range(count))
 
 
 def turn_plan(number: int) -> TurnPlan:

@@ -10,7 +10,13 @@ import msgspec
 from simkit.explore.conversations import Subject
 from simkit.spec.scenario.orders import EXHAUSTIVE
 from simkit.spec.scenario.simulated_users import SimulatedUser
-from simkit.spec.scenario.simulations import CANCELLED_TURN, DUPLICATE_TURN, MISBEHAVIOURS
+from simkit.spec.scenario.simulations import (
+    CANCELLED_TURN,
+    CRASH,
+    DUPLICATE_TURN,
+    MISBEHAVIOURS,
+    RESTART,
+)
 
 
 class Profile(NamedTuple):
@@ -22,15 +28,19 @@ class Profile(NamedTuple):
     """The number of conversations at once that each user has."""
     schedule: str | None = None
     """The order in which waiting model calls are answered; None for the simulation's."""
+    turns: int = 0
+    """The number of turns that a conversation may have at least."""
 
 
 OVERLOAD: Final = {"rate_limit": 0.1, "overloaded": 0.05, "timeout": 0.05, "server_error": 0.05}
 PROFILES: Final[Mapping[str, Profile]] = {
     "overload": Profile(faults=OVERLOAD),
-    "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.05}),
+    "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.1}),
     "models": Profile(misbehaves=dict.fromkeys(MISBEHAVIOURS, 0.05)),
-    "users": Profile(faults={DUPLICATE_TURN: 0.1, CANCELLED_TURN: 0.05}, sessions=3),
+    "users": Profile(faults={DUPLICATE_TURN: 0.1, CANCELLED_TURN: 0.15}, sessions=3),
     "races": Profile(schedule="pct"),
+    "restarts": Profile(faults={RESTART: 0.3, CRASH: 0.1}),
+    "long": Profile(turns=16),
 }
 
 
@@ -50,6 +60,7 @@ def with_profile(subject: Subject, name: str) -> Subject:
             "misbehaves": {**profile.misbehaves, **simulation.misbehaves},
             "users": users,
             "schedule": schedule,
+            "turns": max(simulation.turns, profile.turns),
         }
     )
     return msgspec.structs.replace(subject, simulation=changed)
