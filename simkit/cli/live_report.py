@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -52,6 +53,11 @@ class ScenarioRuns(msgspec.Struct, frozen=True):
     def rate(self) -> Rate:
         """Return how many runs held as a whole."""
         return Rate(sum(run.trial.passed for run in self.complete), len(self.complete))
+
+    @property
+    def faults(self) -> Counter[str]:
+        """Return how often each drawn fault took place."""
+        return Counter(name for run in self.complete for name in run.trial.faults)
 
     def rate_of(self, unit: ClaimUnit) -> Rate:
         """Return how many runs kept a claim, of those that could be judged."""
@@ -129,6 +135,9 @@ def _scenario_lines(scenario: ScenarioRuns, k: int) -> Iterator[str]:
     align = ("left", "right", "right", "right", "right", "right")
     for line in tabulate(rows, heads, disable_numparse=True, colalign=align).splitlines():
         yield f"  {line}".rstrip()
+    if scenario.faults:
+        yield f"  faults: {', '.join(f'{name} {n}' for name, n in scenario.faults.items())}"
+    yield from (f"  left out: {note}" for note in scenario.live.notes)
     left_out = [unit for unit in scenario.live.units if unit.why_left_out]
     if left_out:
         yield f"  left out: {counted(len(left_out), 'claim')} that only the script can keep"
@@ -243,6 +252,8 @@ def _scenario_json(scenario: ScenarioRuns, k: int) -> dict[str, Any]:
             for unit in scenario.live.units
             if unit.why_left_out
         ],
+        "notes": list(scenario.live.notes),
+        "faults": scenario.faults,
         "runs": [_run_json(run) for run in sorted(scenario.finished, key=lambda r: r.number)],
     }
 
@@ -268,6 +279,7 @@ def _run_json(run: FinishedRun) -> dict[str, Any]:
         "held": trial.passed,
         "stopped": trial.is_stopped,
         "findings": list(trial.texts),
+        "faults": list(trial.faults),
         "seconds": trial.seconds,
         **_sums([call for call in trial.calls if not call.is_of_user]),
         **({"users": _sums(user_calls)} if user_calls else {}),

@@ -17,7 +17,8 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.choices import Drawn, Plan, TurnPlan
-from simkit.explore.conversations import Subject, applicable_claims
+from simkit.explore.conversations import Subject, applicable_claims, is_of_provider
+from simkit.explore.live_faults import CUTS_OF, LiveFaults, left_out, of_turn, settle
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of, run_name
 from simkit.explore.users import Crowd
 from simkit.language.paths import as_text
@@ -31,7 +32,8 @@ from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.apps import CassetteOptions
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.model import Turn
+from simkit.spec.scenario.model import CUTS, Turn
+from simkit.spec.scenario.moments import PossibleMoment
 from simkit.spec.scenario.never import JoinedClaims
 from simkit.spec.scenario.simulated_users import sample
 from simkit.spec.scenario.simulations import SimulatedTool, with_persona
@@ -79,12 +81,27 @@ class LiveSimulation:
         self._subject, self._number = subject, number
         prepared = subject.prepared
         check_cassettes(prepared, subject.simulation)
-        scenario = prepared.scenario.model_copy(update={"cassette": CassetteOptions(file="live")})
+        faults = LiveFaults(
+            subject.simulation, Chance(prepared.scenario.seed).child(f"live/{number}/faults").random
+        )
+        self._faults = faults
+        turns = [
+            turn.model_copy(update={"restart": faults.need_store()})
+            for turn in prepared.scenario.turns
+        ]
+        scenario = prepared.scenario.model_copy(
+            update={"cassette": CassetteOptions(file="live"), "turns": tuple(turns)}
+        )
         data = {**prepared.document.data, "cassette": "live"}
         self.prepared = msgspec.structs.replace(
             prepared, scenario=scenario, document=prepared.document.with_data(data)
         )
+        self.notes = tuple(left_out(subject))
         self.units = self.judged = live_units(subject)
+        self._happened: tuple[str, ...] = ()
+        """The faults that took place."""
+        self._is_hit = False
+        """Whether one took place in the last turn's model calls."""
         self._played = self.prepared
         self._unheld: set[SourcePath] = set()
         self._judged_parts: set[SourcePath] = set()
@@ -109,21 +126,44 @@ class LiveSimulation:
     def _talk(self, conversation: Conversation, users: LiveUsers) -> Crowd:
         """Let the users speak until nobody has anything to say, or a turn fails."""
         chance = Chance(self.prepared.scenario.seed).child(f"live/{self._number}").random
-        source = Drawn(_plan(self._subject, chance))
-        crowd = Crowd(self._subject.simulation, source, {}, users)
+        faults = self._faults
+        plan = _plan(self._subject, chance, faults.fates)
+        crowd = Crowd(
+            self._subject.simulation, Drawn(plan, [*faults.of_turns]), faults.of_turns, users
+        )
         turns: list[Turn] = []
-        while crowd.speak():
+        goes_on = True
+        while goes_on and crowd.speak():
+            place = len(turns)
+            data = crowd.turns[-1]
+            data |= self._results(chance, crowd.speakers[-1].persona) | faults.of_calls(place)
+            goes_on = self._takes(conversation, crowd, turns)
+        # After a fault it must go on: without one, the message gets its answer.
+        if goes_on and self._is_hit and not crowd.speakers[-1].is_asked and crowd.say_again():
             crowd.turns[-1] |= self._results(chance, crowd.speakers[-1].persona)
-            turns.append(_turn(crowd.turns[-1]))
-            # A run that an error breaks off is kept, too.
-            self._played = self._scenario(crowd.turns, turns, {})
-            conversation.follow(self._played)
-            if conversation.turns_taken < len(turns):
-                crowd.turns.pop()
-                break
-            if crowd.hear(conversation).error is not None:
-                break
+            self._takes(conversation, crowd, turns)
         return crowd
+
+    def _takes(self, conversation: Conversation, crowd: Crowd, turns: list[Turn]) -> bool:
+        """Take the crowd's last turn; return whether another one may follow."""
+        turns.append(_turn(crowd.turns[-1]))
+        # A run that an error breaks off is kept, too.
+        self._played = self._scenario(crowd.turns, turns, {})
+        conversation.follow(self._played)
+        if conversation.turns_taken < len(turns):
+            crowd.turns.pop()
+            return False
+        last, data = crowd.hear(conversation), crowd.turns[-1]
+        kinds = settle(data, len(turns), conversation.events, last.error)
+        self._happened += (*of_turn(crowd.turns, self._faults.fate(len(turns) - 1)), *kinds)
+        self._is_hit = bool(kinds)
+        if last.error is not None:
+            if not kinds or not is_of_provider(last.error):
+                return False
+            if last.error.type not in CUTS:
+                data["expect"] = {"error": last.error.type}
+        turns[-1] = _turn(data)
+        return True
 
     def results(self, outcome: Outcome) -> ClaimResults:
         """Return which claims did not hold, and which spoke of nothing that took place."""
@@ -133,7 +173,9 @@ class LiveSimulation:
         unseen = [path for path in paths if path not in self._judged_parts or path in skipped]
         findings = outcome.judgement.findings
         others = tuple(f for f in findings if f.id != CLAIM or "expect" not in f.path)
-        return ClaimResults(unheld, tuple(path for path in unseen if path not in unheld), others)
+        return ClaimResults(
+            unheld, tuple(path for path in unseen if path not in unheld), others, self._happened
+        )
 
     def played(self, conversation: Conversation) -> Prepared:
         """Return the scenario that was played."""
@@ -216,7 +258,7 @@ class LiveSimulation:
             rest = {key: value for key, value in turn.items() if key != "tool_results"}
             turns.append({**rest, **({"tool_results": results} if results else {})})
         data = [
-            {**turn, "expect": claim} if claim else turn
+            {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
             for turn, claim in zip(turns, claims, strict=True)
         ]
         return self._scenario(data, [_turn(turn) for turn in data], whole)
@@ -240,10 +282,11 @@ class LiveSimulation:
         )
 
 
-def _plan(subject: Subject, chance: Random) -> Plan:
-    """Return the numbers from which the users of one run are chosen."""
-    turns = [TurnPlan(chance.getrandbits(_BITS)) for _ in range(subject.simulation.turns)]
-    return Plan(tuple(turns), chance.getrandbits(_BITS))
+def _plan(subject: Subject, chance: Random, fates: Sequence[int]) -> Plan:
+    """Return the numbers from which users, and what happens to their turns, are chosen."""
+    turns = [TurnPlan(chance.getrandbits(_BITS), rare=(fate,)) for fate in fates]
+    # Runs that cost money are few: each may have all faults.
+    return Plan(tuple(turns), chance.getrandbits(_BITS), (True,) * len(subject.rare))
 
 
 def _of_turn(
@@ -260,13 +303,21 @@ def _of_whole(claims: Mapping[str, Any], things: Sequence[Any]) -> Mapping[str, 
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
-    """Return a turn; the results of tools may stay unused, since a model decides which it calls."""
+    """Return a turn, in which a model decides what it calls.
+
+    The results of tools may stay unused, and a moment at which it ends may not come.
+    """
     turn = Turn.model_validate(data)
     results = {
         name: msgspec.structs.replace(answers, may_wait=True)
         for name, answers in turn.tool_results.items()
     }
-    return turn.model_copy(update={"tool_results": results})
+    moments = {
+        key: PossibleMoment(call=moment.call)
+        for key in CUTS_OF
+        if (moment := getattr(turn, key)) is not None
+    }
+    return turn.model_copy(update={"tool_results": results, **moments})
 
 
 def _result(tool: SimulatedTool, chance: Random, persona: Mapping[str, Any]) -> dict[str, Any]:

@@ -134,10 +134,13 @@ class FaultPlan:
         always: Sequence[Fault] = (),
         seed: int = 0,
         cuts: Mapping[int, Cut] = {},
+        *,
+        is_certain: bool = True,
     ) -> None:
         """``turns`` and ``cuts``, by the index of their turn, may grow.
 
-        ``always`` applies to each turn.
+        ``always`` applies to each turn. ``is_certain``: a turn that cannot end at its moment is an
+        error, if that moment is certain.
         """
         self._turns, self._always, self._cuts = turns, tuple(always), cuts
         self._chance = Chance(seed).child("faults")
@@ -147,8 +150,9 @@ class FaultPlan:
         """Agent and tool to the number of calls that have begun, in a turn that a tool cuts."""
         self.faults: tuple[Fault, ...] = ()
         """The faults of the current turn."""
-        self.is_certain = True
-        """Whether a turn that cannot end at its moment is an error; else it goes on."""
+        self._are_certain = is_certain
+        self.is_certain = is_certain
+        """Whether it is an error if this turn cannot end at its moment; else it goes on."""
         self.cut: Cut | None = None
         """The end of the current turn, until it took place."""
 
@@ -158,6 +162,7 @@ class FaultPlan:
         own = self._turns[place] if place < len(self._turns) else ()
         self.faults = (*own, *self._always)
         self.cut = self._cuts.get(place) if self._cuts else None
+        self.is_certain = self._are_certain and (self.cut is None or self.cut.moment.is_certain)
 
     def check_cut(self) -> None:
         """Raise ScriptMisfit if the turn was to end at a call that it did not make."""

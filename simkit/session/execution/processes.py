@@ -92,8 +92,13 @@ class InProcessWorker:
         for turn in task.before:
             self._add(turn)
         scenario = task.prepared.scenario
-        self._plan = FaultPlan(self._faults, scenario.faults, scenario.seed, self._cuts)
-        self._plan.is_certain = task.simulate is None
+        self._plan = FaultPlan(
+            self._faults,
+            scenario.faults,
+            scenario.seed,
+            self._cuts,
+            is_certain=task.simulate is None,
+        )
         self._store = _store_of(task)
         self._code: CodeDriver | ProgramDriver | None = None
         self._driver = self._driver_of(task)

@@ -50,6 +50,8 @@ class ClaimResults(NamedTuple):
     """The claims that were not judged in this run."""
     others: tuple[Finding, ...]
     """Findings that are no claims."""
+    faults: tuple[str, ...] = ()
+    """The drawn faults that took place."""
 
 
 class LiveSubject(Protocol):
@@ -69,6 +71,10 @@ class LiveSubject(Protocol):
     @property
     def judged(self) -> Sequence[ClaimUnit]:
         """Return the claims that live runs judge."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Return a line for each of its keys that live runs leave out."""
 
     @property
     def first_turn(self) -> int:
@@ -100,6 +106,7 @@ class LiveScenario(msgspec.Struct, frozen=True):
 
     noun: ClassVar[str] = "scenario"
     user_models: ClassVar[Sequence[ModelOptions]] = ()
+    notes: ClassVar[Sequence[str]] = ()
     prepared: Prepared
     units: tuple[ClaimUnit, ...]
     """All of its claims from the first live turn on."""
@@ -182,6 +189,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """Why a failed run could not be kept; empty if it was."""
     problem: str = ""
     """The error that broke the run off; empty if it came to its end."""
+    faults: tuple[str, ...] = ()
+    """The drawn faults that took place, by name."""
     is_stopped: bool = False
     """Whether its allowance was spent before it ended; it then counts in no rate."""
 
@@ -365,6 +374,7 @@ def _trial_of(live: LiveSubject, outcome: Outcome, meter: Meter, seconds: float,
         calls=meter.calls,
         seconds=seconds,
         began_at=now,
+        faults=results.faults,
     )
 
 

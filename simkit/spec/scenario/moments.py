@@ -29,6 +29,14 @@ class Moment(YamlModel):
     at: Literal["start", "end"] = START
     """The moment of the tool's call: `start`, before it does anything, or `end`, after its effect
     and before anybody has its result."""
+    is_certain: ClassVar[bool] = True
+    """Whether a turn that does not come to it is an error."""
+
+
+class PossibleMoment(Moment):
+    """A moment that a turn may not come to: a model decides which calls it makes."""
+
+    is_certain: ClassVar[bool] = False
 
 
 def _of_a_call(value: Any) -> Any:
