@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from simkit.cli.schema import schemas
 from simkit.language.matching.operators import OPERATORS
-from simkit.spec.fields import FUNCTION_SCHEMA
+from simkit.spec.fields import FUNCTION_SCHEMA, METHOD_SCHEMA
 from simkit.spec.json_schemas import json_schema_of
 from simkit.spec.pipeline.recipe import KINDS, Section
 from simkit.spec.scenario.model import Shared
@@ -295,6 +295,8 @@ def _simple(schema: Schema) -> str:
         return _of("mapping to", inner if isinstance(inner, dict) else {})
     if kind == "integer":
         return f"whole number from {schema['minimum']}" if "minimum" in schema else "whole number"
+    if schema.get("pattern") == METHOD_SCHEMA["pattern"]:
+        return "`module:function` or `module:Class.method`"
     if schema.get("pattern") == FUNCTION_SCHEMA["pattern"]:
         return "`module:function`"
     # A KeyError here: the schema says something that these words have no name for yet.

@@ -22,10 +22,12 @@ from simkit.core.messages import (
     Answer,
     CallLine,
     Calls,
+    Citation,
     Fails,
     Handoff,
     JsonValue,
     Reply,
+    ResponseExtras,
     Structured,
     Text,
 )
@@ -57,6 +59,12 @@ KNOWN_MAX: Final = 6
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
 """Numbers of orders, invoices and the like."""
 TEXT: Final = "Done."
+_SEARCH: Final = "search"
+"""A part of the names of providers' own search tools: `web_search`, `google_search`."""
+_CITED: Final = ResponseExtras(
+    citations=(Citation("https://example.com/page", "A page", TEXT, TEXT, "a query"),)
+)
+"""The page that a model cites when its provider has searched."""
 ANY_TOOL: Final = SimulatedTool(fails=0.25)
 """The answers of a tool that no simulation names."""
 UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
@@ -125,8 +133,11 @@ class ChoosingModel:
         if self._interfaces.is_code:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
+            searches = any(_SEARCH in tool for tool in request.tools if tool not in tools)
             request = msgspec.structs.replace(request, tools=tools)
             self._scene.tool_args.update(request.args)
+        else:
+            searches = False
         choices = self._scene.source.answer()
         kind = self._scene.source.oddity(self._scene.shares)
         unusual = self._unusual(kind, request, choices) if kind else None
@@ -161,6 +172,10 @@ class ChoosingModel:
             self._last[request.agent] = reply
             if isinstance(reply, Calls):
                 self._calls.add(request.agent, reply)
+        if searches and reply == Text(TEXT) and not choices.below(2):
+            # Providers leave it to the model whether it searches.
+            cited = {"text": TEXT, "citations": [_page(page) for page in _CITED.citations]}
+            return self._record(request, Answer(reply, extras=_CITED), cited)
         return self._record(request, Answer(reply), line)
 
     def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
@@ -426,6 +441,13 @@ def without(line: Any, name: str) -> Any:
         return line
     rest = {key: value for key, value in line.items() if key != name}
     return rest["text"] if [*rest] == ["text"] else rest
+
+
+def _page(citation: Citation) -> dict[str, str]:
+    """Return a cited page as a reply line says it."""
+    return {
+        name: value for name in citation.__struct_fields__ if (value := getattr(citation, name))
+    }
 
 
 def line_of(reply: Reply) -> Any:

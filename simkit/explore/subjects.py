@@ -203,7 +203,7 @@ def _texts_of(prepared: Prepared) -> tuple[str, ...]:
 def pipeline_subject(library: Library, name: str) -> Subject:
     """Return a pipeline by the name of its file, or code by ``module:name``; raise SourceError."""
     if FUNCTION_NAME.fullmatch(name):
-        text = f"{_HEAD}pipeline: {name}\napp: {{path: [.]}}\n"
+        text = f"{_HEAD}pipeline: {name}\n"
     elif Path(name).is_file():
         text = f"{_HEAD}pipeline: {scalar(name)}\n"
     else:

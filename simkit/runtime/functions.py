@@ -37,12 +37,13 @@ def function_named(name: str) -> Callable[..., Any]:
 def object_named(name: str) -> Any:
     """Return the object under a name of a module, or None; raise FunctionMissing for no module.
 
-    Modules may be in the working directory, as with ``python -m``.
+    The name may be that of a class's method, ``module:Class.method``. Modules may be in the working
+    directory, as with ``python -m``.
     """
     module_name, _, attribute = name.partition(":")
     known = sys.modules.get(module_name)
     if known is not None and not getattr(known.__spec__, "_initializing", True):
-        return getattr(known, attribute, None)
+        return _member(known, attribute)
     # Most pipelines that are declared name no function.
     from simkit.core.determinism.imports import imported_here
 
@@ -61,7 +62,15 @@ def object_named(name: str) -> Any:
         raise FunctionMissing(_import_failed(name, problem), name) from problem
     except (Exception, SystemExit) as problem:
         raise FunctionMissing(_import_failed(name, problem), name) from None
-    return getattr(module, attribute, None)
+    return _member(module, attribute)
+
+
+def _member(module: Any, path: str) -> Any:
+    """Return what a module has under a name, or under a name of what it has; None if nothing."""
+    member = module
+    for name in path.split("."):
+        member = getattr(member, name, None)
+    return member
 
 
 def work_folder_on_path() -> None:

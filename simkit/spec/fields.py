@@ -239,21 +239,36 @@ _FUNCTIONS_RENAMED: Final = {"simkit.nodes:same": "simkit:same"}
 
 def as_function(value: Any) -> str:
     """Return the name of a function as it is now; raise what refuses any other text."""
-    text = _as_text(value)
-    if text in _FUNCTIONS_RENAMED:
-        warnings.warn(
-            f"`{text}` is called `{_FUNCTIONS_RENAMED[text]}` now; the next version does not know "
-            "the old name",
-            FutureWarning,
-            stacklevel=2,
-        )
-        text = _FUNCTIONS_RENAMED[text]
+    text = _renamed(_as_text(value))
     if not is_function_name(text):
         raise refuse(
             f"`{text}` is no `module:function`",
             advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
         )
     return text
+
+
+def as_method(value: Any) -> str:
+    """Return the name of a function or of a class's method; raise what refuses any other text."""
+    text = _renamed(_as_text(value))
+    if METHOD_NAME.fullmatch(text) is None:
+        raise refuse(
+            f"`{text}` is no `module:function`, and no `module:Class.method`",
+            advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
+        )
+    return text
+
+
+def _renamed(text: str) -> str:
+    if text not in _FUNCTIONS_RENAMED:
+        return text
+    warnings.warn(
+        f"`{text}` is called `{_FUNCTIONS_RENAMED[text]}` now; the next version does not know "
+        "the old name",
+        FutureWarning,
+        stacklevel=3,
+    )
+    return _FUNCTIONS_RENAMED[text]
 
 
 def located(problem: MatcherError, at: SourcePath = ()) -> PydanticCustomError:
@@ -270,6 +285,9 @@ FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
 """The pattern of ``module:function``. Modules need not be Python names: folders such as
 ``01_intro`` can be imported by name."""
 FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
+METHOD_NAME: Final = re.compile(rf"{FUNCTION_NAME.pattern}(\.[A-Za-z_]\w*)?")
+"""The pattern of ``module:function`` and ``module:Class.method``."""
+METHOD_SCHEMA: Final = {"type": "string", "pattern": f"^{METHOD_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
 """A text; numbers and booleans keep their source text."""
@@ -287,6 +305,11 @@ FunctionName = Annotated[
     str,
     BeforeValidator(as_function),
     WithJsonSchema(FUNCTION_SCHEMA),
+]
+MethodName = Annotated[
+    str,
+    BeforeValidator(as_method),
+    WithJsonSchema(METHOD_SCHEMA),
 ]
 Count = Annotated[
     StrictInt,

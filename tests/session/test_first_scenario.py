@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+import pytest
+
 from simkit.core.messages import Message, ToolCall
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import FirstRun, ObservedCall
@@ -35,3 +38,17 @@ def test_tools_that_the_options_name_stay() -> None:
     app = {"tools": {"find": "desk:find"}}
 
     assert scenario_of(FirstRun((call,), (), {}), "s", "desk:answer", app, ["Hi"])["app"] == app
+
+
+@pytest.mark.parametrize("choice", ["note", "required"])
+def test_a_tool_that_must_be_called_passes_no_control(choice: str) -> None:
+    """So code gets an answer in a form; that another agent speaks next is the code's own way."""
+    notes = Message("assistant", calls=(ToolCall("c1", "note", {"facts": []}),))
+    first = observed_call("reader", notes)
+    first.model_request = msgspec.structs.replace(first.model_request, choice=choice)
+    calls = (first, observed_call("writer", Message("assistant", "Written.")))
+
+    scenario = scenario_of(FirstRun(calls, (), {}), "s", "desk:answer", {}, ["Hi"])
+
+    assert "agents" not in scenario
+    assert scenario["turns"][0]["replies"]["reader"] == {"calls": [{"note": {"facts": []}}]}

@@ -54,6 +54,7 @@ _MORE: Final = """\
     context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
                                      --option 'run_options={state: {user: Ada}}'
     config of a graph                --option config.configurable.user_id=ada
+    more of a graph's input          --option 'input={question: "${user}", language: en}'
     something prepared before        --option setup=MODULE:FUNCTION"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -17,12 +18,19 @@ from simkit.core.determinism.worlds import current_world, world_of_import
 
 OURS: Final = str(Path(__file__).parent.parent.parent)
 _STANDARD: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib"))
+_COMMANDS: Final = frozenset(
+    os.path.dirname(path) for path in (sys.executable, os.path.realpath(sys.executable))
+).union([sysconfig.get_path("scripts")])
+"""The folders of installed commands: `simkit`, `pytest`, which call what is installed."""
 
 
 @lru_cache(maxsize=4096)
 def is_library(file: str) -> bool:
-    """Return whether a file is the standard library's, an installed package's or simkit's own."""
-    if file.startswith("<frozen "):
+    """Return whether a file is the standard library's, an installed package's or simkit's own.
+
+    The small scripts by which installed commands start are libraries, too.
+    """
+    if file.startswith("<frozen ") or os.path.dirname(file) in _COMMANDS:
         return True
     folders = Path(file).parts
     return (

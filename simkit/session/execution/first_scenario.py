@@ -97,7 +97,7 @@ def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     """Return the tools that pass control, with their targets.
 
     They are tools whose calls never get an answer for their agent, and after which another agent
-    speaks.
+    speaks. Where a model must call a tool, that is the form in which code wants its answer.
     """
     carried_out = {entry.tool for entry in first.used}
     targets: dict[str, set[str]] = {}
@@ -111,7 +111,7 @@ def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
             for m in second.model_request.messages
         }
         for call in _message_of(other_call).calls:
-            if call.name in carried_out:
+            if call.name in carried_out or other_call.model_request.choice != "auto":
                 continue
             passed = later[0][1] if later and later[0][1] != agent else ""
             targets.setdefault(call.name, set()).add("" if call.id in answered else passed)

@@ -11,6 +11,7 @@ from simkit.adapters.handoff_tools import PREFIXES
 from simkit.adapters.response_parsing import ModelCall
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.messages import JsonValue, Message, ToolCall, Usage
+from simkit.language.json_schema import schema_errors
 from simkit.language.json_schema.examples import example_of
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.values import Offer, OutgoingReply
@@ -25,11 +26,25 @@ class Manner(msgspec.Struct, frozen=True):
     """Whether the first tool that passes control is called, once in all."""
     is_true: bool = True
     """The boolean in JSON."""
+    has_items: bool = True
+    """Whether lists in JSON have an item, so that what works them off works."""
+    is_first: bool = True
+    """Whether a model that must call some tool calls the first one, not the last."""
 
 
-MANNERS: Final = (Manner(), Manner(is_true=False), Manner(False), Manner(False, False))
-"""All manners, in the order in which to try them: some fail if a guardrail says `is_abusive`, or if
-the agent that takes over needs more than a handoff gives it."""
+MANNERS: Final = (
+    Manner(),
+    Manner(is_true=False),
+    Manner(has_items=False),
+    Manner(is_first=False),
+    Manner(hands_off=False),
+    Manner(hands_off=False, is_true=False),
+    Manner(is_true=False, has_items=False),
+    Manner(hands_off=False, is_true=False, has_items=False, is_first=False),
+)
+"""Manners in the order in which to try them: some fail if a guardrail says `is_abusive`, if the
+agent that takes over needs more than a handoff gives it, if an item is searched for in the network,
+or if the first tool does something real."""
 
 
 class ScaffoldedReplies:
@@ -44,14 +59,18 @@ class ScaffoldedReplies:
         self._manner = manner
         self._has_handed_off = False
         self._has_decided = False
+        self._has_filled = False
+        self._has_selected = False
         self._count = 0
 
     def differs_in(self, manner: Manner) -> bool:
         """Return whether the replies would be others in another manner."""
-        is_other_handoff = manner.hands_off != self._manner.hands_off
-        is_other_boolean = manner.is_true != self._manner.is_true
-        return (is_other_handoff and self._has_handed_off) or (
-            is_other_boolean and self._has_decided
+        mine = self._manner
+        return (
+            (manner.hands_off != mine.hands_off and self._has_handed_off)
+            or (manner.is_true != mine.is_true and self._has_decided)
+            or (manner.has_items != mine.has_items and self._has_filled)
+            or (manner.is_first != mine.is_first and self._has_selected)
         )
 
     def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
@@ -81,7 +100,8 @@ class ScaffoldedReplies:
         if output is not None:
             return self._calling(output, call, recorder)
         if request.choice == "required" and offers:
-            return self._calling(next(iter(offers.values())), call, recorder)
+            self._has_selected = self._has_selected or len(offers) > 1
+            return self._calling([*offers.values()][-1 + self._manner.is_first], call, recorder)
         self._count += 1
         return Message("assistant", f"Reply {self._count}.")
 
@@ -103,17 +123,25 @@ class ScaffoldedReplies:
         return Message("assistant", calls=(ToolCall(served, offer.name, args),))
 
     def _example(self, schema: Any) -> Any:
-        yes, no = example_of(schema), example_of(_denying(schema))
-        self._has_decided = self._has_decided or yes != no
-        return yes if self._manner.is_true else no
+        denying = _with_default(schema, "boolean", "examples", [False])
+        self._has_decided = self._has_decided or example_of(schema) != example_of(denying)
+        chosen = schema if self._manner.is_true else denying
+        plain = example_of(chosen)
+        filled = example_of(_with_default(chosen, "array", "minItems", 1))
+        if filled == plain or schema_errors(schema, filled):
+            return plain
+        self._has_filled = True
+        return filled if self._manner.has_items else plain
 
 
-def _denying(schema: Any) -> Any:
-    """Return a schema whose booleans have the example False."""
+def _with_default(schema: Any, kind: str, keyword: str, value: Any) -> Any:
+    """Return a schema whose parts of a type have a keyword, where they do not have it."""
     if isinstance(schema, Mapping):
-        inner = {key: _denying(value) for key, value in schema.items()}
-        return {"examples": [False], **inner} if schema.get("type") == "boolean" else inner
-    return [_denying(part) for part in schema] if isinstance(schema, list | tuple) else schema
+        inner = {key: _with_default(part, kind, keyword, value) for key, part in schema.items()}
+        return {keyword: value, **inner} if schema.get("type") == kind else inner
+    if isinstance(schema, list | tuple):
+        return [_with_default(part, kind, keyword, value) for part in schema]
+    return schema
 
 
 def _as_json(value: JsonValue) -> str:

@@ -24,6 +24,7 @@ from simkit.spec.fields import (
     FUNCTION_SCHEMA,
     Flag,
     FunctionName,
+    MethodName,
     OrText,
     Positive,
     TextValue,
@@ -140,8 +141,8 @@ class AppOptions(YamlModel):
     (otherwise random numbers and ids come from the seed)."""
     errors: dict[str, FunctionName] = Field(default_factory=dict)
     """Names for `error: {type: …}`, each with the class of the code's exception."""
-    tools: dict[str, FunctionName] = Field(default_factory=dict)
-    """Tool to the function that implements it, so that `tool_results` can replace it."""
+    tools: dict[str, MethodName] = Field(default_factory=dict)
+    """Tool to the function or method that implements it, so that `tool_results` can replace it."""
     input: Annotated[
         str | dict[str, Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
     ] = None

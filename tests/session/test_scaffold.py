@@ -1,0 +1,78 @@
+"""Scaffolded replies: the least that a request asks for, with which most applications run."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simkit.core.messages import Message
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.values import Offer, ParsedRequest
+from simkit.session.execution.scaffold import MANNERS, Manner, ScaffoldedReplies
+
+PLAN: Any = {
+    "type": "object",
+    "properties": {"steps": {"type": "array", "items": {"type": "string"}}},
+    "required": ["steps"],
+}
+TREE: Any = {
+    "$defs": {
+        "Node": {
+            "type": "object",
+            "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/Node"}}},
+            "required": ["children"],
+        }
+    },
+    "$ref": "#/$defs/Node",
+}
+TOOLS = (Offer("look", {"type": "object"}), Offer("finish", {"type": "object"}))
+
+
+def reply_to(
+    request: ParsedRequest, manner: Manner = MANNERS[0]
+) -> tuple[Message, ScaffoldedReplies]:
+    """Returns what is answered."""
+    protocol = PROTOCOLS["openai-chat"]
+    call: Any = SimpleNamespace(
+        id="c", protocol=protocol, model_request=request, run=SimpleNamespace(output_tools=())
+    )
+    recorder: Any = SimpleNamespace(
+        handoff_tools=SimpleNamespace(target_of=lambda name: ""),
+        new_call_id=lambda: "call1",
+        served_id=lambda own, prefix: own,
+    )
+    replies = ScaffoldedReplies(manner)
+    return replies._message(call, recorder), replies
+
+
+def request(**options: Any) -> ParsedRequest:
+    """Returns a request."""
+    return ParsedRequest("openai-chat", "m", (Message("user", "Hi"),), **options)
+
+
+def test_a_list_has_an_item_so_that_what_works_it_off_runs() -> None:
+    full, replies = reply_to(request(output=PLAN))
+
+    assert json.loads(full.content) == {"steps": ["steps"]}
+    others = [manner for manner in MANNERS if replies.differs_in(manner)]
+    assert others
+    assert {reply_to(request(output=PLAN), manner)[0].content for manner in others} == {
+        '{"steps":[]}'
+    }
+
+
+def test_a_schema_that_speaks_of_itself_has_an_end() -> None:
+    assert json.loads(reply_to(request(output=TREE))[0].content) == {"children": []}
+
+
+@pytest.mark.parametrize(("is_first", "tool"), [(True, "look"), (False, "finish")])
+def test_where_some_tool_must_be_called_another_one_may_be_tried(is_first: bool, tool: str) -> None:
+    manner = Manner(is_first=is_first)
+
+    message, replies = reply_to(request(offers=TOOLS, choice="required"), manner)
+
+    assert [call.name for call in message.calls] == [tool]
+    assert replies.differs_in(Manner(is_first=not is_first))
