@@ -271,6 +271,39 @@ def test_code_has_the_items_that_its_requests_and_its_driver_name(simkit: Call) 
     assert failing["code"] == "desk:run"
 
 
+FORM = """
+import openai
+
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("Plan", "look")
+]
+
+
+def run(text, choice={"type": "function", "function": {"name": "Plan"}}):
+    said = openai.OpenAI().chat.completions.create(
+        model="m", messages=[{"role": "user", "content": text}], tools=TOOLS, tool_choice=choice
+    )
+    return said.choices[0].message.tool_calls[0].function.arguments
+"""
+
+
+def test_a_tool_that_is_the_form_of_an_answer_needs_no_result(simkit: Call) -> None:
+    """Code reads the call, and no reply and no tool result could cover that it is answered."""
+    write("planner.py", FORM)
+    write(
+        "scenarios/good.scenario.yaml",
+        "scenario: code\npipeline: planner:run\napp: {path: [..]}\nagents: {a: {model: m}}\n"
+        "turns: [{user: hi, replies: {a: {calls: [Plan: {}]}}}]\n",
+    )
+
+    items = items_of(simkit("coverage", "--format", "json"))
+
+    assert [name for name in items if name.startswith("tools")] == [
+        "tools: look answered", "tools: look failed"
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [

@@ -104,7 +104,10 @@ def facts_items(
             yield _handoff_item(handoff_name(name, target), (), name, target)
     for event in context_events:
         passing = dict(event.handoff_tools)
-        yield from _tool_items([tool for tool in event.tools if tool not in passing], lambda _: ())
+        # A tool that must be called is the form of an answer: nothing runs, so that nothing fails.
+        forced = (event.settings or {}).get("tool_choice")
+        tools = [tool for tool in event.tools if tool not in passing and tool != forced]
+        yield from _tool_items(tools, lambda _: ())
         for target in filter(None, passing.values()):
             yield _handoff_item(handoff_name(event.agent, target), (), event.agent, target)
     for source, target in facts.edges:
