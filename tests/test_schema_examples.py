@@ -115,3 +115,23 @@ def test_a_constant_null_is_null() -> None:
 @given(SCHEMAS)
 def test_an_example_is_allowed(schema: dict[str, Any]) -> None:
     assert schema_errors(schema, example_of(schema)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("url", "https://example.com"),
+        ("siteUrl", "https://example.com"),
+        ("start_date", "2026-01-05"),
+        ("userEmail", "ada@example.com"),
+        ("update", "update"),
+        ("URLs", "URLs"),
+    ],
+)
+def test_a_key_says_what_stands_under_it(name: str, expected: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+
+    assert example_of(schema) == {name: expected}
+    # A schema that says itself what it wants is believed.
+    schema["properties"] = {name: {"type": "string", "pattern": "^[a-z]{3}$"}}
+    assert example_of(schema) != {name: expected} or name == expected

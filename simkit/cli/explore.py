@@ -21,6 +21,7 @@ from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
 from simkit.core.whole_files import check_place
+from simkit.explore.answers import YES
 from simkit.explore.campaigns import (
     LOCAL,
     MEMORY,
@@ -47,6 +48,11 @@ LOG_EVERY_S: Final = 30.0
 """In CI, where no line can be drawn again. Some servers end a job that says nothing for minutes."""
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
+_GUESSED_ANSWER: Final = (
+    f"Nothing says how users answer this question, so one said `{YES}`. Say it in a simulation: "
+    "`users: {ada: {says: [Hello.], answers: [{approved: true}]}}`."
+)
+"""Said of an error in the turn that answers a question."""
 _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
@@ -92,8 +98,9 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
             if own_name != name:
                 echo(f"{own_name}:")
             campaign = _explore(own_name, subject, bounds, folder, places)
-            was_found |= bool(campaign.discoveries)
-            is_broken |= bool(campaign.refused)
+            guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
+            was_found |= not all(guessed)
+            is_broken |= bool(campaign.refused) or any(guessed)
             was_found |= strictness.is_strict and _are_left_out(campaign)
             collected = collected.merged(campaign.coverage or RunsCoverage())
     finally:
@@ -232,17 +239,29 @@ def _refused_lines(campaign: Campaign, subject: Subject) -> Iterator[str]:
     yield ""
 
 
+def _answers_by_guess(discovery: Discovery, subject: Subject) -> bool:
+    """Return whether a turn fails that answers a question, and nobody said how users answer."""
+    is_told = any(user.answers is not None for user in subject.simulation.users.values())
+    turns = discovery.record.turns
+    is_answer = bool(turns) and turns[-1].get("resume") == YES
+    return is_answer and not is_told and label_of(discovery.cause) == "error"
+
+
 def _discovery_lines(
     discovery: Discovery, subject: Subject, command: str, folder: Path
 ) -> Iterator[str]:
     turns = discovery.record.turns
     count = reply_lines(turns)
     code = label_of(discovery.cause)
-    yield f"  FOUND  {code}: {short(headline(discovery), 160)}"
+    is_guessed = _answers_by_guess(discovery, subject)
+    word = "NOT EXPLORED" if is_guessed else "FOUND"
+    yield f"  {word}  {code}: {short(headline(discovery), 160)}"
     yield (
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
         f"smallest: {counted(len(turns), 'turn')}, {counted(count, 'reply line')}"
     )
+    if is_guessed:
+        yield f"         {_GUESSED_ANSWER}"
     if given := input_advised(discovery.record.causes[discovery.cause].what):
         yield from (f"         {line}" for line in _input_lines(subject, given))
     if not discovery.is_alone:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from simkit.core.messages import JsonValue
+from simkit.explore.answers import answer_to, question_in
 from simkit.explore.choices import Choices, Source
 from simkit.explore.reach import STATE, Part
 from simkit.language.paths import as_text
@@ -104,6 +106,8 @@ class UserSession:
         self._enter(user.start or next(iter(user.states), ""), choices)
         self.is_asked = False
         """Whether an agent has asked the user something, and waits."""
+        self.question: JsonValue = None
+        """The last question, if there was one."""
 
     @property
     def is_over(self) -> bool:
@@ -124,7 +128,9 @@ class UserSession:
             answers = self._user.answers
             answer = choices.one_of(answers) if isinstance(answers, (list, tuple)) else answers
             answer = sample(answer, choices.one_of)
-            answer = with_persona("Yes." if answer is None else answer, self.persona)
+            if answer is None:
+                answer = answer_to(self.question, choices)
+            answer = with_persona(answer, self.persona)
             self.talk.show(f"You answered: {as_text(answer)}")
             return {"resume": answer}
         if self._user.says is not None:
@@ -252,6 +258,8 @@ class Crowd:
         ends = (e for e in reversed(conversation.events) if type(e) is TurnFinished)
         end, session = next(ends), self.speakers[-1]
         session.is_asked = bool(end.waits_for)
+        if end.waits_for:
+            session.question = question_in(conversation.events)
         if session.has_model:
             # Few users have a model.
             from simkit.session.execution.judging import application_line

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from simkit.explore.choices import Choices
 from simkit.language.json_schema import schema_errors
-from simkit.language.json_schema.examples import example_of, schema_at, type_of
+from simkit.language.json_schema.examples import example_of, format_of, schema_at, type_of
 
 _DEEP: Final = 8
 """How far a schema is followed; below, values are examples."""
@@ -95,7 +95,7 @@ class _Maker:
         if kind == "boolean":
             return bool(1 - choices.below(2))
         example = example_of(schema, name)
-        if kind == "string" and "format" not in schema:
+        if kind == "string" and not format_of(schema, name):
             return self._text(example, schema)
         if kind in ("integer", "number"):
             return choices.one_of([example, *_NUMBERS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,18 @@ _FORMATS: Final[Mapping[str, str]] = {
     "uri": "https://example.com",
     "uuid": "00000000-0000-4000-8000-000000000000",
 }
+_FORMATS_BY_WORD: Final[Mapping[str, str]] = {
+    "date": "date",
+    "datetime": "date-time",
+    "email": "email",
+    "link": "uri",
+    "timestamp": "date-time",
+    "uri": "uri",
+    "url": "uri",
+    "website": "uri",
+}
+"""Last word of a key to the format of the texts that a model writes there."""
+_WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
 _BOUNDS: Final = (
@@ -33,7 +46,7 @@ def example_of(schema: Any, name: str = "value") -> Any:
     """Return a value that a schema allows, as far as its simple keywords say what that is.
 
     Of objects it has what is required, of unions the first member that is not null. Texts say
-    ``name``, the key under which they stand.
+    ``name``, the key under which they stand; under `start_date` or `siteUrl` they are what it says.
 
     >>> example_of({"type": "object", "properties": {"order_id": {"type": "string"}},
     ...     "required": ["order_id"]})
@@ -140,8 +153,19 @@ def _number(schema: Mapping[str, Any], kind: str) -> Any:
     return int(number) if kind == "integer" else number
 
 
+def format_of(schema: Mapping[str, Any], name: str) -> str:
+    """Return the format of texts under a key: the schema's, else what the key's last word says.
+
+    >>> format_of({"type": "string"}, "start_date")
+    'date'
+    """
+    words = _WORD.findall(name)
+    named = _FORMATS_BY_WORD.get(words[-1].lower(), "") if words else ""
+    return str(schema.get("format", "" if "pattern" in schema else named))
+
+
 def _text(schema: Mapping[str, Any], name: str) -> str:
-    text = _FORMATS.get(str(schema.get("format", "")), name)
+    text = _FORMATS.get(format_of(schema, name), name)
     text = text.ljust(schema.get("minLength", 0), "-")
     text = text[: schema.get("maxLength", len(text))]
     pattern = schema.get("pattern")
