@@ -482,8 +482,11 @@ class CodeDriver:
 
     def _tool_waits_as(self, tool: str) -> Pauses | None:
         """Return the way in which a tool waits, if the turn orders tools."""
+        if self._turns.calls.is_at_once:
+            return None
+        self._turns.stop()  # Threads that call at the same time ask in a fixed order.
         orders = self._script.schedule.orders_tools
-        return self._waits_as(f"{tool}{TOOL_MARK}") if orders else None
+        return _InOrder(self, f"{tool}{TOOL_MARK}") if orders else None
 
     def refuse_late(self) -> None:
         """Raise RunHalted for code that outlives the run."""

@@ -22,7 +22,7 @@ from simkit.language.json_schema.coercion import is_same
 from simkit.runtime.models.faults import BegunTool
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import Tools
-from simkit.spec.scenario.moments import END, START
+from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.trace.store import canonical
 
 
@@ -118,7 +118,6 @@ class ToolUse:
         """
         pauses = self.waits_as(tool)
         if pauses is not None:
-            self._gate.wait_turn()
             pauses.sleep(0.0)
         return self._used(tool, args, real, request, returns, in_loop=False)
 
@@ -133,7 +132,6 @@ class ToolUse:
         """Do the same in a task, which waits without blocking its event loop."""
         pauses = self.waits_as(tool)
         if pauses is not None:
-            self._gate.wait_turn()
             await pauses.sleep_in_loop(0.0)
         result = self._used(tool, args, real, request, returns, in_loop=True)
         return await result if inspect.isawaitable(result) else result
@@ -158,21 +156,33 @@ class ToolUse:
         """Return the result, or only if ``in_loop`` an awaitable of one that was none."""
         self._gate.wait_turn()
         with self._gate.lock:
-            request, plain = self._begin_call(tool, args, request)
+            request, plain = self._request_of(tool, args, request)
             call = _Begun(request, self._gate.begin_tool(request), in_loop)
-            if self._tools.scripts(tool):
-                return self._unless_cut(call, START, lambda: self._scripted(call, plain, returns))
-        return self._unless_cut(call, START, lambda: self._observed(call, real))
+            # A call at which the turn ends was never made.
+            is_cancelled = self._gate.end_turn_if_due(call.begun, AT_START)
+            if not (is_cancelled and in_loop):
+                self._recorder.tool_called(request, plain)
+                if self._tools.scripts(tool):
+                    return self._scripted(call, plain, returns)
 
-    def _unless_cut(self, call: _Begun, at: str, go_on: Callable[[], Any]) -> Any:
-        """Go on, unless the turn ends here; a task that is cancelled first waits for that."""
-        is_cancelled = self._gate.end_turn_if_due(call.begun, at)
-        return self._settled(go_on) if is_cancelled and call.in_loop else go_on()
+        def go_on() -> Any:
+            self._recorder.tool_called(request, plain)
+            if self._tools.scripts(tool):
+                return self._scripted(call, plain, returns)
+            return self._observed(call, real)
+
+        return self._settled(go_on) if is_cancelled and in_loop else self._observed(call, real)
 
     async def _settled(self, go_on: Callable[[], Any]) -> Any:
+        """Go on with a call that its cancellation does not reach."""
         await self._gate.settle()
         result = go_on()
         return await result if inspect.isawaitable(result) else result
+
+    def _end(self, call: _Begun, finish: Callable[[], Any]) -> Any:
+        """Finish a call, unless the turn ends here; a task that is cancelled waits for that."""
+        is_cancelled = self._gate.end_turn_if_due(call.begun, AT_END)
+        return self._settled(finish) if is_cancelled and call.in_loop else finish()
 
     def record_call(
         self,
@@ -184,20 +194,20 @@ class ToolUse:
     ) -> None:
         """Record a call that was executed elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
-            request, _ = self._begin_call(tool, args, request)
+            request, plain = self._request_of(tool, args, request)
+            self._recorder.tool_called(request, plain)
             self._recorder.tool_answered(request, canonical(result), error)
 
-    def _begin_call(
+    def _request_of(
         self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
     ) -> tuple[ToolRequest, JsonValue]:
-        """Record that a tool is executed; return the request, and the arguments."""
+        """Return the request that a call carries out, and its arguments."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
         request = request or self._request_for(tool, plain, pending)
         if request.is_answered:  # It is executed again: each attempt has its own end.
             request = msgspec.structs.replace(request, is_answered=False)
         self.reached.add(tool)
-        self._recorder.tool_called(request, plain)
         return request, plain
 
     def stand_in(
@@ -257,14 +267,14 @@ class ToolUse:
                 raise self._gate.halt(problem) from problem
             recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
 
-        def end() -> JsonValue:
+        def finish() -> JsonValue:
             with self._gate.lock:
                 recorder.tool_answered(request, answer.result, answer.error or "")
             if answer.error is not None:
                 raise ToolFailure(answer.error)
             return answer.result
 
-        return self._unless_cut(call, END, end)
+        return self._end(call, finish)
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
         """Call a tool, or use its recorded result; raise RunHalted if there is none."""
@@ -291,7 +301,7 @@ class ToolUse:
             return self._async_items(call, result)
         if inspect.isgenerator(result):
             return self._items(call, result)
-        return self._unless_cut(call, END, lambda: self._returned(call, result))
+        return self._end(call, lambda: self._returned(call, result))
 
     async def _awaited(self, call: _Begun, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
@@ -302,7 +312,7 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        if self._gate.end_turn_if_due(call.begun, END):
+        if self._gate.end_turn_if_due(call.begun, AT_END):
             await self._gate.settle()
         return self._returned(call, value)
 
@@ -318,7 +328,7 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        self._gate.end_turn_if_due(call.begun, END)
+        self._gate.end_turn_if_due(call.begun, AT_END)
         self._returned(call, results)
 
     async def _async_items(self, call: _Begun, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
@@ -333,7 +343,7 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        if self._gate.end_turn_if_due(call.begun, END):
+        if self._gate.end_turn_if_due(call.begun, AT_END):
             await self._gate.settle()
         self._returned(call, results)
 
@@ -343,6 +353,6 @@ class ToolUse:
         return result
 
     def _failed(self, call: _Begun, problem: Exception) -> None:
-        self._gate.end_turn_if_due(call.begun, END)
+        self._gate.end_turn_if_due(call.begun, AT_END)
         with self._gate.lock:
             self._recorder.tool_answered(call.request, error=exception_text(problem))

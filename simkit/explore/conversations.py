@@ -26,6 +26,7 @@ from simkit.explore.restarts import check_restarts
 from simkit.explore.scene import Scene
 from simkit.explore.users import CUT_KEYS, Crowd, Voices
 from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.schemas import schema_of
@@ -36,7 +37,13 @@ from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.never import claim_against, is_of_whole
 from simkit.spec.scenario.simulations import TURN_FAULTS, Simulation, with_persona
-from simkit.trace.events import AgentStarted, ContextBuilt, ErrorFacts
+from simkit.trace.events import (
+    AgentStarted,
+    ContextBuilt,
+    ErrorFacts,
+    Event,
+    FaultInjected,
+)
 from simkit.trace.store import canonical, copied
 from simkit.trace.views import TurnView, View, run_ids
 
@@ -158,12 +165,14 @@ def _nowhere() -> TextIO:
 class _Conversation:
     def __init__(self, subject: Subject, source: Source) -> None:
         self._subject, simulation = subject, subject.simulation
+        pipeline = subject.prepared.pipeline
         shares = {**simulation.misbehaves, **simulation.faults}
         self._crowd = Crowd(
             simulation,
             source,
             {name: shares[name] for name in shares if name in TURN_FAULTS},
             subject.voices,
+            may_use_tools=not isinstance(pipeline, Pipeline) or bool(pipeline.tools),
         )
         self._scene = Scene(
             source,
@@ -298,7 +307,7 @@ class _Conversation:
             crowd.turns.pop()
             return False
         last = crowd.hear(conversation)
-        self._settle_cut(last.error)
+        self._settle_cut(last.error, conversation.events)
         if last.error is None:
             self._is_broken = False
             return True
@@ -311,17 +320,20 @@ class _Conversation:
         self._turns[-1] = _turn(crowd.turns[-1])
         return True
 
-    def _settle_cut(self, error: ErrorFacts | None) -> None:
-        """Note that the last turn was cut; one that ended before was not to be cut."""
+    def _settle_cut(self, error: ErrorFacts | None, events: Sequence[Event]) -> None:
+        """Note that the last turn was cut, and where; one that ended before was not to be cut."""
         turn = self._crowd.turns[-1]
         for fault, key in CUT_KEYS.items():
             if key not in turn:
                 continue
             if error is not None and error.type in CUTS:
                 self._scene.faults[-1].add(fault)
+                faults = (event.fault for event in reversed(events) if type(event) is FaultInjected)
+                moments = (tool_moment(words) for words in faults)
+                turn[key] = next(filter(None, moments)) if "tool" in turn[key] else turn[key]
             else:
                 del turn[key]
-                self._turns[-1] = _turn(turn)
+            self._turns[-1] = _turn(turn)
 
     def _is_planned(self, error: ErrorFacts) -> bool:
         """Return whether a fault explains the error that ended the last turn, or a guardrail."""

@@ -40,7 +40,8 @@ class OrderChoices:
         self._may_be_at_once = may_be_at_once
         self.answers_at_once = True
         """Whether calls are answered at once, and `pick` is not called."""
-        self.orders_tools = True
+        self._begins_tools_at_once: dict[int, bool] = {}
+        """For each turn in which code called a tool, whether its tools did not wait."""
         self._pick: Pick | None = None
         self._place = 0
         self._turns: dict[int, list[tuple[str, int]]] = {}
@@ -50,14 +51,29 @@ class OrderChoices:
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its choices, or run one again, in a new process, as it ran."""
-        self._again = None
+        self._again, self._place = None, place
         if place in self._turns:
             self._again = [name for name, _ in self._turns[place]]
             self.answers_at_once = not self._again
             return
         self._pick = None if self._word == FIFO else self._pick_of(self._choices().below)
         self.answers_at_once = self._pick is None
-        self._place, self._turns[place] = place, []
+        self._turns[place] = []
+
+    @property
+    def orders_tools(self) -> bool:
+        """Whether tools wait, too. Code is asked at a turn's first one, and now and then not.
+
+        Tools that begin one after the other never meet in the middle of their work: what one loses
+        to another there happens only when they begin together.
+        """
+        if self._may_be_at_once or self._word == FIFO:
+            return True
+        place, chosen = self._place, self._begins_tools_at_once
+        if place not in chosen:
+            below = self._choices().below
+            chosen[place] = below(2) == 1 if self._is_each else below(OFTEN) == OFTEN - 1
+        return not chosen[place]
 
     def _pick_of(self, below: Below) -> Pick | None:
         if self._is_each:
@@ -82,9 +98,12 @@ class OrderChoices:
         """Return the list by which a scenario's turn repeats the order, up to its last choice.
 
         It is empty if no two calls have waited at the same time. Where tools have waited, it has
-        the last one of them: tools wait in turns whose list names one.
+        the last one of them: tools wait in turns whose list names one, and in no other.
         """
         calls = self._turns.get(turn, [])
+        if self._begins_tools_at_once.get(turn):
+            # Where calls of models are listed alone, they wait, and tools do not.
+            return [name for name, _ in calls]
         if all(count == 1 for _, count in calls):
             return []
         last = max(n for n, (name, count) in enumerate(calls, 1) if count > 1 or TOOL_MARK in name)

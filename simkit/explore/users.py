@@ -10,6 +10,7 @@ from simkit.explore.answers import answer_to, question_in
 from simkit.explore.choices import Choices, Source
 from simkit.explore.reach import STATE, Part
 from simkit.language.paths import as_text
+from simkit.spec.scenario.moments import ANY_TOOL, AT_END, AT_START
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name
 from simkit.spec.scenario.simulations import (
     CANCELLED_TURN,
@@ -28,6 +29,16 @@ FIRST_SESSION: Final = "s1"
 """The session of turns that name none."""
 CUT_CALLS: Final[Mapping[int, int]] = {1: 4, 2: 3, 3: 2, 4: 1}
 """The model calls of a turn at which it may be cut, each with its weight: most turns make few."""
+CUT_TOOLS: Final[Mapping[tuple[int, str], int]] = {
+    (1, AT_START): 2, (1, AT_END): 3, (2, AT_START): 1, (2, AT_END): 2,
+}  # fmt: skip
+"""The tool calls of a turn at which it may be cut, and when, each with its weight. After its effect
+a tool is cut more often: whoever tries again then makes it twice."""
+_AT_CALLS: Final = tuple(({"call": number}, weight) for number, weight in CUT_CALLS.items())
+_AT_TOOLS: Final = tuple(
+    ({"tool": ANY_TOOL, "call": number, "at": at}, weight)
+    for (number, at), weight in CUT_TOOLS.items()
+)
 CUT_KEYS: Final[Mapping[str, str]] = {CANCELLED_TURN: "cancel", CRASH: "crash"}
 """Fault that ends a turn before its reply, to the key of the turn that says so."""
 
@@ -175,10 +186,17 @@ class Crowd:
         source: Source,
         shares: Mapping[str, float],
         voices: Voices | None = None,
+        *,
+        may_use_tools: bool = False,
     ) -> None:
         """``shares`` are those of what may happen to a turn; ``voices`` speak for users with a
-        model."""
+        model.
+
+        If the pipeline ``may_use_tools``, turns are also cut at these.
+        """
         self._source, self._shares = source, shares
+        self._moments = (*_AT_CALLS, *_AT_TOOLS) if may_use_tools else _AT_CALLS
+        """The moments at which a turn may be cut, each with its weight."""
         choices = source.personas
         users = [(name, user) for name, user in simulation.users.items()]
         count = sum(user.sessions for _, user in users)
@@ -249,7 +267,7 @@ class Crowd:
         if fate == RESTART and place:
             turn["restart"] = True
         if fate in CUT_KEYS:
-            turn[CUT_KEYS[fate]] = {"call": choices.weighted(CUT_CALLS)}
+            turn[CUT_KEYS[fate]] = choices.weighted(self._moments)
         self._add(session, turn)
         return True
 

@@ -111,8 +111,10 @@ class Schedule(Protocol):
 
     answers_at_once: bool
     """Whether calls of the turn need not wait: they are answered as they are made."""
-    orders_tools: bool
-    """Whether calls of tools wait, too, if those of models do."""
+
+    @property
+    def orders_tools(self) -> bool:
+        """Whether calls of tools wait, too, if those of models do."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""

@@ -15,7 +15,7 @@ from simkit.runtime.ports import ToolReply, WaitingCall
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
-from simkit.spec.scenario.moments import END, START
+from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
@@ -65,10 +65,9 @@ class ToolUse:
         """
         turn, first = self._turn, len(self.records)
         started = turn.clock.now
-        for call in calls:
-            turn.recorder.record_tool_call(
-                position(), call_id=call.id, tool=call.name, args=call.args
-            )
+        if not turn.plan.ends_at_tool:
+            for call in calls:
+                self._record_call(call, position())
         schedule = turn.schedule
         if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
             each = [self._waits(call, state, started, position) for call in calls]
@@ -76,7 +75,7 @@ class ToolUse:
             self._put_in_order(first, calls)
             return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
         turn.compiled.functions.caller = self._agent
-        replies = [self._valid(candidate, self._answer(candidate, state)) for candidate in calls]
+        replies = [self._answered(candidate, state, position) for candidate in calls]
         latencies = [reply.latency_ms for reply in replies]
         for place in sorted(range(len(calls)), key=latencies.__getitem__):
             wait = started + latencies[place] - turn.clock.now
@@ -104,16 +103,29 @@ class ToolUse:
         """Answer one of several calls when the schedule chooses it; return the reply."""
         yield WaitingCall(f"{call.name}{TOOL_MARK}", call.id)
         self._turn.compiled.functions.caller = self._agent
-        reply = self._valid(call, self._answer(call, state))
+        reply = self._answered(call, state, position)
         if reply.latency_ms:
             yield reply.latency_ms
         self._record(call, reply, started, position())
         return reply
 
+    def _answered(
+        self, call: ToolCall, state: Mapping[str, Any], position: Callable[[], Position]
+    ) -> ToolReply:
+        """Begin a call, unless the turn ends here; return the reply."""
+        begun = self._begun[call.id] = self._turn.plan.begin_tool(self._agent, call.name)
+        if begun is not None:  # A call at which the turn ends was never made.
+            self._end_turn_if_due(call, AT_START)
+            self._record_call(call, position())
+        return self._valid(call, self._answer(call, state))
+
+    def _record_call(self, call: ToolCall, position: Position) -> None:
+        self._turn.recorder.record_tool_call(
+            position, call_id=call.id, tool=call.name, args=call.args
+        )
+
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn
-        self._begun[call.id] = turn.plan.begin_tool(self._agent, call.name)
-        self._end_turn_if_due(call, START)
         if call.name not in turn.compiled.tool_names:
             # Only a line with `unchecked` says this: models make such calls, too.
             return ToolReply(None, f"there is no tool {call.name!r}")
@@ -141,7 +153,7 @@ class ToolUse:
 
     def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
         turn = self._turn
-        self._end_turn_if_due(call, END)
+        self._end_turn_if_due(call, AT_END)
         self.names.append(call.name)
         called_at, returned_at = turn.clock.iso(started), turn.clock.iso(turn.clock.now)
         self.timestamps[call.id] = {"executedAt": called_at, "returnedAt": returned_at}

@@ -7,13 +7,14 @@ users would be visible to them, and LangChain does more for each run that has on
 from __future__ import annotations
 
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
 from langchain_core.messages import BaseMessage
 from langgraph.errors import GraphBubbleUp
 
-from simkit.adapters.api import ContextListeners, Replacement, Row, Run
+from simkit.adapters.api import ContextListeners, Replacement, Row, Run, RunHalted
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import NAMES
 
@@ -109,8 +110,9 @@ class Callbacks:
             self._hearer.tool_ended(run.simkit_call, output, "")
 
     def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
-        """Handle its exception; an interrupt, or a handoff, is no failure."""
-        if "simkit_call" in run.__dict__ and not isinstance(error, GraphBubbleUp):
+        """Handle its exception; an interrupt, a handoff, or the end of the turn is no failure."""
+        is_failure = not isinstance(error, (GraphBubbleUp, CancelledError, RunHalted))
+        if "simkit_call" in run.__dict__ and is_failure:
             problem = str(error) or type(error).__name__
             self._hearer.tool_ended(run.simkit_call, None, problem)
 

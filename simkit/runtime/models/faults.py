@@ -12,7 +12,7 @@ from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, Turn
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
-from simkit.spec.scenario.moments import ANY_TOOL, END, Moment
+from simkit.spec.scenario.moments import ANY_TOOL, AT_END, Moment
 from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.spec.scenario.replies import Fault
 
@@ -98,7 +98,7 @@ def _words(number: int, agent: str | None, tool: str | None, at: str) -> str:
     """Return the words of a moment."""
     if tool is None:
         return f"call {number}{f' of {agent}' if agent else ''}"
-    start = "the end of " if at == END else ""
+    start = "the end of " if at == AT_END else ""
     name = "any tool" if tool == ANY_TOOL else f"{tool}{TOOL_MARK}"
     return f"{start}call {number} of {name}{f' by {agent}' if agent else ''}"
 
@@ -118,7 +118,7 @@ def tool_moment(fault: str) -> dict[str, str | int] | None:
     if words[2] != "1":
         moment["call"] = int(words[2])
     if words[1]:
-        moment["at"] = END
+        moment["at"] = AT_END
     return moment
 
 
@@ -182,9 +182,14 @@ class FaultPlan:
             ("turns", self._place, key),
         )
 
+    @property
+    def ends_at_tool(self) -> bool:
+        """Return whether the turn is to end at a tool."""
+        return self.cut is not None and self.cut.moment.tool is not None
+
     def begin_tool(self, agent: str, tool: str) -> BegunTool | None:
-        """Count a tool's call that begins; return None in a turn that no tool cuts."""
-        if self.cut is None or self.cut.moment.tool is None:
+        """Count a tool's call that begins; return None in a turn that does not end at one."""
+        if not self.ends_at_tool:
             return None
         calls = self._tool_calls
         calls[agent, tool] = calls.get((agent, tool), 0) + 1
@@ -198,7 +203,7 @@ class FaultPlan:
         )
 
     def due_at_tool(self, begun: BegunTool | None, at: str) -> TurnCut | None:
-        """Return the end of the turn at the `START` or the `END` of a tool's call, or None."""
+        """Return the end of the turn at a moment of a tool's call; None if it goes on."""
         if begun is None or self.cut is None:
             return None
         cut = self.cut.due_at_tool(begun, at)

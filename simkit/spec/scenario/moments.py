@@ -8,8 +8,8 @@ from pydantic import BeforeValidator
 
 from simkit.spec.fields import Positive, TextValue, YamlModel, refuse
 
-START: Final = "start"
-END: Final = "end"
+AT_START: Final = "start"
+AT_END: Final = "end"
 ANY_TOOL: Final = "*"
 """The name that stands for any tool."""
 
@@ -26,7 +26,7 @@ class Moment(YamlModel):
     call: Positive = 1
     """The number of the call in the turn, from 1: of the agent's calls, or of all. Calls of tools
     are counted as they begin."""
-    at: Literal["start", "end"] = START
+    at: Literal["start", "end"] = AT_START
     """The moment of the tool's call: `start`, before it does anything, or `end`, after its effect
     and before anybody has its result."""
     is_certain: ClassVar[bool] = True

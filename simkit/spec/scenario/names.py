@@ -23,6 +23,7 @@ from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
+from simkit.spec.scenario.moments import ANY_TOOL
 from simkit.spec.scenario.orders import TOOL_MARK, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.scenario.value_names import values_in
@@ -309,6 +310,8 @@ def _check_cut(
             )
         if moment.agent is not None:
             require(document, (*at, key, "agent"), "agent", moment.agent, known.agents)
+        if moment.tool not in (None, ANY_TOOL):
+            require(document, (*at, key, "tool"), "tool", moment.tool, known.declared_tools)
 
 
 def _check_project(

@@ -1,0 +1,43 @@
+"""The booking desk on the ADK, which calls plain functions in its loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from booking_tools import PROMPT, TASKS, THREADS, begin, charged
+from google.adk.agents import LlmAgent
+from google.adk.runners import InMemoryRunner
+from google.adk.tools import FunctionTool
+from google.genai import types
+
+
+def _desk(functions: dict[str, Any]) -> LlmAgent:
+    tools = []
+    for name, function in functions.items():
+        tool = FunctionTool(function)
+        tool.name = name
+        tools.append(tool)
+    return LlmAgent(name="desk", model="gemini-2.5-flash", instruction=PROMPT, tools=[*tools])
+
+
+in_loop, in_tasks = _desk(THREADS), _desk(TASKS)
+
+
+async def _said(desk: LlmAgent, text: str) -> str:
+    begin()
+    runner = InMemoryRunner(desk, app_name="booking")
+    session = await runner.session_service.create_session(app_name="booking", user_id="u")
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    async for _ in runner.run_async(user_id="u", session_id=session.id, new_message=message):
+        pass
+    return charged()
+
+
+async def tasks(text: str) -> str:
+    """Tools that are coroutines."""
+    return await _said(in_tasks, text)
+
+
+async def threads_of_tasks(text: str) -> str:
+    """Tools that are plain functions."""
+    return await _said(in_loop, text)
