@@ -78,7 +78,12 @@ ADK_SCENARIOS = (
     "tests/apps/google_adk_desk.scenario.yaml",
     "tests/apps/google_adk_team.scenario.yaml",
 )
-ADK = ("tests/adapters/test_google_adk.py", "tests/testing/test_google_adk.py", *ADK_SCENARIOS)
+ADK = (
+    "tests/adapters/test_google_adk.py",
+    "tests/explore/test_tool_races.py",
+    "tests/testing/test_google_adk.py",
+    *ADK_SCENARIOS,
+)
 
 # By Python: what the sessions of `google_adk_digests` have found so far.
 adk_digests: dict[str, dict[str, str]] = {}

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from booking_tools import PROMPT, TASKS, THREADS, begin, charged
+from booking_tasks import TASKS
+from booking_tools import PROMPT, THREADS, begin, charged
 from google.adk.agents import LlmAgent
 from google.adk.runners import InMemoryRunner
-from google.adk.tools import FunctionTool
 from google.genai import types
 
 
-def _desk(functions: dict[str, Any]) -> LlmAgent:
-    tools = []
-    for name, function in functions.items():
-        tool = FunctionTool(function)
-        tool.name = name
-        tools.append(tool)
-    return LlmAgent(name="desk", model="gemini-2.5-flash", instruction=PROMPT, tools=[*tools])
+def _desk(functions: tuple[Any, ...]) -> LlmAgent:
+    model = "gemini-2.5-flash"
+    return LlmAgent(name="desk", model=model, instruction=PROMPT, tools=[*functions])
 
 
 in_loop, in_tasks = _desk(THREADS), _desk(TASKS)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from booking_tools import PROMPT, TASKS, THREADS, begin, charged
+from booking_tasks import TASKS
+from booking_tools import PROMPT, THREADS, begin, charged
 from langchain.agents import create_agent
 from langchain_core.tools import StructuredTool
 from langchain_openai import ChatOpenAI
 
 
-def _desk(kind: str, functions: dict[str, Any]) -> Any:
+def _desk(kind: str, functions: tuple[Any, ...]) -> Any:
     tools = [
-        StructuredTool.from_function(name=name, description=name, **{kind: function})
-        for name, function in functions.items()
+        StructuredTool.from_function(name=function.__name__, **{kind: function})
+        for function in functions
     ]
     model = ChatOpenAI(model="gpt-5-mini", api_key="sk-test")
     return create_agent(model, tools, system_prompt=PROMPT, name="desk")

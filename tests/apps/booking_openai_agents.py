@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from agents import Agent, Runner, function_tool
-from booking_tools import PROMPT, TASKS, THREADS, begin, charged
+from booking_tasks import TASKS
+from booking_tools import PROMPT, THREADS, begin, charged
 
 
-def _desk(functions: dict[str, Any]) -> Agent:
-    tools = [function_tool(function, name_override=name) for name, function in functions.items()]
+def _desk(functions: tuple[Any, ...]) -> Agent:
+    tools = [function_tool(function) for function in functions]
     return Agent("desk", instructions=PROMPT, model="gpt-5-mini", tools=[*tools])
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from booking_tools import PROMPT, TASKS, THREADS, begin, charged
+from booking_tasks import TASKS
+from booking_tools import PROMPT, THREADS, begin, charged
 from pydantic_ai import Agent
-from pydantic_ai.tools import Tool
 
 
-def _desk(functions: dict[str, Any]) -> Agent:
-    tools = [Tool(function, name=name) for name, function in functions.items()]
-    return Agent("openai-chat:gpt-5-mini", name="desk", instructions=PROMPT, tools=[*tools])
+def _desk(functions: tuple[Any, ...]) -> Agent:
+    model = "openai-chat:gpt-5-mini"
+    return Agent(model, name="desk", instructions=PROMPT, tools=[*functions])
 
 
 in_threads, in_tasks = _desk(THREADS), _desk(TASKS)

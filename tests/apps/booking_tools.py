@@ -33,16 +33,6 @@ def charge(card: str) -> str:
     return "charged"
 
 
-async def choose_seat_later(seat: str) -> str:
-    """Chooses a seat."""
-    return choose_seat(seat)
-
-
-async def charge_later(card: str) -> str:
-    """Charges for the seat that was chosen."""
-    return charge(card)
-
-
 def wait() -> str:
     """Waits until the other tool has signalled."""
     gate = gates["thread"]
@@ -57,20 +47,6 @@ def signal() -> str:
     return "signalled"
 
 
-async def wait_later() -> str:
-    """Waits until the other tool has signalled."""
-    gate = gates["task"]
-    assert isinstance(gate, asyncio.Event)
-    await gate.wait()
-    return "waited"
-
-
-async def signal_later() -> str:
-    """Ends the other one's wait."""
-    gates["task"].set()
-    return "signalled"
-
-
 def read() -> int:
     """How often was anything looked up?"""
     return int(booking.get("looked", "0"))
@@ -81,19 +57,5 @@ def write(number: int) -> None:
     booking["looked"] = str(number)
 
 
-async def look(place: str) -> str:
-    """Looks something up, and counts: a look that begins meanwhile is lost."""
-    number = await asyncio.to_thread(read)
-    await asyncio.to_thread(write, number + 1)
-    return place
-
-
-THREADS = {"choose_seat": choose_seat, "charge": charge, "wait": wait, "signal": signal}
-TASKS = {
-    "choose_seat": choose_seat_later,
-    "charge": charge_later,
-    "wait": wait_later,
-    "signal": signal_later,
-    "look": look,
-}
+THREADS = (choose_seat, charge, wait, signal)
 PROMPT = "You are the desk."

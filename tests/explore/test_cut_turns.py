@@ -8,9 +8,10 @@ from typing import Any, Final
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.explore.choices import ODDS, Plan, TurnPlan
-from simkit.explore.conversations import converse
+from simkit.explore.choices import ODDS, Plan, Source, TurnPlan
+from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.scenarios import scenario_text, shows
+from simkit.explore.search import Discovery, search_all
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.explore.test_simulations import campaign_of, labels, subject_of
@@ -41,15 +42,81 @@ def test_a_turn_is_cut_and_the_next_one_works(fault: str, key: str, tmp_path: Pa
     assert record.causes == {}
 
 
-def test_a_turn_that_ends_before_was_not_cut(tmp_path: Path) -> None:
-    text = "models: {desk: Hello.}\nfaults: {cancelled_turn: 0.5}\n"
+@pytest.mark.parametrize("moment", [9, 17], ids=["call 4", "the end of a second tool"])
+def test_a_turn_that_ends_before_was_not_cut(moment: int, tmp_path: Path) -> None:
+    text = "models: {desk: Hello.}\nusers: {u: {says: Hi}}\nfaults: {cancelled_turn: 0.5}\n"
     subject = subject_of(tmp_path, text)
 
-    # The last digit of a user's choices decides the call: there is no fourth one.
-    (turn,) = converse(subject, planned(TurnPlan(user=10**6 - 1, rare=(ODDS - 1,)))).turns
+    (turn,) = converse(subject, planned(TurnPlan(user=moment, rare=(ODDS - 1,)))).turns
 
     assert "cancel" not in turn
     assert turn["replies"] == {"desk": "Hello."}
+
+
+REFUNDS: Final = """
+pipeline: p
+channels: {messages: {reducer: append, scope: session}}
+agents:
+  desk:
+    instructions: You refund what was not refunded.
+    tools: [refund]
+    context: [instructions, history, current_message]
+    writes: {messages: ["${run.final_message}"]}
+tools: {refund: {args: {type: object, properties: {order: {type: string}}}}}
+flow: {handoffs: {start: desk}}
+---
+simulation: nobody is refunded twice
+pipeline: p
+turns: 2
+users: {u: {says: Refund A-1.}}
+models:
+  desk:
+    - {calls: [refund: {order: A-1}], when: {messages: {$len: {$lte: 3}}}}
+    - {text: Done., when: {messages: {$len: {$gt: 3}}}}
+faults: {<FAULT>: 0.5}
+never: [{tool: refund, twice_with: args}]
+"""
+
+
+@pytest.mark.parametrize(("fault", "key"), [("cancelled_turn", "cancel"), ("crash", "crash")])
+def test_every_moment_at_which_a_tool_takes_effect_twice_is_found(
+    fault: str, key: str, tmp_path: Path
+) -> None:
+    subject = subject_of(tmp_path, REFUNDS.replace("<FAULT>", fault), pipeline="")
+    cuts: dict[str, bool] = {}
+
+    def run(source: Source) -> ExploredRun:
+        record = converse_by(subject, source)
+        moment = record.turns[0].get(key)
+        if moment is not None:
+            cuts[str(moment)] = bool(record.causes)
+        return record
+
+    campaign = search_all(run, runs=100, turns_max=2)
+
+    assert campaign.is_complete
+    # Only what comes after its effect lets the user's next message refund again.
+    assert cuts == {
+        "{'call': 1}": False,
+        "{'call': 2}": True,
+        "{'tool': 'refund'}": False,
+        "{'tool': 'refund', 'at': 'end'}": True,
+    }
+
+
+def test_a_cut_at_a_tool_is_kept(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, REFUNDS.replace("<FAULT>", "crash"), pipeline="")
+    at_end = TurnPlan(user=13, rare=(ODDS - 1,))
+
+    record = converse(subject, planned(at_end, TurnPlan()))
+
+    assert record.turns[0]["crash"] == {"tool": "refund", "at": "end"}
+    (cause,) = record.causes
+    file = tmp_path / "kept.scenario.yaml"
+    text = scenario_text(Discovery(cause, record, 1, 1), subject, tmp_path, "c")
+    file.write_text(text, encoding="utf-8")
+    assert "crash: {tool: refund, at: end}" in text
+    assert shows(file, cause)
 
 
 LOCKED: Final = """

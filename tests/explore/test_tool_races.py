@@ -1,4 +1,4 @@
-"""Tools of one message that a framework calls begin in an order that the schedule chooses."""
+"""Tools that a framework calls begin in an order that the schedule chooses, and end turns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from typing import Any, Final
 
 import pytest
 
+from simkit.checks.judge import Outcome
 from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
 from simkit.explore.profiles import with_profile
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Discovery, search, search_all
-from simkit.session.simulate import Outcome, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
-from tests.adapters.running import APPS
+from simkit.trace.events import ToolCalled, ToolReturned
+from tests.adapters.running import APPS, run_app
 from tests.explore.test_simulations import labels, subject_of
+from tests.session.test_cut_turns import describe_findings, ends, faults
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FRAMEWORKS: Final = {
@@ -179,3 +182,39 @@ turns:
     file.write_text(text, encoding="utf-8")
 
     assert [str(finding) for finding in outcome_of(file).judgement.findings] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", [*FRAMEWORKS])
+@pytest.mark.parametrize("way", ["tasks", "threads_of_tasks"])
+@pytest.mark.parametrize("key", ["cancel", "crash"])
+@pytest.mark.parametrize("at", ["start", "end"])
+def test_a_tool_that_a_framework_calls_is_where_a_turn_ends(
+    framework: str, way: str, key: str, at: str, tmp_path: Path
+) -> None:
+    pytest.importorskip(FRAMEWORKS[framework])
+    ran = run_app(
+        f"booking_{framework}:{way}",
+        f"""
+        app: {{path: ["{APPS.as_posix()}"]}}
+        agents: {{desk: {{system: {{$contains: You are the desk.}}}}}}
+        turns:
+          - user: Book.
+            replies: {{desk: {{calls: [choose_seat: {{seat: 12A}}]}}}}
+            {key}: {{tool: choose_seat, at: {at}}}
+        """,
+        tmp_path,
+    )
+
+    assert describe_findings(ran) == []
+    assert ends(ran) == ["ProcessCrashed" if key == "crash" else "TurnCancelled"]
+    start = "the end of " if at == "end" else ""
+    assert faults(ran) == [f"{key} at {start}call 1 of choose_seat()"]
+    goes_on = key == "cancel" and (framework, way) == ("langgraph", "threads_of_tasks")
+    called = ["ToolCalled choose_seat"] if at == "end" or goes_on else []
+    told = [
+        f"{type(event).__name__} {event.tool}"
+        for event in ran.trace.events
+        if isinstance(event, (ToolCalled, ToolReturned))
+    ]
+    assert told == [*called, *(["ToolReturned choose_seat"] if goes_on else [])]
