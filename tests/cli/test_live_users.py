@@ -206,6 +206,12 @@ def test_calls_of_users_are_counted_and_kept_apart(
     }
     assert [item.turn for item in users] == [1, 2, 3, 1, 2, 3]
     assert called("cassettes", "--strict") == 0, capsys.readouterr()
+    write("simulation: everybody", "simulation: nobody")
+    assert called("cassettes", "--strict") == 1
+    assert "6 interactions of no scenario that names it" in capsys.readouterr().out
+    write("cassette: buyer", "cassette: other")
+    assert called("cassettes", "--strict") == 1
+    assert "orphan: no scenario names it" in capsys.readouterr().out
     server.requests.clear()
     again = replayed(scenario["runs"][0]["scenario"])
     assert again["findings"]
