@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +19,7 @@ from simkit.capture.cassettes import Cassette, Interaction, load
 from simkit.capture.cassettes.redacting import redacted_request
 from simkit.core.errors import UserSilent, WireInvalid
 from simkit.core.redact import Redactor
-from simkit.core.text import counted
+from simkit.core.text import counted, shell_word
 from simkit.explore.choices import Choices
 from simkit.explore.user_models import (
     answer_in,
@@ -180,7 +179,7 @@ def recorded_voices(prepared: Prepared, simulation: Simulation) -> RecordedVoice
     users = {}
     for name, path in cassettes_of(prepared, simulation).items():
         user, at = simulation.users[name], ("users", name, "cassette")
-        advice = f"Record some: simkit live {shlex.quote(document.file)} --runs 10"
+        advice = f"Record some: simkit live {shell_word(document.file)} --runs 10"
         if not os.path.lexists(path):
             raise document.error(at, f"there is no cassette `{path.name}`", advice=advice)
         recorded = RecordedUser(user, load(path), redactor)
