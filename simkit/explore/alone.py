@@ -26,6 +26,8 @@ _NAMES_MAX: Final = 5
 """The number of places of state that are named."""
 _DEEP: Final = 2
 """How many objects deep state is looked for: in a module, and in an object of the module."""
+_ENDS_PROCESS: Final = frozenset(("restart", "crash"))
+"""Keys of turns after which, or before which, a new process begins."""
 _CONTAINERS: Final = (list, dict, set, bytearray)
 _SCALARS: Final = (int, float, str)
 
@@ -58,6 +60,11 @@ def _may_keep_state(subject: Subject) -> bool:
 def _is_alone(subject: Subject, discovery: Discovery) -> bool:
     """Return whether a new process that runs the smallest conversation alone shows the cause."""
     data = conversation_data(discovery, subject)
+    if isinstance(subject.prepared.pipeline, App) and any(
+        map(_ENDS_PROCESS.intersection, data["turns"])
+    ):
+        # Replay restarts code within its process, where modules of others outlive it.
+        return discovery.is_repeatable
     turns = [Turn.model_validate(turn) for turn in data["turns"]]
     prepared = with_turns(subject.prepared, data["turns"], turns, data.get("expect", {}))
     return shows_apart(prepared, discovery.cause)
