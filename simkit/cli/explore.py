@@ -234,7 +234,7 @@ def _refused_lines(campaign: Campaign, subject: Subject) -> Iterator[str]:
     for refused in campaign.refused:
         yield f"  NOT EXPLORED  {network_text(refused.cause.detail, refused.record.turns)}"
         yield f"         in {counted(refused.runs, 'run')}, first in run {refused.first}"
-    for line in lines_to_add(subject, [each.record.turns for each in campaign.refused]):
+    for line in lines_to_add(subject, campaign.refused):
         yield f"         {line}"
     yield ""
 

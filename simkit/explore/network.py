@@ -15,7 +15,7 @@ from simkit.spec.scenario.writing import block
 
 if TYPE_CHECKING:
     from simkit.explore.conversations import Subject
-    from simkit.explore.search import Campaign
+    from simkit.explore.search import Campaign, Discovery
 
 NETWORK: Final = "network: "
 """How the detail of a cause begins that needs the network; the place in the user's code follows, or
@@ -24,6 +24,10 @@ _REFUSED: Final = re.compile(r"ended with error NetworkRefused: ")
 _REACHED: Final = re.compile(r"reached network\b")
 _PLACE: Final = re.compile(r"\bat (\S+:\d+ in [\w<][\w.<>]*[\w>])")
 _HOST: Final = re.compile(r"reached for the network, ([^\s,]+)")
+_OF_NO_TOOL: Final = (
+    "Put a fake in place of what needs it, in a function that is called first:\n"
+    "  app: {setup: MODULE:FUNCTION}"
+)
 _SETUP: Final = ("pipeline", "app", "agents", "given", "needs")
 """Keys that say how a pipeline is run."""
 
@@ -47,18 +51,16 @@ def network_text(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:
     return f"{part} needs the network, which is refused: {detail.removeprefix(NETWORK)}"
 
 
-def lines_to_add(
-    subject: Subject, conversations: Sequence[Sequence[Mapping[str, Any]]]
-) -> Iterator[str]:
-    """Yield the lines that let a simulation answer in place of what needs the network.
-
-    ``conversations`` are the turns of the smallest conversation of each part.
-    """
+def lines_to_add(subject: Subject, refused: Sequence[Discovery]) -> Iterator[str]:
+    """Yield the lines that let a simulation answer in place of what needs the network."""
     prepared = subject.prepared
+    conversations = [each.record.turns for each in refused]
     tools = [*dict.fromkeys(filter(None, map(_tool_of, conversations)))]
-    if not all(map(_tool_of, conversations)):
-        yield "Put a fake in place of what is no tool, in a function that is called first:"
-        yield "  app: {setup: MODULE:FUNCTION}"
+    for each, turns in zip(refused, conversations, strict=True):
+        if not _tool_of(turns):
+            # The refusal says what to do in a scenario, whose results of tools are a key of turns.
+            advice = each.record.causes[each.cause].what.partition("\n")[2]
+            yield from (advice or _OF_NO_TOOL).replace("tool_results", "tools").splitlines()
     if not tools:
         return
     data = prepared.document.data
@@ -79,10 +81,9 @@ def lines_to_add(
 
 def refused_lines(subject: Subject, campaign: Campaign) -> Iterator[str]:
     """Yield the parts of a campaign that need the network, and what answers in their place."""
-    conversations = [each.record.turns for each in campaign.refused]
-    for each, turns in zip(campaign.refused, conversations, strict=True):
-        yield f"not explored: {network_text(each.cause.detail, turns)}"
-    yield from lines_to_add(subject, conversations)
+    for each in campaign.refused:
+        yield f"not explored: {network_text(each.cause.detail, each.record.turns)}"
+    yield from lines_to_add(subject, campaign.refused)
 
 
 def part_that_needs_it(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:
