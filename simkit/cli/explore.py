@@ -223,7 +223,8 @@ def _lines(
     yield from _refused_lines(campaign, subject)
     if not campaign.discoveries:
         claims = ", no broken claim" if subject.has_claims else ""
-        yield f"nothing was found: no error, no lint, no limit{claims}"
+        more = "else " if campaign.refused else ""
+        yield f"nothing {more}was found: no error, no lint, no limit{claims}"
 
 
 def _refused_lines(campaign: Campaign, subject: Subject) -> Iterator[str]:

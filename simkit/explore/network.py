@@ -64,7 +64,8 @@ def lines_to_add(subject: Subject, refused: Sequence[Discovery]) -> Iterator[str
     if not tools:
         return
     data = prepared.document.data
-    tree: dict[str, Any] = {"tools": {tool: {"returns": "Found."} for tool in tools}}
+    own = data.get("tools", {})  # A simulation's; a scenario has no such key.
+    tree: dict[str, Any] = {"tools": {**own, **{tool: {"returns": "Found."} for tool in tools}}}
     functions = {tool: name for tool in tools if (name := _function_of(prepared.pipeline, tool))}
     if functions:
         app = data.get("app", {})

@@ -107,6 +107,7 @@ def test_a_part_that_is_no_tool_is_told_apart(simkit: Call) -> None:
     assert "  NOT EXPLORED  the pipeline needs the network, which is refused: network_desk.py:" in (
         done.out
     )
+    assert done.out.endswith("nothing else was found: no error, no lint, no limit\n")
     assert "or allow the host: `allow_hosts: [rates.example]`." in done.out
 
 
