@@ -42,7 +42,7 @@ from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import tokens_of
-from simkit.runtime.models.faults import BegunTool, FaultPlan
+from simkit.runtime.models.faults import FaultPlan, ToolStart
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import WHOLE_RUN
 
@@ -287,20 +287,20 @@ class ModelInterceptor:
             ),
         )
 
-    def begin_tool(self, request: ToolRequest) -> BegunTool | None:
+    def begin_tool(self, request: ToolRequest) -> ToolStart | None:
         """Count a tool's call that begins; return None in a turn that no tool ends."""
         return self._plan.begin_tool(request.agent, request.call.name)
 
-    def end_turn_if_due(self, begun: BegunTool | None, at: str) -> bool:
+    def end_turn_if_due(self, start: ToolStart | None, at: str) -> bool:
         """End the turn if it is to end at this moment of a tool's call.
 
         Return whether its task was cancelled, and has to wait for that (`settle`); raise RunHalted
         if the process ends.
         """
-        if begun is None:
+        if start is None:
             return False
         with self.lock:
-            cut = self._plan.due_at_tool(begun, at)
+            cut = self._plan.due_at_tool(start, at)
             if cut is None:
                 return False
             try:

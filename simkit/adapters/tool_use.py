@@ -19,7 +19,7 @@ from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text
 from simkit.language.json_schema.coercion import is_same
-from simkit.runtime.models.faults import BegunTool
+from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import Tools
 from simkit.spec.scenario.moments import AT_END, AT_START
@@ -55,11 +55,11 @@ class _Carried:
         self.tool, self.has_arrived = tool, False
 
 
-class _Begun(NamedTuple):
-    """A call that has begun."""
+class _Execution(NamedTuple):
+    """A call of a tool that is executed."""
 
     request: ToolRequest
-    begun: BegunTool | None
+    start: ToolStart | None
     """Its numbers, in a turn that is to end at a tool."""
     in_loop: bool
     """Whether a task makes it, which can wait for an awaitable."""
@@ -157,9 +157,9 @@ class ToolUse:
         self._gate.wait_turn()
         with self._gate.lock:
             request, plain = self._request_of(tool, args, request)
-            call = _Begun(request, self._gate.begin_tool(request), in_loop)
+            call = _Execution(request, self._gate.begin_tool(request), in_loop)
             # A call at which the turn ends was never made.
-            is_cancelled = self._gate.end_turn_if_due(call.begun, AT_START)
+            is_cancelled = self._gate.end_turn_if_due(call.start, AT_START)
             if not (is_cancelled and in_loop):
                 self._recorder.tool_called(request, plain)
                 if self._tools.scripts(tool):
@@ -179,9 +179,9 @@ class ToolUse:
         result = go_on()
         return await result if inspect.isawaitable(result) else result
 
-    def _end(self, call: _Begun, finish: Callable[[], Any]) -> Any:
+    def _end(self, call: _Execution, finish: Callable[[], Any]) -> Any:
         """Finish a call, unless the turn ends here; a task that is cancelled waits for that."""
-        is_cancelled = self._gate.end_turn_if_due(call.begun, AT_END)
+        is_cancelled = self._gate.end_turn_if_due(call.start, AT_END)
         return self._settled(finish) if is_cancelled and call.in_loop else finish()
 
     def record_call(
@@ -201,7 +201,7 @@ class ToolUse:
     def _request_of(
         self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
     ) -> tuple[ToolRequest, JsonValue]:
-        """Return the request that a call carries out, and its arguments."""
+        """Return the request that a call executes, and its arguments."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         plain = canonical(self._received(tool, args, pending))
         request = request or self._request_for(tool, plain, pending)
@@ -257,7 +257,7 @@ class ToolUse:
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
-    def _scripted(self, call: _Begun, args: JsonValue, returns: Any) -> Any:
+    def _scripted(self, call: _Execution, args: JsonValue, returns: Any) -> Any:
         recorder, request = self._recorder, call.request
         with self._gate.lock:
             try:
@@ -286,7 +286,7 @@ class ToolUse:
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
-    def _observed(self, call: _Begun, real: Callable[[], Any]) -> Any:
+    def _observed(self, call: _Execution, real: Callable[[], Any]) -> Any:
         """Return a result that is recorded as soon as it is complete."""
         carried = _Carried(call.request.call.name)
         try:
@@ -303,7 +303,7 @@ class ToolUse:
             return self._items(call, result)
         return self._end(call, lambda: self._returned(call, result))
 
-    async def _awaited(self, call: _Begun, result: Awaitable[Any], carried: _Carried) -> Any:
+    async def _awaited(self, call: _Execution, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
             with _carrying(carried):
                 value = await result
@@ -312,11 +312,11 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        if self._gate.end_turn_if_due(call.begun, AT_END):
+        if self._gate.end_turn_if_due(call.start, AT_END):
             await self._gate.settle()
         return self._returned(call, value)
 
-    def _items(self, call: _Begun, items: Iterator[Any]) -> Iterator[Any]:
+    def _items(self, call: _Execution, items: Iterator[Any]) -> Iterator[Any]:
         results = []
         try:
             for item in items:
@@ -328,10 +328,10 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        self._gate.end_turn_if_due(call.begun, AT_END)
+        self._gate.end_turn_if_due(call.start, AT_END)
         self._returned(call, results)
 
-    async def _async_items(self, call: _Begun, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def _async_items(self, call: _Execution, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
         results = []
         try:
             async for item in items:
@@ -343,16 +343,16 @@ class ToolUse:
         except Exception as problem:
             self._failed(call, problem)
             raise
-        if self._gate.end_turn_if_due(call.begun, AT_END):
+        if self._gate.end_turn_if_due(call.start, AT_END):
             await self._gate.settle()
         self._returned(call, results)
 
-    def _returned(self, call: _Begun, result: Any) -> Any:
+    def _returned(self, call: _Execution, result: Any) -> Any:
         with self._gate.lock:
             self._recorder.tool_answered(call.request, canonical(result))
         return result
 
-    def _failed(self, call: _Begun, problem: Exception) -> None:
-        self._gate.end_turn_if_due(call.begun, AT_END)
+    def _failed(self, call: _Execution, problem: Exception) -> None:
+        self._gate.end_turn_if_due(call.start, AT_END)
         with self._gate.lock:
             self._recorder.tool_answered(call.request, error=exception_text(problem))

@@ -33,7 +33,7 @@ CUT_TOOLS: Final[Mapping[tuple[int, str], int]] = {
     (1, AT_START): 2, (1, AT_END): 3, (2, AT_START): 1, (2, AT_END): 2,
 }  # fmt: skip
 """The tool calls of a turn at which it may be cut, and when, each with its weight. After its effect
-a tool is cut more often: whoever tries again then makes it twice."""
+a tool is cut more often: another try then makes it twice."""
 _AT_CALLS: Final = tuple(({"call": number}, weight) for number, weight in CUT_CALLS.items())
 _AT_TOOLS: Final = tuple(
     ({"tool": ANY_TOOL, "call": number, "at": at}, weight)

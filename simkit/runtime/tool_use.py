@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.core.messages import Calls, JsonValue, ToolCall, call_of
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.runtime.models.faults import BegunTool
+from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import ToolReply, WaitingCall
 from simkit.runtime.querying import looked_up
@@ -45,7 +45,7 @@ class ToolUse:
         """Every call with its answer and its virtual times, in the order of the calls."""
         self.timestamps: dict[str, dict[str, str]] = {}
         """Call id to the virtual times of its start and end."""
-        self._begun: dict[str, BegunTool | None] = {}
+        self._starts: dict[str, ToolStart | None] = {}
         """Call id to its numbers, in a turn that is to end at a tool."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
@@ -113,8 +113,8 @@ class ToolUse:
         self, call: ToolCall, state: Mapping[str, Any], position: Callable[[], Position]
     ) -> ToolReply:
         """Begin a call, unless the turn ends here; return the reply."""
-        begun = self._begun[call.id] = self._turn.plan.begin_tool(self._agent, call.name)
-        if begun is not None:  # A call at which the turn ends was never made.
+        start = self._starts[call.id] = self._turn.plan.begin_tool(self._agent, call.name)
+        if start is not None:  # A call at which the turn ends was never made.
             self._end_turn_if_due(call, AT_START)
             self._record_call(call, position())
         return self._valid(call, self._answer(call, state))
@@ -136,7 +136,7 @@ class ToolUse:
 
     def _end_turn_if_due(self, call: ToolCall, at: str) -> None:
         """Raise TurnCut if the turn ends at the start or at the end of a call."""
-        cut = self._turn.plan.due_at_tool(self._begun[call.id], at)
+        cut = self._turn.plan.due_at_tool(self._starts[call.id], at)
         if cut is not None:
             raise cut
 

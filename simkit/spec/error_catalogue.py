@@ -117,13 +117,13 @@ ERRORS: Final[Mapping[str, ErrorEntry]] = {
         "the user cancelled the turn at …",
         "a turn ends with its reply, unless its scenario says otherwise",
         "Nothing is to be done: `cancel` in the turn says that it ends there.",
-        cause="The turn has `cancel`, and its model call was made.",
+        cause="The turn has `cancel`, and the call that it names was made.",
     ),
     "ProcessCrashed": ErrorEntry(
         "the process ended at …",
         "a turn ends with its reply, unless its scenario says otherwise",
         "Nothing is to be done: `crash` in the turn says that the process ends there.",
-        cause="The turn has `crash`, and its model call was made.",
+        cause="The turn has `crash`, and the call that it names was made.",
     ),
     "NoRoute": ErrorEntry(
         "node … decided …, which … none of its labels: …",

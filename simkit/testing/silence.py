@@ -60,7 +60,7 @@ class _Deaf:
         recorder = real.recorder
         self._real = recorder
         self.recorder = TraceRecorder(Trace(), recorder.clock, recorder.count, recorder.limits)
-        self.adapter_context = AdapterContext(self.recorder, real.caller, _ForReal(), real.halt)
+        self.adapter_context = AdapterContext(self.recorder, real.caller, ForReal(), real.halt)
 
     def follow(self) -> None:
         """Begin the current turn in the double."""
@@ -68,7 +68,7 @@ class _Deaf:
             self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
 
-class _ForReal:
+class ForReal:
     """Executes each tool's call, and reports none."""
 
     def __call__(
@@ -79,6 +79,7 @@ class _ForReal:
         request: Any = None,
         returns: Any = None,
     ) -> Any:
+        """Return the result, or an awaitable of it."""
         return real()
 
     async def in_loop(
@@ -89,6 +90,7 @@ class _ForReal:
         request: Any = None,
         returns: Any = None,
     ) -> Any:
+        """Return the result."""
         result = real()
         return await result if inspect.isawaitable(result) else result
 

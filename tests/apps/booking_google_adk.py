@@ -19,7 +19,7 @@ def _desk(functions: tuple[Any, ...]) -> LlmAgent:
 in_loop, in_tasks = _desk(THREADS), _desk(TASKS)
 
 
-async def _said(desk: LlmAgent, text: str) -> str:
+async def _answer(desk: LlmAgent, text: str) -> str:
     begin()
     runner = InMemoryRunner(desk, app_name="booking")
     session = await runner.session_service.create_session(app_name="booking", user_id="u")
@@ -31,9 +31,9 @@ async def _said(desk: LlmAgent, text: str) -> str:
 
 async def tasks(text: str) -> str:
     """Tools that are coroutines."""
-    return await _said(in_tasks, text)
+    return await _answer(in_tasks, text)
 
 
 async def threads_of_tasks(text: str) -> str:
     """Tools that are plain functions."""
-    return await _said(in_loop, text)
+    return await _answer(in_loop, text)

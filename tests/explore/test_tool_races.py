@@ -74,7 +74,7 @@ def races_of(
     return subject_of(folder, text, pipeline="")
 
 
-def kept(discovery: Discovery, subject: Subject, folder: Path) -> tuple[Path, Outcome]:
+def written_file(discovery: Discovery, subject: Subject, folder: Path) -> tuple[Path, Outcome]:
     """The file that is written of a discovery, and what comes of it here."""
     file = folder / "kept.scenario.yaml"
     file.write_text(scenario_text(discovery, subject, folder, "simkit"), encoding="utf-8")
@@ -94,9 +94,9 @@ def digest_in_new_process(file: Path, hash_seed: str) -> str:
         capture_output=True, text=True, check=False, timeout=300, encoding="utf-8", cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
     )  # fmt: skip
-    found = re.search(r'"digest": "(\w+)"', done.stdout)
-    assert found is not None, done.stdout + done.stderr
-    return found[1]
+    digest = re.search(r'"digest": "(\w+)"', done.stdout)
+    assert digest is not None, done.stdout + done.stderr
+    return digest[1]
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_the_races_profile_finds_tools_that_need_an_order(
     (discovery,) = labels(campaign).values()
     schedule = discovery.record.turns[0]["schedule"]
     assert schedule == ["desk", "charge()", "choose_seat()"]
-    file, outcome = kept(discovery, subject, tmp_path)
+    file, outcome = written_file(discovery, subject, tmp_path)
     assert outcome.view.turns[0].reply == "nothing 0"
     assert outcome.trace.digest() == digest_in_new_process(file, hash_seed="7")
 
@@ -151,7 +151,7 @@ def test_an_update_that_is_lost_inside_tools_is_found(framework: str, tmp_path: 
     (discovery,) = labels(campaign).values()
     # Models alone are listed: tools do not wait.
     assert discovery.record.turns[0]["schedule"] == ["desk", "desk"]
-    _, outcome = kept(discovery, subject, tmp_path)
+    _, outcome = written_file(discovery, subject, tmp_path)
     assert outcome.view.turns[0].reply == "1"
 
 
@@ -212,9 +212,9 @@ def test_a_tool_that_a_framework_calls_is_where_a_turn_ends(
     assert faults(ran) == [f"{key} at {start}call 1 of choose_seat()"]
     goes_on = key == "cancel" and (framework, way) == ("langgraph", "threads_of_tasks")
     called = ["ToolCalled choose_seat"] if at == "end" or goes_on else []
-    told = [
+    tool_events = [
         f"{type(event).__name__} {event.tool}"
         for event in ran.trace.events
         if isinstance(event, (ToolCalled, ToolReturned))
     ]
-    assert told == [*called, *(["ToolReturned choose_seat"] if goes_on else [])]
+    assert tool_events == [*called, *(["ToolReturned choose_seat"] if goes_on else [])]

@@ -86,7 +86,7 @@ def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def paid(folder: Path) -> str:
+def payments(folder: Path) -> str:
     file = folder / "paid.txt"
     return file.read_text() if file.exists() else ""
 
@@ -109,7 +109,7 @@ def native(cut: str, schedule: str = "") -> Ran:
     )
 
 
-def told(ran: Ran, turn: int = 1) -> list[str]:
+def tool_events(ran: Ran, turn: int = 1) -> list[str]:
     """The tools of a turn that were called, and those that returned, as events tell it."""
     return [
         f"{type(event).__name__} {event.tool}"
@@ -152,7 +152,7 @@ def test_a_turn_ends_before_a_tool_or_after_its_effect(
     assert (ends(ran), faults(ran)) == ([end, ""], [words])
     # A conversation with a crash is compared with one without (STA-06), which pays, too.
     times = 2 if cut.startswith("crash") else 1
-    assert (paid(bank), told(ran)) == (effects * times, events)
+    assert (payments(bank), tool_events(ran)) == (effects * times, events)
 
 
 def test_calls_of_tools_are_counted_as_they_begin(bank: Path) -> None:
@@ -160,7 +160,7 @@ def test_calls_of_tools_are_counted_as_they_begin(bank: Path) -> None:
 
     assert describe_findings(ran) == []
     assert faults(ran) == ["crash at call 1 of look()"]
-    assert told(ran) == ["ToolCalled refund", "ToolReturned refund"]
+    assert tool_events(ran) == ["ToolCalled refund", "ToolReturned refund"]
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_code_ends_at_its_own_function(
 
     assert describe_findings(ran) == []
     assert ends(ran) == ["ProcessCrashed" if cut.startswith("crash") else "TurnCancelled"]
-    assert paid(bank) == effects
+    assert payments(bank) == effects
     returned = any(isinstance(event, ToolReturned) for event in ran.trace.events)
     assert returned == (cut == "cancel: {tool: refund}" and way in ("threads", "in_loop"))
 
@@ -241,8 +241,8 @@ def test_a_result_of_the_scenario_is_cut_too(at: str, bank: Path) -> None:
     ran = of_code("tasks", cut, "refund_later")
 
     assert (describe_findings(ran), ends(ran)) == ([], ["TurnCancelled"])
-    assert paid(bank) == ""
-    assert told(ran) == (["ToolCalled refund"] if at == "end" else [])
+    assert payments(bank) == ""
+    assert tool_events(ran) == (["ToolCalled refund"] if at == "end" else [])
 
 
 @pytest.mark.usefixtures("bank")

@@ -30,8 +30,8 @@ class Planned(msgspec.Struct, frozen=True, gc=False):
         return f"{self.fails.kind} on call {self.number}"
 
 
-class BegunTool(msgspec.Struct, frozen=True, gc=False):
-    """A call of a tool that has begun, with its numbers in the turn, from 1."""
+class ToolStart(msgspec.Struct, frozen=True, gc=False):
+    """The start of a tool's call: its numbers in the turn, from 1."""
 
     agent: str
     tool: str
@@ -68,19 +68,19 @@ class Cut(msgspec.Struct, frozen=True, gc=False):
             return None
         return self._end(self.words) if self.moment.call == (number if own else total) else None
 
-    def due_at_tool(self, begun: BegunTool, at: str) -> TurnCut | None:
+    def due_at_tool(self, start: ToolStart, at: str) -> TurnCut | None:
         """Return the end of the turn; None if the start or the end of a tool is not the one."""
         moment = self.moment
         is_it = (
             moment.at == at
-            and moment.tool in (ANY_TOOL, begun.tool)
-            and moment.agent in (None, begun.agent)
-            and moment.call == begun.number(moment)
+            and moment.tool in (ANY_TOOL, start.tool)
+            and moment.agent in (None, start.agent)
+            and moment.call == start.number(moment)
         )
         if not is_it:
             return None
-        number = begun.of_tool if moment.agent is None else begun.of_agent
-        return self._end(_words(number, moment.agent, begun.tool, at))
+        number = start.of_tool if moment.agent is None else start.of_agent
+        return self._end(_words(number, moment.agent, start.tool, at))
 
     def _end(self, words: str) -> TurnCut:
         if self.key == "crash":
@@ -147,7 +147,7 @@ class FaultPlan:
         self._place = 0
         self._calls: dict[str, int] = {}
         self._tool_calls: dict[tuple[str, str], int] = {}
-        """Agent and tool to the number of calls that have begun, in a turn that a tool cuts."""
+        """Agent and tool to the number of calls that began, in a turn that a tool cuts."""
         self.faults: tuple[Fault, ...] = ()
         """The faults of the current turn."""
         self._are_certain = is_certain
@@ -169,16 +169,16 @@ class FaultPlan:
         if self.cut is None or not self.is_certain:
             return
         key, kind = self.cut.key, "model"
-        made = [f"{number} of {agent}" for agent, number in self._calls.items()]
+        calls = [f"{number} of {agent}" for agent, number in self._calls.items()]
         if self.cut.moment.tool is not None:
             kind = "tool"
-            made = [
+            calls = [
                 f"{number} of {tool}{TOOL_MARK} by {agent}"
                 for (agent, tool), number in self._tool_calls.items()
             ]
         raise ScriptMisfit(
             f"turn {self._place + 1} ended before its `{key}`, {self.cut.words}: its {kind} "
-            f"calls were {', '.join(made) or 'none'}.\nName a call that it makes.",
+            f"calls were {', '.join(calls) or 'none'}.\nName a call that it makes.",
             ("turns", self._place, key),
         )
 
@@ -187,13 +187,13 @@ class FaultPlan:
         """Return whether the turn is to end at a tool."""
         return self.cut is not None and self.cut.moment.tool is not None
 
-    def begin_tool(self, agent: str, tool: str) -> BegunTool | None:
+    def begin_tool(self, agent: str, tool: str) -> ToolStart | None:
         """Count a tool's call that begins; return None in a turn that does not end at one."""
         if not self.ends_at_tool:
             return None
         calls = self._tool_calls
         calls[agent, tool] = calls.get((agent, tool), 0) + 1
-        return BegunTool(
+        return ToolStart(
             agent,
             tool,
             calls[agent, tool],
@@ -202,11 +202,11 @@ class FaultPlan:
             sum(calls.values()),
         )
 
-    def due_at_tool(self, begun: BegunTool | None, at: str) -> TurnCut | None:
+    def due_at_tool(self, start: ToolStart | None, at: str) -> TurnCut | None:
         """Return the end of the turn at a moment of a tool's call; None if it goes on."""
-        if begun is None or self.cut is None:
+        if start is None or self.cut is None:
             return None
-        cut = self.cut.due_at_tool(begun, at)
+        cut = self.cut.due_at_tool(start, at)
         if cut is not None:
             self.cut = None
         return cut
