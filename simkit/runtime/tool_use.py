@@ -65,9 +65,11 @@ class ToolUse:
         """
         turn, first = self._turn, len(self.records)
         started = turn.clock.now
-        if not turn.plan.ends_at_tool:
+        if not turn.plan.ends_at_tool:  # A call at which the turn ends was never made.
             for call in calls:
-                self._record_call(call, position())
+                turn.recorder.record_tool_call(
+                    position(), call_id=call.id, tool=call.name, args=call.args
+                )
         schedule = turn.schedule
         if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
             each = [self._waits(call, state, started, position) for call in calls]
@@ -113,16 +115,14 @@ class ToolUse:
         self, call: ToolCall, state: Mapping[str, Any], position: Callable[[], Position]
     ) -> ToolReply:
         """Begin a call, unless the turn ends here; return the reply."""
-        start = self._starts[call.id] = self._turn.plan.begin_tool(self._agent, call.name)
-        if start is not None:  # A call at which the turn ends was never made.
+        turn = self._turn
+        if turn.plan.ends_at_tool:
+            self._starts[call.id] = turn.plan.begin_tool(self._agent, call.name)
             self._end_turn_if_due(call, AT_START)
-            self._record_call(call, position())
+            turn.recorder.record_tool_call(
+                position(), call_id=call.id, tool=call.name, args=call.args
+            )
         return self._valid(call, self._answer(call, state))
-
-    def _record_call(self, call: ToolCall, position: Position) -> None:
-        self._turn.recorder.record_tool_call(
-            position, call_id=call.id, tool=call.name, args=call.args
-        )
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         turn = self._turn
@@ -153,7 +153,8 @@ class ToolUse:
 
     def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
         turn = self._turn
-        self._end_turn_if_due(call, AT_END)
+        if turn.plan.ends_at_tool:
+            self._end_turn_if_due(call, AT_END)
         self.names.append(call.name)
         called_at, returned_at = turn.clock.iso(started), turn.clock.iso(turn.clock.now)
         self.timestamps[call.id] = {"executedAt": called_at, "returnedAt": returned_at}

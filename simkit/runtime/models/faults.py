@@ -155,6 +155,8 @@ class FaultPlan:
         """Whether it is an error if this turn cannot end at its moment; else it goes on."""
         self.cut: Cut | None = None
         """The end of the current turn, until it took place."""
+        self.ends_at_tool = False
+        """Whether the current turn is to end at a tool."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
@@ -163,6 +165,7 @@ class FaultPlan:
         self.faults = (*own, *self._always)
         self.cut = self._cuts.get(place) if self._cuts else None
         self.is_certain = self._are_certain and (self.cut is None or self.cut.moment.is_certain)
+        self.ends_at_tool = self.cut is not None and self.cut.moment.tool is not None
 
     def check_cut(self) -> None:
         """Raise ScriptMisfit if the turn was to end at a call that it did not make."""
@@ -181,11 +184,6 @@ class FaultPlan:
             f"calls were {', '.join(calls) or 'none'}.\nName a call that it makes.",
             ("turns", self._place, key),
         )
-
-    @property
-    def ends_at_tool(self) -> bool:
-        """Return whether the turn is to end at a tool."""
-        return self.cut is not None and self.cut.moment.tool is not None
 
     def begin_tool(self, agent: str, tool: str) -> ToolStart | None:
         """Count a tool's call that begins; return None in a turn that does not end at one."""
