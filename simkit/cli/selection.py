@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -127,6 +126,9 @@ def configured_paths(folder: str) -> list[str]:
 
 
 def _paths_there(folder: str, pattern: str) -> list[str]:
+    # Only a command without paths reads configuration.
+    import glob
+
     return sorted(str(Path(path)) for path in glob.glob(str(Path(folder, pattern)), recursive=True))
 
 

@@ -19,6 +19,7 @@ from simkit.runtime.ports import Checkpoint, Store
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder, Moment, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET, is_reset
+from simkit.trace.store import event_decoder
 from simkit.trace.views import View
 
 RESTORED_EVENTS: Final = (
@@ -28,7 +29,6 @@ RESTORED_EVENTS: Final = (
 """The events from which a session is restored."""
 
 _encode = msgspec.json.Encoder().encode
-_DECODER: Final = msgspec.json.Decoder(e.AnyEvent)
 
 
 class Journal:
@@ -145,7 +145,7 @@ def recovered(store: Store, before_turn: int = 0) -> Recovered:
 def _events(entries: Iterable[bytes]) -> Iterator[e.AnyEvent]:
     for number, entry in enumerate(entries, 1):
         try:
-            yield _DECODER.decode(entry)
+            yield event_decoder().decode(entry)
         except msgspec.MsgspecError as problem:
             raise StoreInvalid(f"entry {number} of the store is no event: {problem}") from None
 

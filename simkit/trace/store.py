@@ -32,7 +32,8 @@ class Header(msgspec.Struct, frozen=True):
 
 
 @cache
-def _event_decoder() -> msgspec.json.Decoder[AnyEvent]:
+def event_decoder() -> msgspec.json.Decoder[AnyEvent]:
+    """Return the decoder of one event's line."""
     # Only what reads stored traces needs it, and it takes as long to make as to replay a scenario.
     return msgspec.json.Decoder(AnyEvent)
 
@@ -287,7 +288,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
         )
     if rest and not rest[-1]:
         rest.pop()
-    trace, decode = Trace(), _event_decoder().decode
+    trace, decode = Trace(), event_decoder().decode
     for number, line in enumerate(rest, 2):
         try:
             trace.events.append(decode(line))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from typing import Any, Final
 
 from simkit.language.matching.misses import Miss
@@ -49,6 +48,9 @@ def _text(value: Any) -> str | None:
 
 def _likeness(left: str, right: str) -> float:
     if max(len(left), len(right)) <= _SHORT:
+        # Only what failed is compared with what was expected.
+        from difflib import SequenceMatcher
+
         return SequenceMatcher(None, left, right, autojunk=False).ratio()
     words, others = Counter(_WORD.findall(left)), Counter(_WORD.findall(right))
     size = words.total() + others.total()

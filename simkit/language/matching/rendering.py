@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
 
@@ -67,6 +66,9 @@ def end_of(text: str) -> str:
 
 def common_block(text: str, expected: str) -> tuple[int, int]:
     """Return the place of the longest common part with another text, and its length."""
+    # Only what failed is compared with what was expected.
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], expected, autojunk=False)
     block = matcher.find_longest_match()
     return block.a, block.size
