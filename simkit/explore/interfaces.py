@@ -60,7 +60,7 @@ _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
 """Numbers of orders, invoices and the like."""
 TEXT: Final = "Done."
 _SEARCH: Final = "search"
-"""A part of the names of providers' own search tools: `web_search`, `google_search`."""
+"""A part of the names of providers' own search tools: `web_search`, `googleSearch`."""
 _CITED: Final = ResponseExtras(
     citations=(Citation("https://example.com/page", "A page", TEXT, TEXT, "a query"),)
 )
@@ -133,7 +133,7 @@ class ChoosingModel:
         if self._interfaces.is_code:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
-            searches = any(_SEARCH in tool for tool in request.tools if tool not in tools)
+            searches = any(_SEARCH in tool.lower() for tool in request.tools if tool not in tools)
             request = msgspec.structs.replace(request, tools=tools)
             self._scene.tool_args.update(request.args)
         else:

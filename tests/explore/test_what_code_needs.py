@@ -82,6 +82,31 @@ tools: {find: {returns: A page.}}
     assert (done.code, done.err) == (0, ""), done.out
 
 
+GEMINI: str = """
+import simkit
+import httpx
+
+URL = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
+
+
+def answer(text):
+    contents = [{"role": "user", "parts": [{"text": text}]}]
+    with simkit.agent("desk"):
+        reply = httpx.post(URL, json={"contents": contents, "tools": [{"google_search": {}}]})
+    assert "groundingMetadata" not in reply.json()["candidates"][0]
+"""
+
+
+@pytest.mark.slow
+def test_a_search_by_gemini_is_cited(simkit: Call) -> None:
+    write("grounding.py", GEMINI)
+
+    done = simkit("explore", "grounding:answer", "--runs", "10")
+
+    assert done.code == 1
+    assert "AssertionError" in done.out
+
+
 @pytest.mark.slow
 def test_a_search_of_the_providers_own_is_cited_or_not(simkit: Call) -> None:
     """Both happen: a reply that cites no page, and one that does."""
