@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from simkit.capture.http.installing import Installation, Keeper, Replacement, Row
+from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, put_in_place
 
 
 class Owner:
@@ -202,6 +202,23 @@ def test_what_is_installed_inside_is_no_keepers() -> None:
 
     assert (Owner().greet(), Mine().greet()) == ("HELLO", "hello")
     keeper.close()
+
+
+def test_what_is_kept_complete_is_not_entered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper, installation = Keeper(), Installation(lambda: [(Owner, "greet", louder)])
+    entries = []
+    for module in ("", "", "just_imported"):
+        if module:
+            monkeypatch.setitem(sys.modules, module, sys)
+        entries.append(put_in_place((installation,), keeper))
+        for entry in entries[-1]:
+            entry.__exit__()
+    kept = Owner().greet()
+    keeper.close()
+
+    # It is entered at first, and when there may be more to replace.
+    assert entries == [(installation,), (), (installation,)]
+    assert (kept, Owner().greet()) == ("HELLO", "hello")
 
 
 def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:
