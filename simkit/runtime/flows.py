@@ -19,7 +19,7 @@ from simkit.runtime.scheduler import Steps
 from simkit.runtime.straight_runs import StraightRun, ran_straight
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
-from simkit.trace import events as e
+from simkit.trace.recorder import Position
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """The length of a router's answer in an error."""
@@ -78,13 +78,8 @@ class RouterFlow:
         for target in targets or (None,):
             if type(target) is not str or target not in self._agents or target == self._decide:
                 raise self._no_route(target, activation.output)
-        recorder = turn.recorder
-        recorder.emit(
-            e.RouteChosen(
-                recorder.clock.now, turn.session, turn.number, activation.agent.name, activation.id,
-                targets=targets, parallel=parallel,
-            )
-        )  # fmt: skip
+        position = Position(turn.session, turn.number, activation.agent.name, activation.id)
+        turn.recorder.record_route(position, targets=targets, parallel=parallel)
         if parallel and len(targets) > 1:
             starts = [Start(target) for target in targets]
             yield from in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))

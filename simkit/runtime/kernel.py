@@ -204,8 +204,8 @@ class NativeDriver:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
         message = 0 if user_turn.resumes else sessions.numbers.messages + 1
-        recorder = self._recorder
-        recorder.emit(e.TurnStarted(recorder.clock.now, turn.session, turn.number, message=message))
+        position = Position(turn.session, turn.number)
+        self._recorder.record_turn_start(position, message=message)
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Emit what a session begins with: its checkpoint, and the channels that it shares."""
@@ -223,18 +223,14 @@ class NativeDriver:
         if question is not None:
             turn.reply = None
             self._waiting[turn.session] = Suspended(turn, scheduler)
-        recorder, doors, reply = self._recorder, self._doors, turn.reply
-        recorder.emit(
-            e.TurnFinished(
-                recorder.clock.now,
-                turn.session,
-                turn.number,
-                reply=reply if type(reply) is str else canonical(reply),
-                error=error,
-                unused=doors.model.unused(),
-                waits_for=question.run if question is not None else "",
-                unused_results=doors.tools.unused(),
-            )
+        doors, reply = self._doors, turn.reply
+        self._recorder.record_turn_end(
+            Position(turn.session, turn.number),
+            reply=reply if type(reply) is str else canonical(reply),
+            error=error,
+            unused=doors.model.unused(),
+            waits_for=question.run if question is not None else "",
+            unused_results=doors.tools.unused(),
         )
         if question is None:
             self._sessions.state.end_turn(turn.session)

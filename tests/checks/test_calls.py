@@ -39,9 +39,9 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
 @pytest.mark.parametrize(
     ("pipeline", "turn", "most", "most_of_view"),
     [
-        (ROUTER, ROUTED, 28, 90),
-        (ROUTER, ROUTED + CLAIMED, 103, 90),
-        (DESK, HANDED_OVER, 481, 100),
+        (ROUTER, ROUTED, 26, 64),
+        (ROUTER, ROUTED + CLAIMED, 88, 64),
+        (DESK, HANDED_OVER, 431, 72),
     ],
     ids=["a router", "with claims", "a tool and a handoff"],
 )
