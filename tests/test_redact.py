@@ -533,7 +533,7 @@ def test_a_text_that_is_not_searched_by_the_rules_has_nothing_for_them(
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("spelled", ["{}", "x {}", "kkk-{}", "s{0}={0}"])
 def test_each_name_of_a_secret_is_searched_by_the_rules(name: str, spelled: str) -> None:
-    for written in (name, name.replace("_", "-"), name.replace("_", ""), name.upper()):
-        line = f'{{"a": "ask", "{written}": "x1", "k": "{spelled.format(written)}"}}'
+    for spelling in (name, name.replace("_", "-"), name.replace("_", ""), name.upper()):
+        line = f'{{"a": "ask", "{spelling}": "x1", "k": "{spelled.format(spelling)}"}}'
 
         assert Redactor({})._may_hold_secrets(line.encode()), line

@@ -614,7 +614,7 @@ def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pyteste
             print("\\nstories left:", sum(isinstance(each, Story) for each in gc.get_objects()))
         """
     )
-    told = """
+    feature = """
   Scenario: {name}
     When the user says "Hello"
     And the clerk replies "{reply}"
@@ -622,7 +622,7 @@ def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pyteste
 """
 
     result = run(
-        pytester, told.format(name="holds", reply="Hi.") + told.format(name="f", reply="No")
+        pytester, feature.format(name="holds", reply="Hi.") + feature.format(name="f", reply="No")
     )
 
     result.assert_outcomes(passed=1, failed=1)

@@ -213,12 +213,12 @@ def test_what_is_kept_complete_is_not_entered_again(monkeypatch: pytest.MonkeyPa
         entries.append(put_in_place((installation,), keeper))
         for entry in entries[-1]:
             entry.__exit__()
-    kept = Owner().greet()
+    greeting = Owner().greet()
     keeper.close()
 
     # It is entered at first, and when there may be more to replace.
     assert entries == [(installation,), (), (installation,)]
-    assert (kept, Owner().greet()) == ("HELLO", "hello")
+    assert (greeting, Owner().greet()) == ("HELLO", "hello")
 
 
 def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ class Keeper:
 
     def __init__(self) -> None:
         self.installations: dict[Installation, None] = {}
-        """What it keeps."""
+        """The kept installations, as keys in their order."""
 
     def keeping(self) -> _Keeping:
         """Return a context manager that keeps what is installed inside."""
