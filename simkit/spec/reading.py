@@ -285,19 +285,19 @@ def _model(model: type[BaseModel]) -> Read:
     return _shared(model) if model in _REPEATED else lambda value: read(model, value)
 
 
-_REPEATED: Final = set[type[BaseModel]]()
-"""Models whose equal values are read once, and are one instance."""
+_REPEATED: Final[dict[type[BaseModel], dict[bytes, BaseModel]]] = {}
+"""Models whose equal values are read once, and are one instance: content to instance."""
 _REPEATED_MAX: Final = 1_024
 
 
 def repeated(model: type[_ModelT]) -> type[_ModelT]:
     """Declare a frozen model whose values many files and turns repeat, and which say much."""
-    _REPEATED.add(model)
+    _REPEATED[model] = {}
     return model
 
 
 def _shared(model: type[BaseModel]) -> Read:
-    known: dict[bytes, BaseModel] = {}
+    known = _REPEATED[model]
 
     def reader(value: Any) -> Any:
         try:
