@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -148,12 +150,69 @@ def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("flow", FLOWS)
 def test_drawn_pipelines(flow: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of their runs are not straight: what decides that must not change anything."""
+    """None of their runs is straight: what decides that must not change anything."""
     for seed in range(3_000, 3_015):
         draw = Draw(seed, flow=flow)
         work = partial(played, draw.pipeline, draw.scenario)
         straight, plain, _ = stepped(work, monkeypatch)
         assert getattr(straight, "events", straight) == getattr(plain, "events", plain), seed
+
+
+VALUES: Final = (
+    "${run.reply}", "${run.output}", "${run.final_message}", "${user}", "${agent}: ${run.reply}",
+    "${run.output.to}", {"${agent}": "${run.output}"}, ["${run.reply}", 1], None, 3,
+)  # fmt: skip
+HISTORIES: Final[tuple[Any, ...]] = (
+    {}, {"from": "log"}, {"from": "side"}, {"from": "log", "filters": ["intermediate_ai"]},
+    {"filters": ["tool_messages", "tool_calls", "intermediate_ai"]}, {"window": {"messages": 2}},
+)  # fmt: skip
+
+
+def routed(rng: Random) -> Prepared:
+    """Returns a scenario of a router and three agents, of which most runs are straight."""
+    agents = {}
+    for name in ("router", "a", "b", "c"):
+        writes: dict[str, Any] = {"side": ["${run.final_message}"], "messages": ["${run.reply}"]}
+        writes |= {channel: rng.choice(VALUES) for channel in ("notes", "last", "of_turn")}
+        writes["facts"] = {"one": rng.choice(VALUES), "${agent}": rng.choice(VALUES)}
+        chosen = rng.sample(sorted(writes), rng.randint(1, len(writes)))
+        recipe = ["instructions", {"history": rng.choice(HISTORIES)}, "current_message"]
+        rng.shuffle(recipe)
+        agents[name] = {
+            "instructions": f"I am {name}.",
+            "context": recipe,
+            "writes": {channel: writes[channel] for channel in chosen},
+        }
+    to = rng.choice(["${run.output.to}", {"parallel": "${run.output.to}"}, ["a", "b"]])
+    turns = []
+    for number in range(rng.randint(1, 5)):
+        targets = rng.sample(["a", "b", "c"], rng.randint(1, 3))
+        lines = [f"Reply {number}", {"json": {"to": "x"}}, f'{{"to": {number}}}', "Same"]
+        replies: dict[str, Any] = {name: rng.choice(lines) for name in ("a", "b", "c")}
+        replies["router"] = {"json": {"to": targets}}
+        turns.append({"user": rng.choice([f"Question {number}", "Same"]), "replies": replies})
+    return prepared(
+        f"""
+        version: 1
+        pipeline: p
+        channels:
+          notes: {{reducer: append}}
+          last: {{}}
+          of_turn: {{scope: turn}}
+          facts: {{reducer: merge}}
+          side: {{reducer: append}}
+        agents: {json.dumps(agents)}
+        flow: {json.dumps({"router": {"decide": "router", "to": to}})}
+        """,
+        f"turns: {json.dumps(turns)}",
+    )
+
+
+def test_drawn_routers(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 0
+    for seed in range(40):
+        number += same(routed(Random(seed)), monkeypatch)
+    assert number > 80
 
 
 @pytest.mark.slow
