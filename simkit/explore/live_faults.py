@@ -107,4 +107,4 @@ def left_out(subject: Subject) -> Iterator[str]:
     }
     for key, reason in reasons.items():
         if key in subject.simulation.model_fields_set:
-            yield f"`{key}:` {reason}"
+            yield f"`{key}:`, since {reason}"

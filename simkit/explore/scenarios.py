@@ -29,6 +29,8 @@ from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.writing import block, comment
 
 SATISFIES: Final = "satisfies"
+COMPARED: Final = ("STA-06", "STA-08")
+"""The lints that compare a run with another one."""
 _LEFT_OUT: Final = ("scenario", "turns", "expect", "examples", "xfail", "tags", "skip", "cassette")
 """Keys of the scenario that it starts from that say nothing of what was found."""
 
@@ -157,7 +159,8 @@ def shows_apart(prepared: Prepared, cause: Cause) -> bool:
     try:
         with unheard(), Conversation(prepared, is_apart=True) as conversation:
             conversation.follow(prepared)
-            return is_shown(conversation.judgement().findings, cause)
+            compared = cause.id in COMPARED
+            return is_shown(conversation.judgement(compared=compared).findings, cause)
     except SimkitError:
         return False
 

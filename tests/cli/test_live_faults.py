@@ -166,9 +166,9 @@ def test_what_is_left_out_is_said(
     live("desk.simulation.yaml", "--runs", "1")
 
     notes = [
-        "`models:` real models answer",
-        "`misbehaves:` real models leave their interface by themselves",
-        "`schedule:` models are answered when they answer",
+        "`models:`, since real models answer",
+        "`misbehaves:`, since real models leave their interface by themselves",
+        "`schedule:`, since models are answered when they answer",
     ]
     assert scenario["notes"] == notes
     lines = capsys.readouterr().out.splitlines()

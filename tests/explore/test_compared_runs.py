@@ -47,6 +47,8 @@ def test_words_of_another_session_are_found_and_the_scenario_shows_them(tmp_path
 
     discoveries = labels(campaign)
     assert [*discoveries] == ["STA-08"]
+    # A new process shows it, too: it is no state of earlier conversations.
+    assert discoveries["STA-08"].is_alone
     file = tmp_path / "a.scenario.yaml"
     file.write_text(scenario_text(discoveries["STA-08"], subject, tmp_path, "c"), encoding="utf-8")
     assert shows(file, discoveries["STA-08"].cause)
