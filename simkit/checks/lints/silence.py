@@ -171,8 +171,8 @@ class Silence:
         have been seen in another context.
         """
         agent, parts = event.agent, event.parts
-        if agent in self._blocks and parts[0] is self._blocks[agent] and not parts[3:]:
-            middle, last = parts[1], parts[-1]
+        if len(parts) == 3 and agent in self._blocks and parts[0] is self._blocks[agent]:
+            middle, last = parts[1], parts[2]
             if last is self._users_part and type(middle) is e.Shown:
                 number = last.of
                 return (

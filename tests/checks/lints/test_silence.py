@@ -150,6 +150,40 @@ def test_a_text_that_repeats_a_given_message_is_reported() -> None:
     assert [hit.id for hit in hits] == ["CTX-07"]
 
 
+@pytest.mark.parametrize("dropped", ["history", "current_message", "both"])
+def test_sections_that_a_later_context_leaves_out_are_no_crash(dropped: str) -> None:
+    """The first context has them, and its parts are known from then on."""
+    when = " {when: {state: {mode: full}}}"
+    history = when if dropped != "current_message" else " {}"
+    message = when if dropped != "history" else " {}"
+    scenario = prepared(
+        f"""
+        version: 1
+        pipeline: p
+        channels: {{mode: {{scope: session, default: full}}}}
+        agents:
+          desk:
+            instructions: Answer.
+            context:
+              - instructions
+              - history:{history}
+              - current_message:{message}
+            writes: {{mode: "${{run.output}}", messages: ["${{run.final_message}}"]}}
+        flow: {{handoffs: {{start: desk}}}}
+        """,
+        """
+        turns:
+          - {user: Hello, replies: {desk: full}}
+          - {user: Hello again, replies: {desk: short}}
+          - {user: Hello once more, replies: {desk: short}}
+        """,
+    )
+    events = run(scenario).events
+
+    assert len({len(ev.parts) for ev in events if isinstance(ev, e.ContextBuilt)}) == 2
+    assert watched(events).hits == hits_of(thorough_lints(), events)
+
+
 def test_a_wrong_proof_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Silence, "goes_on", lambda *_: True)
 
