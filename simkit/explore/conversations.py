@@ -31,7 +31,7 @@ from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
-from simkit.spec.pipeline.model import Contract, Pipeline
+from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
@@ -560,22 +560,22 @@ def _read_turn(encoded: bytes) -> Turn:
 
 
 def _interfaces_of(ready: CompiledPipeline) -> Interfaces:
-    def contract_of(source: str, target: str) -> Contract | None:
-        for contract in ready.contracts:
-            if contract.to == target and {source, "*"} & {*contract.from_}:
-                return contract
-        return None
-
-    def payload_of(source: str, target: str) -> JsonValue:
-        contract = contract_of(source, target)
-        return contract and canonical(schema_of(contract.payload, ready.schemas))
+    def payloads_of(source: str, target: str) -> list[tuple[str | None, JsonValue]]:
+        contracts = ready.contracts_for(source, target)
+        must_say_type = len(contracts) > 1
+        return [
+            (
+                contract.type if must_say_type else None,
+                canonical(schema_of(contract.payload, ready.schemas)),
+            )
+            for contract in contracts
+        ] or [(None, None)]
 
     def delegates(source: str, target: str) -> bool:
-        contract = contract_of(source, target)
-        return contract is not None and contract.mode == "delegate"
+        return any(each.mode == "delegate" for each in ready.contracts_for(source, target))
 
     return Interfaces(
-        payload_of,
+        payloads_of,
         delegates,
         tuple(ready.agents),
         ready.tool_args,

@@ -69,15 +69,15 @@ ANY_TOOL: Final = SimulatedTool(fails=0.25)
 """The answers of a tool that no simulation names."""
 UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
 
-PayloadSchema = Callable[[str, str], JsonValue]
-"""Function that returns the schema of the payload from an agent to another one; None if there is
-none."""
+PayloadSchemas = Callable[[str, str], Sequence[tuple[str | None, JsonValue]]]
+"""Function that returns the payloads that an agent may hand to another one, each as the type that
+the handoff must say (None if it need not), and a schema (None if there is none)."""
 
 
 class Interfaces(msgspec.Struct, frozen=True):
     """The schemas of a declared pipeline's models and tools; empty for code."""
 
-    payload_of: PayloadSchema = lambda source, target: None
+    payloads_of: PayloadSchemas = lambda source, target: ((None, None),)
     delegates: Callable[[str, str], bool] = lambda source, target: False
     """Returns whether a handoff between two agents comes back to its source."""
     names: Sequence[str] = ()
@@ -343,11 +343,12 @@ class ChoosingModel:
         self, request: ModelRequest, target: str, choices: Choices, known: Sequence[str]
     ) -> Callable[[], Reply]:
         def reply() -> Reply:
-            schema = self._interfaces.payload_of(request.agent, target)
+            possible = self._interfaces.payloads_of(request.agent, target)
+            kind, schema = possible[0] if len(possible) == 1 else choices.one_of(possible)
             if schema is None:
-                return Handoff(target)
+                return Handoff(target, kind)
             payload = value_of(schema, choices, known, self._interfaces.schemas)
-            return Handoff(target, payload=payload)
+            return Handoff(target, kind, payload=payload)
 
         return reply
 
@@ -461,8 +462,9 @@ def line_of(reply: Reply) -> Any:
     if isinstance(reply, Calls):
         return {"calls": [{call.tool: call.args} for call in reply.calls]}
     assert isinstance(reply, Handoff)
+    kind = {} if reply.type is None else {"type": reply.type}
     payload = {} if reply.payload is None else {"payload": reply.payload}
-    return {"handoff": {"to": reply.to, **payload}}
+    return {"handoff": {"to": reply.to, **kind, **payload}}
 
 
 def _mentioned(request: ModelRequest) -> list[str]:

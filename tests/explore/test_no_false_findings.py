@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -122,6 +123,46 @@ def test_a_tool_that_reads_a_channel_and_a_user_that_says_a_value(tmp_path: Path
     assert reach_lines(campaign.reach)[1:] == [], (
         "a graph's agents run under the names of its nodes"
     )
+
+
+TWO_CONTRACTS = """
+version: 1
+pipeline: typed
+defaults: {context: [instructions, handoff, current_message]}
+agents:
+  desk: {instructions: Desk., handoffs: [expert]}
+  expert: {instructions: Expert.}
+contracts:
+  - {from: desk, to: expert, type: question, payload: {type: object, required: [ask]}}
+  - {from: desk, to: expert, type: order, payload: {type: object, required: [number]}}
+flow: {handoffs: {start: desk}}
+---
+version: 1
+simulation: a handoff says which contract it keeps
+pipeline: typed
+"""
+
+
+def _plan(number: int) -> Plan:
+    chance = Random(number)
+    return Plan((TurnPlan(answers=(chance.getrandbits(64), 0, 0)),), 0)
+
+
+def test_a_handoff_of_a_pair_with_two_contracts_says_its_type(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "", TWO_CONTRACTS)
+
+    handoffs = [
+        line["handoff"]
+        for number in range(40)
+        for turn in converse(subject, _plan(number)).turns
+        if isinstance(line := turn["replies"]["desk"], dict)
+    ]
+
+    assert {(each["type"], *each["payload"]) for each in handoffs} == {
+        ("question", "ask"),
+        ("order", "number"),
+    }
+    assert campaign_of(subject, runs=60).discoveries == ()
 
 
 PREDICATES = """
