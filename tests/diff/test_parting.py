@@ -47,6 +47,19 @@ def test_ids_are_no_difference() -> None:
     assert first_parting(pairs) is None
 
 
+def test_ids_as_keys_are_no_difference_and_hide_none() -> None:
+    """``${run.timestamps}`` is by call, for one."""
+    assert plain({"call1": "a", "call2": "b"}) == plain({"call10": "b", "call9": "a"})
+    assert plain({"call1": "a", "call2": "b"}) != plain({"call9": "b", "call10": "a"})
+    assert plain({"call1": "a", "call2": "a"}) != plain({"call3": "a"})
+    assert plain({"call1": 1, "call#": 2, "call2": 3}) == {
+        "call# [1]": 1,
+        "call#": 2,
+        "call# [2]": 3,
+    }
+    assert plain({"order": "call1", 7: "x"}) == {"order": "call#", 7: "x"}
+
+
 @pytest.mark.parametrize(
     ("other", "agent", "at", "left", "right"),
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from typing import Any, Final
 
 import msgspec
@@ -177,7 +178,24 @@ def plain(value: Any) -> Any:
     if isinstance(value, str):
         return _ID.sub(r"\1#", in_own_ids(value))
     if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
+        names = _plain_keys(value)
+        return {names.get(key, key): plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [plain(inner) for inner in value]
     return value
+
+
+def _plain_keys(value: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the keys of a mapping that hold ids, each with its name without them.
+
+    Ids grow in both runs, so keys that differ in ids alone get numbers in the order of the ids.
+    """
+    names: dict[str, str] = {}
+    taken = {key for key in value if isinstance(key, str)}
+    keyed = [(plain(key), key) for key in taken]
+    own = [(name, key) for name, key in keyed if name != key]
+    for name, key in sorted(own, key=lambda pair: (pair[0], len(pair[1]), pair[1])):
+        free = chain((name,), (f"{name} [{number}]" for number in count(1)))
+        names[key] = next(each for each in free if each not in taken)
+        taken.add(names[key])
+    return names
