@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from simkit.core.errors import SimkitError
 from simkit.explore.choices import Tape, TurnTape
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -36,12 +37,20 @@ def check_restarts(prepared: Prepared, simulation: Simulation, events: Sequence[
     for misfit in ended.misfits:
         if misfit.path[-1:] != ("restart",):
             continue
-        faults = [fault for fault in _TRIALS if simulation.faults.get(fault)]
-        advice = f"eave {' and '.join(f'`{fault}`' for fault in faults)} out of `faults:`."
         says_more = "\n" in misfit.what
+        written = prepared.document.data.get("faults") or {}
+        faults = [fault for fault in _TRIALS if simulation.faults.get(fault) and fault in written]
+        if not faults:  # A profile asks for them, and no file.
+            advice = _advice("Explore it with another `--profile`.", says_more)
+            raise SimkitError(f"{misfit.what}\n  {advice}")
+        advice = f"Leave {' and '.join(f'`{fault}`' for fault in faults)} out of `faults:`."
         raise prepared.document.error(
-            ("faults", faults[0]),
-            misfit.what,
-            advice=f"Or l{advice}" if says_more else f"L{advice} {_RESTARTABLE}",
-            key=True,
+            ("faults", faults[0]), misfit.what, advice=_advice(advice, says_more), key=True
         )
+
+
+def _advice(advice: str, says_more: bool) -> str:
+    """Return the advice to do without restarts, behind what the error says itself."""
+    if says_more:
+        return f"Or {advice[0].lower()}{advice[1:]}"
+    return f"{advice} {_RESTARTABLE}"

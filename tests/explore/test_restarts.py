@@ -74,6 +74,21 @@ def test_code_that_cannot_be_restarted_is_one_error_at_once(fault: str, simkit: 
 
 
 @pytest.mark.slow
+def test_a_profile_that_asks_for_restarts_is_named_instead_of_a_file(simkit: Call) -> None:
+    """No file has `faults:`, from which they could be left out."""
+    write("plain.py", PLAIN)
+
+    done = simkit("explore", "plain:answer", "--profile", "restarts")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err == (
+        "`plain:answer` cannot be restarted: nothing is known of where it keeps what outlives its "
+        "process\n  Explore it with another `--profile`. simkit restarts declared pipelines, "
+        "LangGraph graphs, Google ADK agents, and programs that read the user's messages.\n"
+    )
+
+
+@pytest.mark.slow
 def test_code_that_never_restarts_within_the_bound_is_explored(simkit: Call) -> None:
     write("plain.py", PLAIN)
     write("a.simulation.yaml", SIMULATION.format(pipeline="plain:answer", fault="restart"))
