@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import tempfile
 import threading
@@ -88,6 +89,18 @@ def test_zones_are_put_back_in_whatever_order_scenarios_end() -> None:
     other.__exit__(None, None, None)
 
     assert time.tzname == before
+
+
+def test_an_environment_that_is_a_plain_mapping_may_stand_in_for_the_processs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = {"TZ": "Asia/Tokyo"}
+    monkeypatch.setattr(os, "environ", own)
+
+    with world().in_its_zone(), world().at_work():
+        assert own != {"TZ": "Asia/Tokyo"}
+
+    assert own == {"TZ": "Asia/Tokyo"}
 
 
 PIPELINE = """\
