@@ -325,6 +325,7 @@ class ModelInterceptor:
                 ("turns", self._recorder.turn - 1, "cancel"),
             )
         self._recorder.events.record_fault(self._recorder.at(), fault=cut.moment)
+        self._recorder.is_cut = True
         if cancel is None:
             raise cut
         # The task may end at once, in another thread.

@@ -68,6 +68,8 @@ class TraceRecorder:
         """This turn's handoffs that were not made yet."""
         self.waits_for = ""
         """The run whose question the user answers next."""
+        self.is_cut = False
+        """Whether the scenario has ended this turn before its reply."""
         self.failures: set[str] = set()
         """Model calls that failed."""
         self.handoff_tools = HandoffTools()
@@ -122,7 +124,7 @@ class TraceRecorder:
         """Emit that the user says something, or answers (``resumes``) with ``value``."""
         self.turn, self.runs, self.requested = turn, [], []
         self._handoffs = self._agent_runs = 0
-        self.waits_for = ""
+        self.waits_for, self.is_cut = "", False
         is_new = session not in self._sessions
         if is_new:
             self._sessions[session] = Session()

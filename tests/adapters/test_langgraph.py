@@ -579,6 +579,22 @@ def test_a_tool_that_is_carried_out_again_has_an_end_for_each_attempt() -> None:
     )
 
 
+def test_a_tool_that_the_code_itself_cancels_has_failed() -> None:
+    check_app(
+        "impatient",
+        """
+        turns:
+          - user: Wait.
+            replies: {clerk: {calls: [wait_long: {}, fail_soon: {}]}}
+            expect:
+              reply: given up
+              tool_calls:
+                - {tool: wait_long, error: CancelledError}
+                - {tool: fail_soon, error: "LookupError: nothing there"}
+        """,
+    )
+
+
 def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_step() -> None:
     ran = check_app(
         "both_fail",

@@ -39,6 +39,32 @@ def say(system: str, text: list[Any]) -> str:
     return response.choices[0].message.content or ""
 
 
+@tool
+async def wait_long() -> str:
+    """Wait for a minute."""
+    await asyncio.sleep(60)
+    return "over"
+
+
+@tool
+async def fail_soon() -> str:
+    """Fail after a second."""
+    await asyncio.sleep(1)
+    raise LookupError("nothing there")
+
+
+_waiter = create_agent(ChatOpenAI(model="m", api_key="k"), [wait_long, fail_soon], name="clerk")
+
+
+async def impatient(text: str) -> str:
+    """Gives up when one of the tools fails, which cancels the other."""
+    try:
+        await _waiter.ainvoke({"messages": [("user", text)]})
+    except LookupError:
+        return "given up"
+    return "done"
+
+
 def node(name: str) -> Any:
     def work(state: MessagesState) -> dict[str, Any]:
         return {"messages": [AIMessage(say(f"You are {name}.", state["messages"]))]}

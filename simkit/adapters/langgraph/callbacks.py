@@ -46,6 +46,9 @@ class Hearer(Protocol):
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """Handle the end, or the failure, of a tool."""
 
+    def is_turn_cut(self) -> bool:
+        """Return whether the scenario has ended the turn before its reply."""
+
     def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call."""
 
@@ -111,8 +114,10 @@ class Callbacks:
 
     def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception; an interrupt, a handoff, or the end of the turn is no failure."""
-        is_failure = not isinstance(error, (GraphBubbleUp, CancelledError, RunHalted))
-        if "simkit_call" in run.__dict__ and is_failure:
+        is_end = isinstance(error, RunHalted) or (
+            isinstance(error, CancelledError) and self._hearer.is_turn_cut()
+        )
+        if "simkit_call" in run.__dict__ and not is_end and not isinstance(error, GraphBubbleUp):
             problem = str(error) or type(error).__name__
             self._hearer.tool_ended(run.simkit_call, None, problem)
 

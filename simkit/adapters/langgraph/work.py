@@ -121,6 +121,10 @@ class Work:
             if problem and request is not None and not request.call.is_handoff:
                 self._recorder.tool_answered(request, None, problem)
 
+    def is_turn_cut(self) -> bool:
+        """Return whether the scenario has ended the turn before its reply."""
+        return self._recorder.is_cut
+
     def stored(self, store: Any, operations: list[Any]) -> None:
         """Handle operations on a long-term store."""
         with self._writing:
