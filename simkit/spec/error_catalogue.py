@@ -155,6 +155,13 @@ ERRORS: Final[Mapping[str, ErrorEntry]] = {
         "Raise `timeout_ms` of the contract, or shorten the scripted `latency_ms`.",
         cause="Scripted latencies of the target and its tools add up to more, in virtual time.",
     ),
+    "UserSilent": ErrorEntry(
+        "the model of user … gave no message …: …",
+        "the model of a simulated user answers with its next message",
+        "Read what the model answered after the colon; a clearer `goal:`, or a model that keeps to "
+        "a schema, helps.",
+        cause="In a live run, the user's model answered in another form twice, refused, or failed.",
+    ),
     "WriteInvalid": ErrorEntry(
         "there is no channel … to write; channels: …",
         "each write names a channel, and its reducer can take the value",
