@@ -38,8 +38,8 @@ def check_restarts(prepared: Prepared, simulation: Simulation, events: Sequence[
         if misfit.path[-1:] != ("restart",):
             continue
         says_more = "\n" in misfit.what
-        written = prepared.document.data.get("faults") or {}
-        faults = [fault for fault in _TRIALS if simulation.faults.get(fault) and fault in written]
+        of_file = prepared.document.data.get("faults") or {}
+        faults = [fault for fault in _TRIALS if simulation.faults.get(fault) and fault in of_file]
         if not faults:  # A profile asks for them, and no file.
             advice = _advice("Explore it with another `--profile`.", says_more)
             raise SimkitError(f"{misfit.what}\n  {advice}")

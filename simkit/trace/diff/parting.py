@@ -191,11 +191,11 @@ def _plain_keys(value: Mapping[Any, Any]) -> dict[str, str]:
     Ids grow in both runs, so keys that differ in ids alone get numbers in the order of the ids.
     """
     names: dict[str, str] = {}
-    taken = {key for key in value if isinstance(key, str)}
-    keyed = [(plain(key), key) for key in taken]
+    in_use = {key for key in value if isinstance(key, str)}
+    keyed = [(plain(key), key) for key in in_use]
     own = [(name, key) for name, key in keyed if name != key]
     for name, key in sorted(own, key=lambda pair: (pair[0], len(pair[1]), pair[1])):
-        free = chain((name,), (f"{name} [{number}]" for number in count(1)))
-        names[key] = next(each for each in free if each not in taken)
-        taken.add(names[key])
+        candidates = chain((name,), (f"{name} [{number}]" for number in count(1)))
+        names[key] = next(each for each in candidates if each not in in_use)
+        in_use.add(names[key])
     return names
