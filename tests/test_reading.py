@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from simkit.spec import reading
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.reading import read
 from simkit.spec.scenario.apps import CodePipeline, ProgramPipeline
+from simkit.spec.scenario.claims import ContextClaims
 from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.simulations import Simulation
 
@@ -203,3 +205,25 @@ def test_equal_claims_of_many_turns_are_one_value_and_others_are_not() -> None:
     assert [type(each.reply) for each in (first, *others)] == kinds
     assert [each.reply for each in others] == [1.0, True, "1", 1.5, 1.5]
     assert others[-2].reply.source == "1.50"
+
+
+def test_a_thread_reads_while_another_one_makes_the_reader_of_a_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is a key for one of them was an extra section, which nobody checks, for the other."""
+    claims = {"includes": [{"$contains": "a"}], "excludes": ["b"], "tokens": 4}
+    reader_of, threads, values = reading._of_field, list[Thread](), list[ContextClaims]()
+
+    def slow(field: Any) -> Any:
+        # Threads may switch value, where the reader of the key does not exist yet.
+        if not threads:
+            threads.append(Thread(target=lambda: values.append(read(ContextClaims, claims))))
+            threads[0].start()
+            threads[0].join()
+        return reader_of(field)
+
+    monkeypatch.setattr(reading, "_of_field", slow)
+    monkeypatch.setattr(reading, "_READERS", {})
+    value = read(ContextClaims, claims)
+
+    assert [value, *values] == [ContextClaims.model_validate(claims)] * 2

@@ -58,10 +58,10 @@ class _Reader:
     def __init__(self, model: type[BaseModel]) -> None:
         fields = model.__pydantic_fields__
         self._model = model
-        self._unread = {field.alias or name: (name, field) for name, field in fields.items()}
-        """Key to a field that no file had yet."""
+        self._fields = {field.alias or name: (name, field) for name, field in fields.items()}
+        """Key to the field and its name."""
         self._readers: dict[str, tuple[str, Read]] = {}
-        """Key to the field's name and the function that reads its value."""
+        """Key to the field's name and the function that reads its value, if a file had it."""
         self._required = frozenset(name for name, field in fields.items() if field.is_required())
         self._defaults = {name: field.default for name, field in fields.items()}
         self._factories = [
@@ -85,8 +85,8 @@ class _Reader:
                 name, reader = readers[key]
                 values[name] = reader(data[key])
                 given.add(name)
-            elif key in self._unread:
-                name, field = self._unread.pop(key)
+            elif key in self._fields:
+                name, field = self._fields[key]
                 readers[key] = name, _of_field(field)
                 values[name] = readers[key][1](data[key])
                 given.add(name)
@@ -305,12 +305,13 @@ def _shared(model: type[BaseModel]) -> Read:
             content = marshal.dumps(value)
         except ValueError:
             return read(model, value)
-        if content not in known:
+        instance = known.get(content)
+        if instance is None:
             instance = read(model, value)
             if len(known) >= _REPEATED_MAX:
                 known.clear()
             known[content] = instance
-        return known[content]
+        return instance
 
     return reader
 
