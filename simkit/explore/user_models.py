@@ -189,6 +189,7 @@ class LiveUsers:
     ) -> None:
         """``run`` is the run's name in cassettes; ``now`` the time of recording, ISO 8601."""
         self._simulation, self._paths = simulation, cassettes_of(prepared, simulation)
+        self._document = prepared.document
         keying = Keying(prepared.redactor(os.environ))
         terms = Terms(scenario=run, mode="all", now=now, observer=observer)
         self._traffics = {
@@ -233,4 +234,5 @@ class LiveUsers:
                 why = reply if isinstance(reply, str) else "it is done before it said anything"
         except UserSilent as problem:
             why = str(problem)
-        raise UserSilent(f"the model of user {name!r} gave no message {number}: {why}")
+        where = self._document.position(("users", name))
+        raise UserSilent(f"{where}: the model of user {name!r} gave no message {number}: {why}")

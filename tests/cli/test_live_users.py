@@ -286,7 +286,8 @@ def test_a_model_that_gives_no_first_message_is_one_error(
     assert live("--runs", "3") == 2
 
     output = capsys.readouterr()
-    assert "the model of user 'buyer' gave no message 1: " in output.err
+    begin = r"\w+\.simulation\.yaml:\d+:\d+: the model of user 'buyer' gave no message 1: "
+    assert re.match(begin, output.err)
     assert problem in output.err
     assert world.desk == []
     assert len(world.users) == 2
