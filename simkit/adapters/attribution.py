@@ -20,6 +20,8 @@ from simkit.spec.scenario.writing import flow
 
 AGENT_HEADER: Final = "x-simkit-agent"
 """Header with the agent's name, for code that can only set headers."""
+OF_NOBODY: Final = "a model call belongs to no agent"
+"""The beginning of the error for a call that no rule fits."""
 _SHOWN_MAX: Final = 200
 _PROPOSED: Final = 60
 _LEAST: Final = 4
@@ -86,7 +88,7 @@ class Attribution:
     ) -> str:
         system = root["system"]
         lines = [
-            f"a model call belongs to no agent: {request.method} {request.url}, "
+            f"{OF_NOBODY}: {request.method} {request.url}, "
             f"model {model_request.model or 'unknown'}",
             *_prompt_lines(model_request),
         ]

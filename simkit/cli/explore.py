@@ -29,7 +29,6 @@ from simkit.explore.campaigns import (
     Places,
     command_of,
     is_exhaustive,
-    run_campaign,
     turns_most,
 )
 from simkit.explore.chunks import Tally, reply_lines
@@ -37,6 +36,7 @@ from simkit.explore.conversations import Subject, label_of
 from simkit.explore.network import lines_to_add, network_text
 from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
+from simkit.explore.scouts import run_with_scouts
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, subjects_named
 from simkit.report.coverage import summary_line
@@ -97,7 +97,7 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
                 continue
             if own_name != name:
                 echo(f"{own_name}:")
-            campaign = _explore(own_name, subject, bounds, folder, places)
+            subject, campaign = _explore(own_name, subject, bounds, folder, places)
             guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
             was_found |= not all(guessed)
             is_broken |= bool(campaign.refused) or any(guessed)
@@ -116,8 +116,10 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
     return 1 if was_found else 0
 
 
-def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: Places) -> Campaign:
-    """Explore a subject, and report."""
+def _explore(
+    name: str, subject: Subject, bounds: Bounds, folder: str, places: Places
+) -> tuple[Subject, Campaign]:
+    """Explore a subject, and report; return it, with the agents that were found in it."""
     progress = Progress()
     progress.begin(f"exploring {name}")
     started, log = time.monotonic(), LogTimes(is_on=is_ci(os.environ) and not progress.is_shown)
@@ -138,13 +140,15 @@ def _explore(name: str, subject: Subject, bounds: Bounds, folder: str, places: P
         echo(f"note: {line}", err=True)
 
     try:
-        campaign = run_campaign(name, subject, bounds, places=places, tell=tell, say=say)
+        subject, campaign = run_with_scouts(
+            name, subject, bounds, places=places, tell=tell, say=say
+        )
     finally:
         progress.end()
     took = time.monotonic() - started
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)
-    return campaign
+    return subject, campaign
 
 
 def _are_left_out(campaign: Campaign) -> bool:

@@ -15,7 +15,7 @@ causes), ``chunks`` (parts of a campaign, whose tallies are merged in any order)
 ``spreading`` (every conversation, in several processes),
 ``scenarios`` (files of what was found), ``subjects`` (what a name stands for), ``journal``,
 ``worker``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one place that
-sets a search up), ``api`` (the function).
+sets a search up), ``scouts`` (the agents of code that does not name them), ``api`` (the function).
 """
 
 from __future__ import annotations

@@ -9,11 +9,12 @@ import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
-from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of, run_campaign
+from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
 from simkit.explore.conversations import Subject, label_of
 from simkit.explore.network import network_text
 from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text
+from simkit.explore.scouts import run_with_scouts
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import scenario_subject, subjects_named
 from simkit.language.json_schema import is_number
@@ -160,7 +161,7 @@ def _check_number(
 def _explored(
     name: str, subject: Subject, bounds: Bounds
 ) -> tuple[Campaign, list[ExplorationFinding]]:
-    campaign = run_campaign(name, subject, bounds)
+    subject, campaign = run_with_scouts(name, subject, bounds)
     command = command_of(name, subject, bounds)
     return campaign, [
         ExplorationFinding(

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from simkit.adapters.attribution import OF_NOBODY
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
 from simkit.core.text import counted, shell_word
@@ -276,6 +277,7 @@ class _Exploration:
     def _setup(self, reads: FileReads) -> Setup:
         return Setup(
             name=self._name,
+            agents=dict(self._subject.found_agents),
             profile=self._bounds.profile,
             turns=self._turns,
             measures=self._bounds.measures,
@@ -337,11 +339,12 @@ def _advised(problem: SourceError, subject: str) -> str:
     if not FUNCTION_NAME.fullmatch(subject):
         return str(problem)
     text = problem.what
-    if "a model call belongs to no agent" in text:
-        head = text.partition("\n")[0]
+    if OF_NOBODY in text:
         return (
-            f"{head}\n  Nothing says which agent makes which call. Write a first scenario, which "
-            f"holds such rules, and explore that:\n  simkit init --app {subject}"
+            f"{text}\n  No rule could be made of what conversations showed: an agent's "
+            "instructions begin differently in each,\n  or differ from another one's in nothing. "
+            "Write a rule into a scenario, and explore that. This makes one:\n"
+            f"  simkit init --app {subject}"
         )
     # The place is in a scenario that is no file.
     if isinstance(problem.__cause__, FunctionMissing) and "there is no module" in text:

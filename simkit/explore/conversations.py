@@ -99,7 +99,10 @@ class Subject(msgspec.Struct, frozen=True):
     voices: Voices | None = None
     """The recorded answers of users with a model; None if there are no such users."""
     notes: Sequence[str] = ()
-    """The parts that its conversations leave out, a line for each."""
+    """The sentences to be said before it is explored: what its conversations leave out, or how it
+    is that they can be run."""
+    found_agents: Mapping[str, Any] = {}
+    """The rules of agents that no file holds: they were found in conversations."""
 
     @property
     def has_claims(self) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -32,7 +32,7 @@ from simkit.spec.scenario.items import (
 from simkit.spec.scenario.model import RunSetup
 from simkit.spec.scenario.simulated_users import SimulatedUser
 from simkit.spec.scenario.simulations import Simulation, prepare_simulation
-from simkit.spec.scenario.writing import scalar
+from simkit.spec.scenario.writing import block
 
 if TYPE_CHECKING:
     from simkit.explore.recorded_users import RecordedVoices
@@ -49,7 +49,7 @@ _UNUSED_KEYS: Final = ("version", "pipeline", "tags", "skip")
 """The shared keys of a scenario that do not say how its pipeline is run."""
 MADE_UP_FILE: Final = f"explored{SCENARIO_SUFFIX}"
 """The name of the scenario of a pipeline that no file holds."""
-_HEAD: Final = "scenario: explored\nturns: [{user: Hello.}]\n"
+_TURNS: Final = [{"user": "Hello."}]
 
 
 def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]:
@@ -200,17 +200,19 @@ def _texts_of(prepared: Prepared) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if text))
 
 
-def pipeline_subject(library: Library, name: str) -> Subject:
-    """Return a pipeline by the name of its file, or code by ``module:name``; raise SourceError."""
-    if FUNCTION_NAME.fullmatch(name):
-        text = f"{_HEAD}pipeline: {name}\n"
-    elif Path(name).is_file():
-        text = f"{_HEAD}pipeline: {scalar(name)}\n"
-    else:
+def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}) -> Subject:
+    """Return a pipeline by the name of its file, or code by ``module:name``; raise SourceError.
+
+    ``agents`` are rules that say which call of code is whose, as under ``agents:``.
+    """
+    if not FUNCTION_NAME.fullmatch(name) and not Path(name).is_file():
         raise SourceError(name, "there is no such file")
-    (document,) = load_text(text, MADE_UP_FILE)
+    tree: dict[str, Any] = {"scenario": "explored", "pipeline": name, "turns": _TURNS}
+    tree |= {"agents": agents} if agents else {}
+    (document,) = load_text("\n".join([*block(tree, 0), ""]), MADE_UP_FILE)
     case = ScenarioCase(MADE_UP_FILE, "explored", 0, 1)
-    return made_up_subject(library.assembled(case, document), USER_TEXTS)
+    subject = made_up_subject(library.assembled(case, document), USER_TEXTS)
+    return msgspec.structs.replace(subject, found_agents=agents)
 
 
 def is_pipeline(name: str) -> bool:

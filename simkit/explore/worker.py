@@ -11,7 +11,7 @@ import time
 import traceback
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
@@ -38,6 +38,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """The name of the subject."""
+    agents: dict[str, Any] = {}
+    """The rules of its agents that no file holds."""
     profile: str | None
     turns: int
     """The most turns of a conversation."""
@@ -133,7 +135,7 @@ def _answer(task: Task) -> Answer:
     from simkit.explore.spreading import run_interval, sliced
 
     setup, started = task.setup, time.monotonic()
-    subject = _subject(setup.name, setup.profile)
+    subject = _subject(setup.name, setup.profile, msgspec.json.encode(setup.agents))
     if task.interval is not None:
         run_by = partial(converse_by, subject, observes=setup.measures)
         tally, left = run_interval(
@@ -154,13 +156,17 @@ def _answer(task: Task) -> Answer:
 
 
 @lru_cache(maxsize=1)
-def _subject(name: str, profile: str | None) -> Subject:
-    """Return the subject that a name stands for."""
+def _subject(name: str, profile: str | None, agents: bytes) -> Subject:
+    """Return the subject that a name stands for; ``agents`` are rules that no file holds."""
     from simkit.explore.profiles import with_profile
-    from simkit.explore.subjects import subjects_named
+    from simkit.explore.subjects import pipeline_subject, subjects_named
     from simkit.spec.scenario.files import Library
 
-    subject = dict(subjects_named(Library(), name))[name]
+    rules = msgspec.json.decode(agents)
+    if rules:
+        subject = pipeline_subject(Library(), name, rules)
+    else:
+        subject = dict(subjects_named(Library(), name))[name]
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
     if profile is not None:

@@ -343,8 +343,6 @@ def test_a_call_of_no_agent_is_told_with_the_rule_to_add(simkit: Call) -> None:
 
 
 def test_mistakes_are_told(simkit: Call) -> None:
-    write("plain.py", PLAIN)
-
     missing = simkit("explore", "gone.pipeline.yaml")
     assert (missing.code, missing.out) == (2, "")
     assert "gone.pipeline.yaml: there is no such file" in missing.err
@@ -352,10 +350,6 @@ def test_mistakes_are_told(simkit: Call) -> None:
     assert unknown.code == 2
     assert unknown.err.startswith("function `nowhere:answer`: there is no module 'nowhere'.")
     assert "explored.scenario.yaml" not in unknown.err
-    unmarked = simkit("explore", "plain:answer", "--runs", "3")
-    assert unmarked.code == 2
-    assert "simkit init --app plain:answer" in unmarked.err
-    assert "Traceback" not in unmarked.err
 
 
 def test_a_missing_hypothesis_is_named_with_what_to_install(
@@ -380,20 +374,6 @@ def test_a_missing_hypothesis_is_named_with_what_to_install(
         "simkit explore needs Hypothesis, which is not installed here: "
         "pip install 'agent-simkit[explore]'\n"
     )
-
-
-PLAIN = """
-from openai import OpenAI
-
-client = OpenAI()
-
-
-def answer(text):
-    reply = client.chat.completions.create(
-        model="m", messages=[{"role": "system", "content": "You help."},
-                             {"role": "user", "content": text}])
-    return reply.choices[0].message.content
-"""
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ def scenario_of(
     tree: dict[str, Any] = {"scenario": name, "pipeline": pipeline}
     if app or tools:
         tree["app"] = {**app, **({"tools": {**tools, **app.get("tools", {})}} if tools else {})}
-    rules = _rules(first, agents, handoffs_by_tool)
+    rules = rules_of(first)
     if rules:
         tree["agents"] = rules
     tree["turns"] = [
@@ -43,6 +43,12 @@ def scenario_of(
         for place, text in enumerate(user_texts)
     ]
     return tree
+
+
+def rules_of(first: FirstRun) -> dict[str, dict[str, Any]]:
+    """Return the rules, as under ``agents:``, that say which unattributed call is whose."""
+    agents = agents_of(first)
+    return _rules(first, agents, _handoffs(first, agents))
 
 
 def agents_of(first: FirstRun) -> list[str]:

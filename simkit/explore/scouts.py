@@ -1,0 +1,214 @@
+"""Scouts: conversations that show which agents code has, where nothing says which call is whose.
+
+Code on plain clients says of no call which agent makes it. A campaign on it ends at its first call.
+The first conversations are then run with all calls as those of nobody, rules are made of their
+instructions, as `simkit init` makes them, and the campaign begins again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from simkit.adapters.attribution import OF_NOBODY, system_of
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.messages import Message
+from simkit.core.text import counted
+from simkit.explore.campaigns import Bounds, Places, run_campaign, seed_of, turns_most
+from simkit.explore.choices import SIMPLEST, Plan, Tape
+from simkit.explore.chunks import chunks_of
+from simkit.explore.conversations import ExploredRun, Subject, converse
+from simkit.explore.profiles import with_profile
+from simkit.explore.search import Campaign, InProcess, Tell
+from simkit.explore.subjects import pipeline_subject
+from simkit.language.paths import with_texts
+from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
+from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
+from simkit.session.execution.first_scenario import agents_of, rules_of
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.pipeline.model import Limits
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.writing import flow
+from simkit.trace.views import CallView, View
+
+SCOUTS: Final = 12
+"""The number of conversations that are run first; each time that a campaign meets an agent that
+they did not, it is multiplied."""
+_MORE: Final = 4
+_LOOKS_MAX: Final = 3
+_ROUNDS_MAX: Final = 4
+"""How often scouts run with the rules that were made so far: agents that have names may do more. If
+there are calls that no rule fits each time, instructions of an agent begin differently in each."""
+_LIMITS: Final = {"agent_runs_per_turn": 100, "model_calls_per_run": 100, "handoffs_per_turn": 100}
+"""The limits while the calls of several agents are those of one."""
+
+
+def run_with_scouts(
+    name: str,
+    subject: Subject,
+    bounds: Bounds,
+    *,
+    places: Places | None = None,
+    tell: Tell = lambda tally: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> tuple[Subject, Campaign]:
+    """Explore a subject as `run_campaign` does; of code, find the agents if nothing says them.
+
+    Return the subject, with the rules of the agents, too. Raise SimkitError if it cannot be run.
+    """
+    scouts = Scouts(name, subject, bounds)
+    while True:
+        timed = msgspec.structs.replace(bounds, seconds=scouts.seconds_left())
+        try:
+            return subject, run_campaign(name, subject, timed, places=places, tell=tell, say=say)
+        except SimkitError as problem:
+            # A scenario's rules are its author's.
+            if not FUNCTION_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
+                raise
+            again = scouts.look()
+            if again is None:
+                raise
+            subject = again
+
+
+class Scouts:
+    """The calls that conversations showed so far, and the rules that were made of them."""
+
+    def __init__(self, name: str, subject: Subject, bounds: Bounds) -> None:
+        self._name, self._bounds, self._started = name, bounds, time.monotonic()
+        self._turns_max, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
+        self._deadline: float | None = None
+        """When scouts end, even if there are more conversations to run."""
+        self._looks, self._runs, self._turns = 0, 0, 0
+        self._calls: list[ObservedCall] = []
+        self._rules: dict[str, Any] = {}
+
+    def seconds_left(self) -> float | None:
+        """Return the time that is left of what the bounds allow; None for no limit."""
+        seconds = self._bounds.seconds
+        return seconds and max(seconds - (time.monotonic() - self._started), 0)
+
+    def look(self) -> Subject | None:
+        """Run more conversations than before; return the subject with the rules of all agents.
+
+        Return None if they show no others, or others each time that they are run. The same seed
+        shows the same.
+        """
+        if self._looks == _LOOKS_MAX:
+            return None
+        count = min(SCOUTS * _MORE**self._looks, self._bounds.runs)
+        self._looks += 1
+        left = self.seconds_left()
+        # The campaign needs time, too.
+        self._deadline = None if left is None else time.monotonic() + left / 2
+        before = self._rules
+        for _ in range(_ROUNDS_MAX):
+            try:
+                has_new_calls = self._meet(count)
+            except SourceError:
+                return None  # The rules of two agents fit one call.
+            if has_new_calls:
+                self._rules = rules_of(self._first_run)
+            if not has_new_calls or self._is_late():
+                break
+        else:
+            return None
+        if self._rules == before:
+            return None
+        subject = pipeline_subject(Library(), self._name, _as_data(self._rules))
+        return msgspec.structs.replace(subject, notes=(*subject.notes, *self._lines()))
+
+    @property
+    def _first_run(self) -> FirstRun:
+        return FirstRun(tuple(self._calls), (), {})
+
+    def _meet(self, count: int) -> bool:
+        """Run conversations by the rules so far; return whether they have calls of nobody."""
+        subject = _with_nobody(pipeline_subject(Library(), self._name, _as_data(self._rules)))
+        if self._bounds.profile is not None:
+            subject = with_profile(subject, self._bounds.profile)
+        calls_before = len(self._calls)
+
+        def run(choices: Plan | Tape) -> ExploredRun:
+            record = converse(subject, choices, observes=True)
+            assert record.observed is not None
+            self._runs += 1
+            self._take(record.observed[1])
+            return msgspec.structs.replace(record, observed=None)
+
+        run(SIMPLEST)
+        work = InProcess(
+            run, turns_max=self._turns_max, rare=len(subject.rare), is_late=self._is_late
+        )
+        for _, tally in work.draw(chunks_of(count, self._seed), lambda tally: None):
+            if tally.is_stopped and not self._is_late():
+                raise KeyboardInterrupt
+        return len(self._calls) > calls_before
+
+    def _is_late(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def _take(self, view: View) -> None:
+        """Keep the calls of a conversation, if some are those of nobody."""
+        if any(call.agent == UNMARKED for turn in view.turns for call in turn.calls):
+            for turn in view.turns:
+                self._calls += (self._observed(call) for call in turn.calls)
+                self._turns += 1
+
+    def _observed(self, call: CallView) -> ObservedCall:
+        # Later calls may change an agent's rule, and its name.
+        agent = UNMARKED if call.agent in self._rules else call.agent
+        settings = call.context.settings
+        choice = settings.get("tool_choice", "auto") if isinstance(settings, Mapping) else "auto"
+        request = ParsedRequest(
+            protocol="",
+            model="",
+            messages=tuple(call.context.messages),
+            offers=tuple(map(Offer, call.context.tools)),
+            choice=choice,
+        )
+        answer = ParsedResponse(call.reply or Message("assistant"))
+        return ObservedCall(self._turns, agent, request, answer)
+
+    def _lines(self) -> Iterator[str]:
+        """Yield the sentences that say what was found."""
+        rules = flow(_as_data(self._rules))
+        yield (
+            f"agents found by {counted(self._runs, 'conversation')}, since nothing says which "
+            f"agent makes which call: `agents: {rules}`. To name them yourself, write that into a "
+            f"scenario (`simkit init --app {self._name}` makes one), and explore it"
+        )
+        systems: dict[str, set[str]] = {}
+        first = self._first_run
+        for agent, call in zip(agents_of(first), first.calls, strict=True):
+            systems.setdefault(agent, set()).add(system_of(call.model_request))
+        for agent in self._rules:
+            if (count := len(systems.get(agent, ()))) > 1:
+                yield (
+                    f"`{agent}` has {count} texts of instructions that begin alike: "
+                    "if they are several agents, say so by rules of your own"
+                )
+
+
+def _as_data(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rules as a scenario has them, where `${` in instructions would begin a reference."""
+    tree: dict[str, Any] = with_texts(rules, lambda text: text.replace("${", "$${"))
+    return tree
+
+
+def _with_nobody(subject: Subject) -> Subject:
+    """Return code whose calls need no agent, so that conversations go on after them."""
+    prepared = subject.prepared
+    assert isinstance(prepared.pipeline, App)
+    return msgspec.structs.replace(
+        subject,
+        prepared=msgspec.structs.replace(
+            prepared,
+            pipeline=msgspec.structs.replace(prepared.pipeline, fallback=UNMARKED),
+            scenario=prepared.scenario.model_copy(update={"limits": Limits(**_LIMITS)}),
+        ),
+    )
