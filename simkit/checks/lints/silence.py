@@ -171,7 +171,9 @@ class Silence:
         have been seen in another context.
         """
         agent, parts = event.agent, event.parts
-        if len(parts) == 3 and agent in self._blocks and parts[0] is self._blocks[agent]:
+        # Three parts, which a slice tells without a call.
+        is_usual = agent in self._blocks and parts[2:] and not parts[3:]
+        if is_usual and parts[0] is self._blocks[agent]:
             middle, last = parts[1], parts[2]
             if last is self._users_part and type(middle) is e.Shown:
                 number = last.of
