@@ -100,7 +100,7 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
             subject, campaign = _explore(own_name, subject, bounds, folder, places)
             guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
             was_found |= not all(guessed)
-            is_broken |= bool(campaign.refused) or any(guessed)
+            is_broken |= bool(campaign.refused) or any(guessed) or not campaign.runs
             was_found |= strictness.is_strict and _are_left_out(campaign)
             collected = collected.merged(campaign.coverage or RunsCoverage())
     finally:
@@ -225,7 +225,9 @@ def _lines(
         if not discovery.is_alone:
             yield from (f"         {line}" for line in earlier_lines(campaign.growing))
     yield from _refused_lines(campaign, subject)
-    if not campaign.discoveries:
+    if not campaign.runs:
+        yield "nothing was explored: no conversation came to its end in that time"
+    elif not campaign.discoveries:
         claims = ", no broken claim" if subject.has_claims else ""
         more = "else " if campaign.refused else ""
         yield f"nothing {more}was found: no error, no lint, no limit{claims}"

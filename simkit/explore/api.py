@@ -67,8 +67,9 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found, and nothing needs the network."""
-        return not self.findings and not self.refused
+        """Whether nothing was found, nothing needs the network, and there was time to search."""
+        had_no_time = self.is_stopped and not self.conversations
+        return not self.findings and not self.refused and not had_no_time
 
     def __str__(self) -> str:
         lines = [counted(self.conversations, "conversation")]

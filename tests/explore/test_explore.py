@@ -240,6 +240,18 @@ def test_the_time_ends_it_with_what_was_found(simkit: Call) -> None:
     assert "  FOUND  HND-03: " in done.out
 
 
+def test_no_time_for_any_conversation_is_no_pass(simkit: Call) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+
+    done = simkit("explore", "desk.pipeline.yaml", "--time", "0.000001")
+
+    assert done.code == 2
+    assert done.out.startswith("stopped: 0 conversations")
+    assert done.out.endswith(
+        "\nnothing was explored: no conversation came to its end in that time\n"
+    )
+
+
 def test_every_way_to_search_ends_when_it_is_late(tmp_path: Path) -> None:
     subject = started(tmp_path, SOUND)
     calls = iter([False, False, False])
