@@ -9,7 +9,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
-from typing import Any, Final, NotRequired, get_origin, get_type_hints, is_typeddict
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Final,
+    NotRequired,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
@@ -139,13 +149,20 @@ def input_advised(problem: str) -> str:
 
 
 def parameter_type(function: Callable[..., Any]) -> Any:
-    """Return the type of a function's first parameter; None if nothing says it."""
+    """Return the type of a function's first parameter; None if nothing says it.
+
+    That of an optional one is the type beside None.
+    """
     function = _python_function(function)
     name = _first_parameter(function)
     try:
-        return get_type_hints(function).get(name)
+        kind = get_type_hints(function).get(name)
     except (NameError, TypeError, AttributeError):
         return None
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    kinds = [each for each in get_args(kind) if each is not NoneType]
+    return kinds[0] if len(kinds) == 1 else kind
 
 
 def fields_taken(function: Callable[..., Any]) -> Fields | None:

@@ -88,12 +88,22 @@ class Desk:
         return text.strip()
 
 
+def takes_optional(request: Request | None = None) -> str:
+    return str(request)
+
+
+def takes_text_too(request: Request | str) -> str:
+    return str(request)
+
+
 @pytest.mark.parametrize(
     ("function", "names"),
     [
         (reads_keys, ["question", "customer"]),
         (partial(reads_keys), ["question", "customer"]),
         (Desk(), ["customer", "question"]),
+        (takes_optional, ["customer", "question"]),
+        (takes_text_too, None),
         (Desk().ask, None),
         (len, None),
         (lambda text: text, None),
