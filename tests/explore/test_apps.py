@@ -26,7 +26,8 @@ KNOWN: Final[dict[str, set[str]]] = {
     "dated_desk:Desk": set(),
     "langgraph_house_hunt:app": {"HND-06"},  # langgraph-supervisor#230
     "langgraph_research:build": set(),
-    "langgraph_ships_crew:app": {"ZeroDivisionError"},  # a tool that divides by its argument
+    # A tool that divides by its argument; langgraph-swarm#26.
+    "langgraph_ships_crew:app": {"ZeroDivisionError", "CTX-02", "HND-06"},
     "pydantic_ai_desk:router": {"UnexpectedModelBehavior"},  # the outputs it refuses twice
 }
 """Application to the lints and errors that exploring it may show."""

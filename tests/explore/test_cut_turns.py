@@ -156,7 +156,7 @@ def test_what_a_cancelled_turn_leaves_behind_is_found_and_kept(
     Path("locked_desk.py").write_text(LOCKED, encoding="utf-8")
     subject = subject_of(tmp_path, OF_CODE, pipeline="")
 
-    causes = labels(campaign_of(subject, runs=12))
+    causes = labels(campaign_of(subject, runs=120))
 
     (discovery,) = (each for name, each in causes.items() if "RuntimeError" in name)
     file = tmp_path / "found.scenario.yaml"
