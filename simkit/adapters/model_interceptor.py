@@ -24,6 +24,7 @@ from simkit.core.errors import (
     CassetteMissed,
     NetworkRefused,
     PipelineError,
+    ProcessCrashed,
     ReplyMissing,
     RunHalted,
     ScriptMisfit,
@@ -286,6 +287,11 @@ class ModelInterceptor:
                 lambda: self._with_answer(call, lambda: self._answered(call))
             ),
         )
+
+    def refuse_crashed(self) -> None:
+        """Raise RunHalted if the process has ended: what goes on in its threads begins nothing."""
+        if isinstance(self.halted, ProcessCrashed):
+            raise RunHalted(self.halted)
 
     def begin_tool(self, request: ToolRequest) -> ToolStart | None:
         """Count a tool's call that begins; return None in a turn that no tool ends."""

@@ -156,6 +156,7 @@ class ToolUse:
         """Return the result, or only if ``in_loop`` an awaitable of one that was none."""
         self._gate.wait_turn()
         with self._gate.lock:
+            self._gate.refuse_crashed()
             request, plain = self._request_of(tool, args, request)
             call = _Execution(request, self._gate.begin_tool(request), in_loop)
             # A call at which the turn ends was never made.

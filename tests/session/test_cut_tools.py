@@ -10,6 +10,7 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.runtime.models.faults import tool_moment
 from simkit.trace.events import ToolCalled, ToolReturned
+from tests.adapters.running import run_app
 from tests.building import Ran, run_yaml
 from tests.session.test_cut_turns import describe_findings, ends, faults, run_code
 
@@ -233,6 +234,26 @@ def test_code_ends_at_its_own_function(
     assert payments(bank) == effects
     returned = any(isinstance(event, ToolReturned) for event in ran.trace.events)
     assert returned == (cut == "cancel: {tool: refund}" and way in ("threads", "in_loop"))
+
+
+@pytest.mark.parametrize(("at", "began"), [("start", []), ("end", ["ToolCalled choose_seat"])])
+def test_a_process_that_has_ended_begins_no_tool_in_its_threads(at: str, began: list[str]) -> None:
+    pytest.importorskip("langchain")
+    ran = run_app(
+        "booking_langgraph:threads_of_tasks",
+        f"""
+        agents: {{desk: {{system: {{$contains: You are the desk.}}}}}}
+        turns:
+          - user: Book.
+            replies: {{desk: {{calls: [choose_seat: {{seat: 12A}}, charge: {{card: visa}}]}}}}
+            crash: {{tool: choose_seat, at: {at}}}
+          - {{user: Again., replies: {{desk: Hello.}}}}
+        """,
+        fits=False,  # Nothing of it outlives its process.
+    )
+
+    assert ends(ran)[0] == "ProcessCrashed"
+    assert tool_events(ran) == began
 
 
 @pytest.mark.parametrize("at", ["start", "end"])
