@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import inspect
 import itertools
 import json
 import os
@@ -25,7 +24,6 @@ import msgspec
 from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
-from simkit.adapters.activations import ToolRequest
 from simkit.adapters.app_facts import COUNTER
 from simkit.adapters.entry import Caller, home_of, is_factory
 from simkit.adapters.framework_driver import AdapterContext, pilot_for
@@ -41,6 +39,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, items_in
+from simkit.testing.silence import ForReal
 from simkit.trace import events as e
 
 APPS: Final = Path(__file__).parent / "apps"
@@ -131,37 +130,11 @@ class _Nowhere:
         """Takes it, and forgets it."""
 
 
-class _RealTools:
-    """Executes each call of a tool at once."""
-
-    def __call__(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None = None,
-        returns: Any = None,
-    ) -> Any:
-        return real()
-
-    async def in_loop(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None = None,
-        returns: Any = None,
-    ) -> Any:
-        """Executes a call from a coroutine."""
-        result = real()
-        return await result if inspect.isawaitable(result) else result
-
-
 def _tapped(app: App, texts: Sequence[str]) -> None:
     """Runs a pipeline with its adapter alone."""
     recorder = TraceRecorder(_Nowhere(), VirtualClock(START), counter_named(COUNTER), Limits())
     caller = Caller()
-    adapter_context = AdapterContext(recorder, caller, _RealTools(), _halted)
+    adapter_context = AdapterContext(recorder, caller, ForReal(), _halted)
     entry = entry_of(app)
     if is_factory(entry):
         entry = entry()

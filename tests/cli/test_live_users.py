@@ -5,11 +5,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +17,7 @@ from simkit.explore.user_models import identity_in
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply, ParsedRequest
+from tests.cli.test_live_simulations import replayed
 from tests.recording import Provider
 from tests.recording import server as server
 from tests.scripted_providers import KEY, point_clients
@@ -133,15 +131,6 @@ def explored(*arguments: str) -> int:
 
 def own_messages(parsed: ParsedRequest) -> list[str]:
     return [m.content for m in parsed.messages if m.role == "assistant"]
-
-
-def replayed(file: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", "replay", file, "--format", "json"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    (scenario,) = json.loads(done.stdout)["scenarios"]
-    return scenario
 
 
 @pytest.mark.slow
