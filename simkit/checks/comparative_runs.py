@@ -6,22 +6,27 @@ run; these functions only compare.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from simkit.checks.findings import Hit
 from simkit.checks.scope import Path
+from simkit.spec.scenario.model import CUTS
 from simkit.trace import events as e
 from simkit.trace.diff import Parting, first_parting
-from simkit.trace.views import View
+from simkit.trace.views import TurnView, View
 
 
 def resumed_differs(view: View, unbroken: View, restarts: Mapping[int, Path]) -> list[Hit]:
     """STA-06: continuing from a checkpoint equals not having stopped.
 
     ``restarts`` are the turns before which a new process started, counted from 1, with the places
-    in the scenario that say so.
+    in the scenario that say so. Turns of code that were cut off are not compared.
     """
-    parting = first_parting(zip(view.turns, unbroken.turns, strict=False))
+    pairs: Iterable[tuple[TurnView, TurnView]] = zip(view.turns, unbroken.turns, strict=False)
+    if view.pipeline.is_code:
+        # How far its threads came when a turn was cut off is chance.
+        pairs = ((turn, other) for turn, other in pairs if not _is_cut(turn))
+    parting = first_parting(pairs)
     if parting is None:
         return []
     restart = max((turn for turn in restarts if turn <= parting.turn), default=0)
@@ -75,6 +80,10 @@ def reached_by_others(view: View) -> set[str]:
             for shared in (("global", ""), ("project", project))
         )
     }
+
+
+def _is_cut(turn: TurnView) -> bool:
+    return turn.error is not None and turn.error.type in CUTS
 
 
 def _words(parting: Parting, left: str, right_name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from simkit.checks.comparative_runs import resumed_differs
 from simkit.core.errors import SourceError
 from simkit.runtime.models.faults import tool_moment
 from simkit.trace.events import ToolCalled, ToolReturned
@@ -52,6 +53,14 @@ async def ask(text):
     messages = [{"role": "system", "content": "You are the desk."}]
     messages.append({"role": "user", "content": text})
     await client.chat.completions.create(model="gpt-5-mini", messages=messages)
+
+
+async def not_the_same(text):
+    with open("asked.txt", "a+") as file:
+        file.write("x")
+    for _ in range(1 if os.path.getsize("asked.txt") == 1 else 2):
+        await ask(text)
+    await refund_later()
 
 
 async def tasks(text):
@@ -234,6 +243,30 @@ def test_code_ends_at_its_own_function(
     assert payments(bank) == effects
     returned = any(isinstance(event, ToolReturned) for event in ran.trace.events)
     assert returned == (cut == "cancel: {tool: refund}" and way in ("threads", "in_loop"))
+
+
+@pytest.mark.parametrize(("cut", "is_compared"), [("crash: {tool: refund}", False), ("", True)])
+@pytest.mark.usefixtures("bank")
+def test_what_code_did_in_a_turn_that_was_cut_off_is_not_compared(
+    cut: str, is_compared: bool
+) -> None:
+    first, second = (
+        run_code(
+            "cut_bank:not_the_same",
+            f"""
+            app: {{path: [.], tools: {{refund: "cut_bank:refund_later"}}}}
+            agents: {{desk: {{system: You are the desk.}}}}
+            turns:
+              - user: Refund me.
+                replies: {{desk: [Ok., Ok.]}}
+                {cut}
+            """,
+        ).view
+        for _ in range(2)
+    )
+
+    assert [len(view.turns[0].calls) for view in (first, second)] == [1, 2]
+    assert bool(resumed_differs(first, second, {2: ("turns", 0, "crash")})) == is_compared
 
 
 @pytest.mark.parametrize(("at", "began"), [("start", []), ("end", ["ToolCalled choose_seat"])])
