@@ -53,6 +53,8 @@ LIMIT_S: Final = 10.0
 """Seconds that stopped threads wait for one that does not rest."""
 AFTER_REPLY: Final = 200
 """The number of times that threads may continue after a turn's reply."""
+_OWN_FILES: Final = frozenset((__file__, LoopSleeps.sleep.__code__.co_filename))
+"""The files whose code holds the lock of a run's turns."""
 _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 Rest = Literal["no", "yes", "perhaps"]
@@ -526,9 +528,10 @@ class ThreadTurns:
         queue = idle_worker(frame)
         if queue is not None and self._is_about_to_take(queue):
             return "no"
-        if frame.f_code.co_filename == __file__:
-            # It is about to stop or to continue; in another run it may have stopped for long.
-            return "no" if _owner(frame) in (self, None) else "yes"
+        if frame.f_code.co_filename in _OWN_FILES:
+            # It is about to stop or to continue, when this releases the lock; in another run it may
+            # have stopped for long.
+            return "no" if _owner(frame) in (self, self._tasks, None) else "yes"
         return waiting(frame, ident, frames)
 
     def _is_about_to_take(self, queue: object) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from simkit.adapters import pools, thread_turns
+from simkit.adapters.rest_detection import SleepingTask
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Owner, owned_by
+from simkit.core.frames import current_frames
 from simkit.trace.events import MessageAdded, RunFinished, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.building import Ran
@@ -167,3 +171,24 @@ def test_what_is_called_in_the_midst_of_a_look_does_not_wait_for_itself() -> Non
         item.sleep(1)
 
     assert item.left == []
+
+
+@pytest.mark.parametrize("way", ["task", "thread"])
+def test_what_waits_for_the_lock_of_who_looks_does_not_rest(way: str) -> None:
+    """A task that was woken forgets that it slept: it must not be taken for one that waits."""
+    item, loop = turns(), asyncio.new_event_loop()
+    task = SleepingTask(0, loop)
+    loop.close()
+    ways = {"task": lambda: item._tasks._forget(task), "thread": item.stop}
+    thread = threading.Thread(target=ways[way])
+
+    with item._lock:
+        thread.start()
+        assert thread.ident is not None
+        inner = ("_forget", "_stop")
+        while (frame := current_frames()[thread.ident]).f_code.co_name not in inner:
+            time.sleep(0.001)
+        rest = item._waiting(frame, thread.ident, current_frames())
+
+    thread.join()
+    assert rest == "no"
