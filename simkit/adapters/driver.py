@@ -30,7 +30,12 @@ from simkit.adapters.entry import (
 )
 from simkit.adapters.environment import surroundings
 from simkit.adapters.failures import failure_of, name_of, raised_by
-from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, pilot_for
+from simkit.adapters.framework_driver import (
+    DRIVER_OPTIONS,
+    AdapterContext,
+    FrameworkDriver,
+    pilot_for,
+)
 from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
@@ -44,6 +49,7 @@ from simkit.adapters.refusals import (
     check_nodes,
     handoff_tools_of,
     refuse_nodes,
+    refuse_options,
     refuse_unreachable,
     refuse_unreached,
     unnamed,
@@ -255,6 +261,8 @@ class CodeDriver:
         try:
             with passing_through(self._gate, self._app.allow_hosts), at_terminal(unmanned):
                 driver, home = self._pilot_of(adapter_context), home_of(entry)
+                app_options = getattr(driver, "app_options", DRIVER_OPTIONS)
+                refuse_options(self._app, driver.name, app_options)
                 return Instrumented(driver, adapter_context, home, self._app.agents)
         except RunHalted as halted:
             raise halted.cause from None

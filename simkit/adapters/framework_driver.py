@@ -9,7 +9,7 @@ and calls it once that module is imported. (`agents` alone could be anybody's ow
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib import import_module
@@ -28,6 +28,8 @@ from simkit.spec.scenario.apps import App
 from simkit.trace.events import PipelineFacts
 
 GROUP: Final = "simkit.adapters"
+DRIVER_OPTIONS: Final = ("call", "config", "input", "output", "run_options", "store")
+"""The options of an app that a driver reads, or does not; everybody's are the others."""
 COMPUTED_PROMPT: Final = "${instructions}"
 """Placeholder for instructions that a function computes."""
 
@@ -140,6 +142,8 @@ class FrameworkDriver(Protocol):
 
     name: str
     """The driver's name in traces and findings."""
+    app_options: Collection[str] = DRIVER_OPTIONS
+    """Those of `DRIVER_OPTIONS` that it reads: a scenario that sets another one is refused."""
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the pipeline's facts, added to those known without the driver."""

@@ -39,6 +39,7 @@ class InputLoopDriver(FrameworkDriver):
     """Runs a program that is a loop around `input()`."""
 
     name = "python"
+    app_options = ("call", "input")
 
     def __init__(self, app: App, adapter_context: AdapterContext) -> None:
         """Raises FunctionMissing where there is no such program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from simkit.adapters.app_options import object_behind, put_given_state
@@ -26,6 +27,7 @@ class FunctionDriver(FrameworkDriver):
     """
 
     name = "python"
+    app_options: Collection[str] = ("call", "input")
 
     def __init__(
         self, subject: Any, app: App, adapter_context: AdapterContext, subject_value: Any = None

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Final
 from urllib.parse import urlsplit
 
+from simkit.adapters.framework_driver import DRIVER_OPTIONS
 from simkit.adapters.handoff_tools import HandoffTools
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.places import place, user_frame
@@ -169,6 +170,21 @@ def refuse_nodes(app: App) -> None:
                 "uses LangGraph.\n"
                 "Name the graph under `pipeline:`, or say by `system` which calls are the agent's.",
                 ("agents", agent, "node"),
+            )
+
+
+def refuse_options(app: App, name: str, app_options: Collection[str]) -> None:
+    """Raise ScriptBroken for an option that a driver does not read: it would do nothing.
+
+    ``name`` is the driver's; ``app_options`` are those of `DRIVER_OPTIONS` that it reads.
+    """
+    for option in DRIVER_OPTIONS:
+        if getattr(app.options, option) and option not in app_options:
+            known = " and ".join(f"`{each}`" for each in app_options)
+            raise ScriptBroken(
+                f"`{option}` does nothing here: what runs `{app.entry}` (the driver `{name}`) "
+                f"reads {known}.\nLeave it out.",
+                ("app", option),
             )
 
 

@@ -10,7 +10,12 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from simkit.adapters import activations
-from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, standing_in
+from simkit.adapters.framework_driver import (
+    DRIVER_OPTIONS,
+    AdapterContext,
+    FrameworkDriver,
+    standing_in,
+)
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import PipelineError
@@ -128,6 +133,7 @@ class _SilentPilot:
     def __init__(self, driver: FrameworkDriver, double: _Deaf) -> None:
         self._driver, self._double = driver, double
         self.name = driver.name
+        self.app_options = getattr(driver, "app_options", DRIVER_OPTIONS)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the driver's facts."""

@@ -141,6 +141,7 @@ class AdkPilot(FrameworkDriver):
     """Runs an agent: each session is one of the ADK's, and its user is the project."""
 
     name = "google-adk"
+    app_options = ("call", "run_options")
 
     def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown method of running agents."""

@@ -164,6 +164,7 @@ class LangGraphPilot:
     """Runs a graph: each session is a thread of it."""
 
     name = "langgraph"
+    app_options = ("call", "config", "input", "output", "store")
 
     def __init__(
         self, graph: Pregel, app: App, adapter_context: AdapterContext, server: Server | None
@@ -252,6 +253,7 @@ class WrappedPilot(FunctionDriver):
     """Runs code that calls graphs itself, with the graph of its module."""
 
     name = "langgraph"
+    app_options = ("call", "input", "store")
 
     def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         super().__init__(subject, app, adapter_context)

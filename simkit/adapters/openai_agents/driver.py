@@ -110,6 +110,7 @@ class AgentPilot(FrameworkDriver):
     """Runs an agent: the next message goes to the agent that answered the last one."""
 
     name = "openai-agents"
+    app_options = ("call", "run_options")
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""

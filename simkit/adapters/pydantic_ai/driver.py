@@ -122,6 +122,7 @@ class AgentPilot(FrameworkDriver):
     """Runs an agent: each message goes to it with the conversation."""
 
     name = "pydantic-ai"
+    app_options = ("call", "run_options")
 
     def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
