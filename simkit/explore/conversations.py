@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple, TextIO
@@ -161,8 +162,10 @@ def unheard() -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def _nowhere() -> TextIO:
-    # It stays open: handlers of logging that are made now keep it.
-    return open(os.devnull, "w", encoding="utf-8", errors="replace")
+    # It stays open to the end: handlers of logging that are made now keep it.
+    until_exit = ExitStack()
+    atexit.register(until_exit.close)
+    return until_exit.enter_context(open(os.devnull, "w", encoding="utf-8", errors="replace"))
 
 
 class _Conversation:
