@@ -38,7 +38,9 @@ def write_files(page: Path, folder: Path) -> list[str]:
     for kind, text in blocks(page):
         named = FILE_NAME.match(text) if kind != "diff" else None
         if named:
-            (folder / named[1]).write_text(text, encoding="utf-8")
+            file = folder / named[1]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
             names.append(named[1])
     return names
 

@@ -102,6 +102,8 @@ class Subject(msgspec.Struct, frozen=True):
     notes: Sequence[str] = ()
     """The sentences to be said before it is explored: what its conversations leave out, or how it
     is that they can be run."""
+    of_profile: frozenset[str] = frozenset()
+    """The faults that a profile asks for, and no file."""
     found_agents: Mapping[str, Any] = {}
     """The rules of agents that no file holds: they were found in conversations."""
 
@@ -218,7 +220,9 @@ class _Conversation:
             judgement = conversation.judgement(compared=compares)
             denied = dict(self._broken_denials(conversation))
             conversation.end()
-            check_restarts(subject.prepared, subject.simulation, conversation.events)
+            check_restarts(
+                subject.prepared, subject.simulation, subject.of_profile, conversation.events
+            )
             for finding in judgement.findings:
                 if finding.breaks:
                     raise SourceError(finding.where, finding.what)

@@ -63,7 +63,8 @@ def with_profile(subject: Subject, name: str) -> Subject:
             "turns": max(simulation.turns, profile.turns),
         }
     )
-    return msgspec.structs.replace(subject, simulation=changed)
+    added = profile.faults.keys() - simulation.faults.keys()
+    return msgspec.structs.replace(subject, simulation=changed, of_profile=frozenset(added))
 
 
 def _with_sessions(user: SimulatedUser, sessions: int) -> SimulatedUser:

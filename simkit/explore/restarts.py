@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from simkit.core.errors import SimkitError
@@ -29,8 +29,16 @@ def restart_trials(prepared: Prepared, simulation: Simulation, turns: int) -> It
         yield from (_TRIALS[fault] for fault in _TRIALS if simulation.faults.get(fault))
 
 
-def check_restarts(prepared: Prepared, simulation: Simulation, events: Sequence[Event]) -> None:
-    """Raise SourceError if a conversation's process ended, and its code could not go on."""
+def check_restarts(
+    prepared: Prepared,
+    simulation: Simulation,
+    of_profile: Container[str],
+    events: Sequence[Event],
+) -> None:
+    """Raise SourceError if a conversation's process ended, and its code could not go on.
+
+    ``of_profile`` are the faults that a profile asks for, and no file.
+    """
     ended = events[-1]
     if type(ended) is not RunFinished:
         return
@@ -38,9 +46,9 @@ def check_restarts(prepared: Prepared, simulation: Simulation, events: Sequence[
         if misfit.path[-1:] != ("restart",):
             continue
         says_more = "\n" in misfit.what
-        of_file = prepared.document.data.get("faults") or {}
-        faults = [fault for fault in _TRIALS if simulation.faults.get(fault) and fault in of_file]
-        if not faults:  # A profile asks for them, and no file.
+        all_faults = [fault for fault in _TRIALS if simulation.faults.get(fault)]
+        faults = [fault for fault in all_faults if fault not in of_profile]
+        if not faults:
             advice = _advice("Explore it with another `--profile`.", says_more)
             raise SimkitError(f"{misfit.what}\n  {advice}")
         advice = f"Leave {' and '.join(f'`{fault}`' for fault in faults)} out of `faults:`."
