@@ -16,7 +16,7 @@ from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
 from simkit.cli.pages import write_coverage_page
-from simkit.core.errors import SimkitError
+from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError
 from simkit.core.file_reads import FileReads
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
@@ -79,41 +79,73 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
         raise SimkitError(
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
-    was_found = is_broken = False
-    skips = count = 0
-    collected = RunsCoverage()
     places = Places(memory=MEMORY, reads=FileReads().begin())
+    tour = _Tour(name, bounds, folder, strictness, places)
     try:
         for own_name, subject in subjects_named(Library(), name):
-            count += 1
-            prepared = subject.prepared
-            if strictness.needs_met and prepared.scenario.skip is None and prepared.unmet:
-                echo(str(prepared.refusal()), err=True)
-                is_broken = True
-                continue
-            if prepared.skip is not None:
-                echo(f"{own_name}: skipped: {prepared.skip}")
-                skips += 1
-                continue
-            if own_name != name:
-                echo(f"{own_name}:")
-            subject, campaign = _explore(own_name, subject, bounds, folder, places)
-            guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
-            was_found |= not all(guessed)
-            is_broken |= bool(campaign.refused) or any(guessed) or not campaign.runs
-            was_found |= strictness.is_strict and _are_left_out(campaign)
-            collected = collected.merged(campaign.coverage or RunsCoverage())
+            tour.visit(own_name, subject)
     finally:
         places.reads.end()
-    if skips == count:
-        echo(f"nothing was explored: {count} skipped")
+    if tour.broken:
+        echo(f"not explored: {', '.join(tour.broken)}")
+    if tour.skips == tour.count:
+        echo(f"nothing was explored: {tour.count} skipped")
     if page:
-        by = counted(collected.runs, "conversation")
-        place = write_coverage_page(page, name, collected, by)
-        echo(f"{summary_line(coverage_of(collected.items))}: wrote {place}")
-    if is_broken:
+        by = counted(tour.coverage.runs, "conversation")
+        place = write_coverage_page(page, name, tour.coverage, by)
+        echo(f"{summary_line(coverage_of(tour.coverage.items))}: wrote {place}")
+    if tour.is_incomplete or tour.broken:
         return 2
-    return 1 if was_found else 0
+    return 1 if tour.was_found else 0
+
+
+class _Tour:
+    """The subjects of a command, explored one after the other, and what came of them."""
+
+    def __init__(
+        self, name: str, bounds: Bounds, folder: str, strictness: Strictness, places: Places
+    ) -> None:
+        self._name, self._bounds, self._folder = name, bounds, folder
+        self._strictness, self._places = strictness, places
+        self.count = self.skips = 0
+        self.was_found = False
+        self.is_incomplete = False
+        """Whether a part of a subject was not explored."""
+        self.broken: list[str] = []
+        """The names of subjects that cannot be run."""
+        self.coverage = RunsCoverage()
+
+    def visit(self, name: str, subject: Subject | SimkitError) -> None:
+        """Explore a subject, and report; of several, one that cannot be run stops no other."""
+        self.count += 1
+        try:
+            if isinstance(subject, SimkitError):
+                raise subject
+            self._explore(name, subject)
+        except (OutputFailed, DirectoryGone):
+            raise
+        except SimkitError as problem:
+            if name == self._name:
+                raise
+            echo(str(problem), err=True)
+            self.broken.append(name)
+
+    def _explore(self, name: str, subject: Subject) -> None:
+        prepared = subject.prepared
+        if self._strictness.needs_met and prepared.scenario.skip is None and prepared.unmet:
+            raise prepared.refusal()
+        if prepared.skip is not None:
+            echo(f"{name}: skipped: {prepared.skip}")
+            self.skips += 1
+            return
+        if name != self._name:
+            echo(f"{name}:")
+        subject, campaign = _explore(name, subject, self._bounds, self._folder, self._places)
+        guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
+        self.was_found |= not all(guessed)
+        self.is_incomplete |= bool(campaign.refused) or any(guessed) or not campaign.runs
+        self.was_found |= self._strictness.is_strict and _are_left_out(campaign)
+        self.coverage = self.coverage.merged(campaign.coverage or RunsCoverage())
 
 
 def _explore(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from simkit.core.errors import SimkitError
+from simkit.core.errors import DirectoryGone, SimkitError
 from simkit.core.text import counted
 from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
 from simkit.explore.conversations import Subject, label_of
@@ -64,17 +64,19 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     """The names of what was not explored, each with the reason."""
     refused: tuple[str, ...] = ()
     """The tools and other parts that need the network: what comes after them was not explored."""
+    broken: tuple[str, ...] = ()
+    """Of several subjects, the names of those that cannot be run, each with the error."""
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found, nothing needs the network, and there was time to search."""
+        """Whether nothing was found, all could be run without a network, and there was time."""
         had_no_time = self.is_stopped and not self.conversations
-        return not self.findings and not self.refused and not had_no_time
+        return not (self.findings or self.refused or self.broken or had_no_time)
 
     def __str__(self) -> str:
         lines = [counted(self.conversations, "conversation")]
         lines += [f"skipped: {name}" for name in self.skipped]
-        lines += [f"not explored: {part}" for part in self.refused]
+        lines += [f"not explored: {part}" for part in (*self.refused, *self.broken)]
         for finding in self.findings:
             lines += [f"{finding.id}: {finding.text}", "", finding.scenario or finding.note]
         return "\n".join(lines)
@@ -94,7 +96,8 @@ def explore(
 
     ``subject`` is a simulation, a scenario, a pipeline's file, a folder, ``module:name``, or a
     loaded scenario. The options are those of ``simkit explore``. Nothing is written, and a finding
-    is no exception; raise SimkitError if the subject cannot be run.
+    is no exception; raise SimkitError if the subject cannot be run. Of several, as below a folder,
+    those that cannot are in ``broken``.
     """
     _check_number("runs", runs, most=RUNS_LIMIT)
     if turns is not None:
@@ -115,12 +118,26 @@ def explore(
     bounds = Bounds(
         runs=runs, turns=turns, seed=seed, profile=profile, seconds=seconds, exhaustive=exhaustive
     )
+    subjects: list[tuple[str, Subject | SimkitError]]
     if isinstance(subject, Prepared):
         subjects = [(subject.item.id, scenario_subject(subject))]
     else:
         subjects = list(subjects_named(Library(), fspath(subject)))
-    reasons = {name: each.prepared.skip for name, each in subjects}
-    parts = [_explored(name, each, bounds) for name, each in subjects if reasons[name] is None]
+    skipped: list[str] = []
+    broken: list[str] = []
+    parts: list[tuple[Campaign, list[ExplorationFinding]]] = []
+    for name, each in subjects:
+        try:
+            if isinstance(each, SimkitError):
+                raise each
+            if each.prepared.skip is None:
+                parts.append(_explored(name, each, bounds))
+            else:
+                skipped.append(f"{name}: {each.prepared.skip}")
+        except SimkitError as problem:
+            if len(subjects) == 1 or isinstance(problem, DirectoryGone):
+                raise
+            broken.append(f"{name}: {problem}")
     campaigns = [campaign for campaign, _ in parts]
     return Exploration(
         findings=tuple(finding for _, findings in parts for finding in findings),
@@ -138,7 +155,8 @@ def explore(
                 }
             )
         ),
-        skipped=tuple(f"{name}: {reason}" for name, reason in reasons.items() if reason),
+        skipped=tuple(skipped),
+        broken=tuple(broken),
         refused=tuple(
             network_text(each.cause.detail, each.record.turns)
             for campaign in campaigns

@@ -52,11 +52,12 @@ MADE_UP_FILE: Final = f"explored{SCENARIO_SUFFIX}"
 _TURNS: Final = [{"user": "Hello."}]
 
 
-def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]:
+def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject | SimkitError]]:
     """Yield what a name stands for, each with a name of its own; raise SimkitError.
 
     ``name`` is that of a simulation, a scenario, a pipeline's file, a folder, or ``module:name``.
-    Scenarios of one pipeline below a folder are one subject, `FOLDER::PIPELINE`.
+    Scenarios of one pipeline below a folder are one subject, `FOLDER::PIPELINE`. Of several, one
+    that cannot be run is an error in its place, so that the others can be explored.
     """
     if is_pipeline(name):
         yield name, pipeline_subject(library, name)
@@ -65,20 +66,8 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]
     if not Path(file).exists():
         advice = advice_on(name)
         raise SimkitError(f"{file}: there is no such file" + (f"\n  {advice}" if advice else ""))
-    is_folder = Path(file).is_dir()
-    cases: list[ScenarioCase] = []
-    if is_folder or file.endswith(SIMULATION_SUFFIX):
-        cases = list(simulations_of(library, _simulation_files(file)))
-    known = [case for case in cases if chosen in ("", case.name)]
-    groups = list(_scenario_subjects(library, file)) if is_folder else []
-    groups = [(own, subject) for own, subject in groups if chosen in ("", parted(own)[1])]
-    if is_folder or file.endswith(SIMULATION_SUFFIX):
-        if not known and not groups:
-            raise SimkitError(_nothing_there(name, [case.id for case in cases]))
-        is_single = len(known) + len(groups) == 1
-        for case in known:
-            yield name if is_single else case.id, simulation_subject(library, case)
-        yield from groups
+    if Path(file).is_dir() or file.endswith(SIMULATION_SUFFIX):
+        yield from _several(library, name, file, chosen)
         return
     items = items_in(file, library.cache) if scenario_files(file) else []
     if chosen:
@@ -91,15 +80,63 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject]]
     yield name, scenario_subject(library.prepared(items[0]))
 
 
-def _scenario_subjects(library: Library, folder: str) -> Iterator[tuple[str, Subject]]:
+def _several(
+    library: Library, name: str, file: str, chosen: str
+) -> Iterator[tuple[str, Subject | SimkitError]]:
+    """Yield the subjects of a folder, or of a file of simulations; only the chosen one, if any."""
+    cases: list[ScenarioCase] = []
+    others: list[tuple[str, Subject | SimkitError]] = []
+    for simulation_file in _simulation_files(file):
+        try:
+            cases += simulations_in(simulation_file, library.cache)
+        except SimkitError as problem:
+            others.append((simulation_file, problem))
+    others += _scenario_subjects(library, file) if Path(file).is_dir() else []
+    known = [case for case in cases if chosen in ("", case.name)]
+    if chosen:
+        problems = [subject for _, subject in others if isinstance(subject, SimkitError)]
+        others = [(own, subject) for own, subject in others if parted(own)[1] == chosen]
+        if not known and not others and problems:
+            raise problems[0]
+    if not known and not others:
+        raise SimkitError(_nothing_there(name, [case.id for case in cases]))
+    is_single = len(known) + len(others) == 1
+    for case in known:
+        try:
+            subject = simulation_subject(library, case)
+        except SimkitError as problem:
+            if is_single:
+                raise
+            yield case.id, problem
+        else:
+            yield name if is_single else case.id, subject
+    for own, explored in others:
+        if is_single and isinstance(explored, SimkitError):
+            raise explored
+        yield own, explored
+
+
+def _scenario_subjects(
+    library: Library, folder: str
+) -> Iterator[tuple[str, Subject | SimkitError]]:
     """Yield the scenarios below a folder: those that run the same pipeline in the same way as one.
 
-    Their users' texts are drawn together, since no reply and no claim of theirs is used.
+    Their users' texts are drawn together, since no reply and no claim of theirs is used. A scenario
+    or a file that is broken is its error.
     """
     groups: dict[tuple[str, bytes], list[Prepared]] = {}
     for file in scenario_files(folder):
-        for item in items_in(file, library.cache):
-            prepared = library.prepared(item)
+        try:
+            items = items_in(file, library.cache)
+        except SimkitError as problem:
+            yield file, problem
+            continue
+        for item in items:
+            try:
+                prepared = library.prepared(item)
+            except SimkitError as problem:
+                yield item.id, problem
+                continue
             if prepared.skip is not None:
                 yield item.id, scenario_subject(prepared)
                 continue

@@ -166,7 +166,10 @@ def _subject(name: str, profile: str | None, agents: bytes) -> Subject:
     if rules:
         subject = pipeline_subject(Library(), name, rules)
     else:
-        subject = dict(subjects_named(Library(), name))[name]
+        named = dict(subjects_named(Library(), name))[name]
+        if isinstance(named, SimkitError):
+            raise named
+        subject = named
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
     if profile is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.core.errors import SimkitError
+from simkit import SimkitError, explore
 from simkit.explore.subjects import subjects_named
 from simkit.spec.scenario.files import Library
 from tests.cli.conftest import project as project
@@ -88,3 +88,43 @@ def test_the_command_finds_what_breaks_in_scenarios_and_names_the_way_back(simki
     text = file.read_text(encoding="utf-8")
     assert "# `simkit explore all/a::desk --runs 40 --seed 0` found it" in text
     assert simkit("replay", str(file)).code == 1
+
+
+BROKEN_PARTS = {
+    "b/no_cassette.simulation.yaml": DESK + "users: {ada: {model: gpt-5, persona: {goal: Pay.}}}\n",
+    "b/not_yaml.simulation.yaml": "simulation: [\n",
+    "b/no_key.simulation.yaml": DESK + "usrs: {}\n",
+    "b/no_pipeline.simulation.yaml": "simulation: lost\npipeline: none.pipeline.yaml\n",
+    "b/not_yaml.scenario.yaml": "scenario: [\n",
+    "b/no_key.scenario.yaml": scenario("five", "Hi.", "trns: []\n"),
+    "b/no_reply.simulation.yaml": DESK + BUYER + "models: {desk: [{calls: {nothing: {}}}]}\n",
+}
+"""Files that cannot be explored, each for a reason of its own."""
+
+
+@pytest.mark.parametrize("file", BROKEN_PARTS)
+def test_one_that_is_broken_stops_no_other(file: str, simkit: Call) -> None:
+    write(f"all/{file}", BROKEN_PARTS[file])
+
+    done = simkit("explore", "all", "--runs", "3")
+
+    assert done.code == 2
+    assert done.err.startswith(f"all/{file}:")
+    (left_out,) = (line for line in done.out.splitlines() if line.startswith("not explored: "))
+    assert left_out.removeprefix("not explored: ").startswith(f"all/{file}")
+    for other in ("all/b/s.simulation.yaml::the desk", "all::desk", "all::desk 2"):
+        assert f"{other}:\n3 conversations" in done.out
+    result = explore("all", runs=3)
+    assert (result.conversations, len(result.broken), result.passed) == (9, 1, False)
+    assert result.broken[0].startswith(f"all/{file}")
+
+
+def test_the_only_one_that_is_broken_is_the_commands_error(simkit: Call) -> None:
+    write("one/a.simulation.yaml", "simulation: [\n")
+
+    done = simkit("explore", "one")
+
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("one/a.simulation.yaml:")
+    with pytest.raises(SimkitError, match="^one/a"):
+        explore("one")
