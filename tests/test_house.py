@@ -247,7 +247,7 @@ def test_simkit_has_sixteen_rooms_and_four_doors() -> None:
         *("adapters", "capture", "checks", "cli", "core", "explore", "language", "providers"),
         *("report", "runtime", "session", "spec", "testing", "trace", "update", "viewer"),
     }
-    doors = {"bdd", "matchers.py", "pytest_plugin.py", "vcr"}
+    doors = {"bdd", "matchers.py", "pytest_plugin", "vcr"}
     names = {path.name for path in (ROOT / "simkit").iterdir() if not path.name.startswith("__")}
 
     assert names - {"py.typed"} == rooms | doors

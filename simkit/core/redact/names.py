@@ -85,6 +85,9 @@ class _Environment:
     """
 
     def __init__(self) -> None:
+        self._names: frozenset[object] = frozenset()
+        """The names of all variables, as the environment encodes them."""
+        self._secret_names: list[Any] = []
         self._values: list[object] = []
         self._secrets: frozenset[str] = frozenset()
 
@@ -93,7 +96,10 @@ class _Environment:
         variables = getattr(os.environ, "_data", None)
         if variables is None:
             return _secrets_in(os.environ)
-        values = [value for name, value in [*variables.items()] if _is_secret_encoded(name)]
+        if variables.keys() != self._names:
+            self._names = frozenset(variables)
+            self._secret_names = [name for name in self._names if _is_secret_encoded(name)]
+        values = [variables.get(name) for name in self._secret_names]
         if values != self._values:
             self._values, self._secrets = values, _secrets_in(os.environ)
         return self._secrets
@@ -103,6 +109,9 @@ _ENVIRONMENT: Final = _Environment()
 
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
+_SILENT_NAMES: Final[set[str]] = set()
+"""Names of which it is known that what stands under them is no secret."""
+_SILENT_MAX: Final = 4_096
 
 
 def secrets_written_in(data: Any) -> Iterator[str]:
@@ -117,16 +126,23 @@ def secrets_written_in(data: Any) -> Iterator[str]:
         item = below.pop()
         if isinstance(item, (list, tuple)):
             below += [value for value in item if type(value) not in _SCALARS]
-        elif isinstance(item, (dict, Mapping)):
-            for name, value in item.items():
-                # Most values are texts, and `Mapping` is slow to say no.
-                if type(value) not in _SCALARS:
-                    below.append(value)
-                if name == "env" and isinstance(value, Mapping):
-                    yield from secrets_of(_texts(value))
-                elif (type(name) is str or isinstance(name, str)) and _says_so(name):
-                    for element in value if isinstance(value, (list, tuple)) else (value,):
-                        yield from _secret_parts(element)
+            continue
+        # `Mapping` is slow to say no, and most are dictionaries whose names are known.
+        if not isinstance(item, (dict, Mapping)):
+            continue
+        below += [value for value in item.values() if type(value) not in _SCALARS]
+        if type(item) is dict and item.keys() <= _SILENT_NAMES:
+            continue
+        for name, value in item.items():
+            if name == "env" and isinstance(value, Mapping):
+                yield from secrets_of(_texts(value))
+            elif not isinstance(name, str):
+                continue
+            elif _says_so(name):
+                for element in value if isinstance(value, (list, tuple)) else (value,):
+                    yield from _secret_parts(element)
+            elif name != "env" and len(_SILENT_NAMES) < _SILENT_MAX:
+                _SILENT_NAMES.add(str(name))
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

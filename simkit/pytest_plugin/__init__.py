@@ -1,0 +1,259 @@
+"""pytest plugin: each scenario of a ``*.scenario.yaml`` is an item, and so is each row of a table.
+
+No other file is collected. Collection reads only names, tags, ``skip`` and ``needs``; the rest of a
+scenario is read, and most of simkit loaded, when its item runs. An unreadable file is a collection
+error, an invalid scenario fails without a traceback, and ``xfail`` excuses only findings, never an
+invalid scenario.
+
+Here are the hooks that every run of pytest calls. ``items`` are files and items, ``runs`` runs an
+item, ``updates`` and ``stopping`` are hooks that only some runs need.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+# Every pytest run with simkit installed loads this module, so that the parts of simkit are imported
+# where the first scenario needs them.
+if TYPE_CHECKING:
+    from simkit.session.simulation.fixture import Simulations
+
+SUFFIX: Final = ".scenario.yaml"
+SIMULATED: Final = ".simulation.yaml"
+WARNINGS: Final = "simkit warnings"
+PASSED_OVER: Final = "simkit claims not looked at"
+"""The section of a report for findings that fail nothing; the property with their number."""
+COVERAGE: Final = "simkit-coverage"
+"""The name of the plugin that measures coverage."""
+PAGE: Final = "simkit-page"
+"""The name of the plugin that writes a page of all runs."""
+WORKFLOW: Final = "simkit-workflow"
+"""The name of the plugin that reports to a workflow of GitHub Actions."""
+UPDATES: Final = "simkit-update"
+"""The name of the plugin that changes scenario files."""
+UPDATE_MODES: Final = ("fix", "create")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, all of which begin with ``--simkit-``."""
+    group = parser.getgroup("simkit")
+    group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
+    group.addoption(
+        "--simkit-base",
+        default="",
+        metavar="DIR",
+        help="compare with the traces of this folder, such as those of the base branch",
+    )
+    group.addoption(
+        "--simkit-html",
+        default="",
+        metavar="FILE",
+        help="write a page that shows every scenario's run: what each agent was sent",
+    )
+    group.addoption(
+        "--simkit-runs",
+        type=_runs,
+        default=100,
+        metavar="N",
+        help="draw N conversations of each simulation (default: 100)",
+    )
+    group.addoption(
+        "--simkit-coverage",
+        action="store_true",
+        help="print at the end what of their pipelines the scenario files never made happen",
+    )
+    group.addoption(
+        "--simkit-coverage-html",
+        default="",
+        metavar="FILE",
+        help="write a page with the same: pictures of the pipelines, and each item with its line",
+    )
+    group.addoption(
+        "--simkit-needs-met",
+        action="store_true",
+        help="fail a scenario instead of skipping it if what it needs is not installed",
+    )
+    group.addoption(
+        "--simkit-strict",
+        action="store_true",
+        help="fail a scenario with claims that were not looked at, or that nothing could break",
+    )
+    group.addoption(
+        "--simkit-update",
+        nargs="?",
+        const="fix",
+        type=_update_mode,
+        metavar="fix|create",
+        help="change scenario files: failing claims into what was found (fix, the default), "
+        "or write claims for turns that have none (create)",
+    )
+
+
+def _runs(word: str) -> int:
+    count = int(word) if word.isdecimal() else 0
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {word!r}")
+    return count
+
+
+def _update_mode(word: str) -> str:
+    if word not in UPDATE_MODES:
+        raise argparse.ArgumentTypeError(
+            f"{word!r} is neither `fix` nor `create`; write `--simkit-update=fix` before a path"
+        )
+    return word
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Reject options that would change files in CI, or with another seed.
+
+    In a workflow of GitHub Actions, and with a base, add the plugin that reports scenarios there.
+    """
+    base: str = config.getoption("--simkit-base")
+    if base or os.environ.get("GITHUB_ACTIONS") == "true":
+        from simkit.testing.pytest_workflow import Workflow
+
+        config.pluginmanager.register(Workflow(base, config), WORKFLOW)
+    if page := config.getoption("--simkit-html"):
+        from simkit.testing.pytest_page import PytestPage
+
+        config.pluginmanager.register(PytestPage(page), PAGE)
+    coverage_page: str = config.getoption("--simkit-coverage-html")
+    if coverage_page or config.getoption("--simkit-coverage"):
+        from simkit.testing.pytest_coverage import PytestCoverage
+
+        is_printed: bool = config.getoption("--simkit-coverage")
+        config.pluginmanager.register(PytestCoverage(coverage_page, is_printed), COVERAGE)
+    if config.getoption("--simkit-update") is None:
+        return
+    from simkit.pytest_plugin.updates import Updates
+
+    config.pluginmanager.register(Updates(config), UPDATES)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_recording_configure(vcr: Any) -> None:
+    """Register matchers with each of pytest-recording's recorders, if a configuration has any."""
+    configured = sys.modules.get("simkit.vcr")
+    if configured is not None:
+        configured.register(vcr)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
+    """Listen to SIGTERM from the first process on that has collected scenarios."""
+    if any(SUFFIX in id for id in ids):
+        from simkit.pytest_plugin.stopping import listen
+
+        listen(node.config)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a file that holds scenarios by its name."""
+    name = file_path.name
+    if not name.endswith((SUFFIX, SIMULATED)):
+        return None
+    from simkit.pytest_plugin.items import ScenarioFile, SimulationFile
+
+    kind = ScenarioFile if name.endswith(SUFFIX) else SimulationFile
+    return kind.from_parent(parent, path=file_path)
+
+
+@pytest.fixture
+def sim(request: pytest.FixtureRequest) -> Simulations:
+    """Begin conversations with a pipeline: ``sim("support.pipeline.yaml").say("Hello")``."""
+    from simkit.session.simulation.fixture import Simulations
+
+    return Simulations(request)
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
+    """Describe the differences of a value from a matcher, if a test compares one."""
+    matchers = sys.modules.get("simkit.matchers")
+    return None if matchers is None else matchers.explained(op, left, right)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the number of warnings of all scenarios; the items' reports have their texts."""
+    counts, over = _properties(terminalreporter, WARNINGS, PASSED_OVER)
+    if counts:
+        from simkit.core.output import clean
+        from simkit.core.text import counted
+
+        warnings, scenarios = counted(sum(counts), "warning"), counted(len(counts), "scenario")
+        terminalreporter.write_line(clean(f"simkit: {warnings} in {scenarios}; -rA shows them"))
+    if over:
+        from simkit.core.text import counted
+
+        claims, scenarios = counted(sum(over), "claim"), counted(len(over), "scenario")
+        line = f"simkit: {claims} in {scenarios} not looked at; -rA shows them"
+        terminalreporter.write_line(line)
+    if (updates := terminalreporter.config.pluginmanager.get_plugin(UPDATES)) is not None:
+        updates.write(terminalreporter)
+
+
+def _properties(terminalreporter: Any, *keys: str) -> list[list[Any]]:
+    """Return the values of each property in all reports of items."""
+    values: dict[str, list[Any]] = {key: [] for key in keys}
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) == "call":
+                for name, value in report.user_properties:
+                    if name in values:
+                        values[name].append(value)
+    return [*values.values()]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_bdd_step_func_lookup_error(
+    request: pytest.FixtureRequest, feature: Any, step: Any
+) -> None:
+    """Describe the nearest phrase, if a feature uses simkit's steps."""
+    if bdd := sys.modules.get("simkit.bdd"):
+        bdd.fail_unknown_step(request, feature, step)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Describe an invalid feature file, or a missing package, without a traceback."""
+    report = yield
+    bdd = sys.modules.get("simkit.bdd")
+    call = getattr(report, "call", None)
+    excinfo = None if call is None else call.excinfo
+    if excinfo is not None and (lacking := _missing_package(excinfo.value, report.longreprtext)):
+        report.longrepr = lacking
+        return report
+    if bdd is not None and excinfo is not None:
+        errors = sys.modules.get("pytest_bdd.exceptions")
+        if errors is not None and isinstance(excinfo.value, errors.GherkinParseError):
+            report.longrepr = bdd.parse_error_text(excinfo.value)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Describe a missing package without a traceback."""
+    report = yield
+    if call.excinfo is not None and (lacking := _missing_package(call.excinfo.value)):
+        report.longrepr = lacking
+    return report
+
+
+def _missing_package(problem: BaseException, module_text: str = "") -> str:
+    """Return the package that simkit lacks, if that is why an item or a module failed."""
+    if not isinstance(problem, ModuleNotFoundError | pytest.Collector.CollectError):
+        return ""
+    from simkit.core.requirements import missing_in_test
+
+    return missing_in_test(problem, module_text)

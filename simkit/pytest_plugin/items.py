@@ -1,0 +1,159 @@
+"""Files of scenarios and of simulations, and their items, as collection needs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import clean
+from simkit.language.yaml import DocumentCache
+from simkit.pytest_plugin.stopping import listen
+from simkit.spec.scenario.items import ScenarioCase, items_in, simulations_in
+
+# The run of a scenario loads most of simkit, and collection none of it.
+if TYPE_CHECKING:
+    from simkit.core.redact import Redactor
+    from simkit.report.results import Result
+    from simkit.viewer import RunPage
+
+OWN_MARKS: Final = frozenset(
+    ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
+)
+"""Marks with a meaning in pytest, which cannot be tags."""
+_CACHE: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
+_TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
+
+
+def documents_of(config: pytest.Config) -> DocumentCache:
+    """Return the documents that collection has read, which items need again."""
+    return config.stash.setdefault(_CACHE, DocumentCache())
+
+
+class ScenarioFile(pytest.File):
+    """One file of scenarios."""
+
+    shown_path = ""
+    """The path that reports print for its items; empty before the first report."""
+
+    def collect(self) -> Iterator[ScenarioItem]:
+        listen(self.config)
+        kind = self.item_type()
+        try:
+            for case in self.cases():
+                # pytest prints names as they are, and writes them into reports.
+                yield kind.from_parent(self, name=clean(case.name), scenario=case)
+        except SimkitError as problem:
+            raise self.CollectError(clean(str(problem))) from None
+
+    def cases(self) -> Sequence[ScenarioCase]:
+        """Return what is in the file; raise SourceError."""
+        return items_in(_relative(self.path), documents_of(self.config))
+
+    def item_type(self) -> type[ScenarioItem]:
+        """Return the type of its items."""
+        return ScenarioItem
+
+
+class SimulationFile(ScenarioFile):
+    """One file of simulations."""
+
+    def cases(self) -> Sequence[ScenarioCase]:
+        return simulations_in(_relative(self.path), documents_of(self.config))
+
+    def item_type(self) -> type[ScenarioItem]:
+        return SimulationItem
+
+
+class ScenarioItem(pytest.Item):
+    """One scenario, or one row of its table."""
+
+    page: RunPage | None = None
+    """Its run for the page; None if none is written."""
+    picture = ""
+    """Its run as a Mermaid diagram, if it fails in a workflow; else empty."""
+    proposal: str | None = None
+    """The proposed changes of its file, for the process that writes them; None without any."""
+    _result: Result | None = None
+    _redactor: Redactor | None = None
+
+    def __init__(self, *, scenario: ScenarioCase, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.scenario = scenario
+        for tag in scenario.tags:
+            self._mark(tag)
+        if scenario.skip is not None:
+            self.add_marker(pytest.mark.skip(reason=clean(scenario.skip)))
+        elif scenario.needs and not self.config.getoption("--simkit-needs-met"):
+            from simkit.spec.scenario.needs import unmet
+
+            if reason := unmet(scenario.needs):
+                self.add_marker(pytest.mark.skip(reason=reason))
+
+    def _mark(self, tag: str) -> None:
+        """Add a tag as a mark that ``--strict-markers`` knows."""
+        if tag in OWN_MARKS or not tag or tag.startswith("_"):
+            raise SourceError(
+                f"{self.scenario.file}:{self.scenario.line}:1",
+                f"{tag!r} cannot be a tag of scenario {self.scenario.name!r}",
+                advice="Tags become marks of pytest, whose own marks and names that start with "
+                "`_` are taken.",
+            )
+        known = self.config.stash.setdefault(_TAGS, set())
+        if tag not in known:
+            known.add(tag)
+            self.config.addinivalue_line("markers", f"{tag}: a tag of simkit scenarios")
+        self.add_marker(tag)
+
+    @property
+    def result(self) -> Result | None:
+        """Its result without secrets; None before the run."""
+        if self._redactor is not None:
+            from simkit.core.output import without_secrets
+
+            self._result = without_secrets(self._result, self._redactor)
+            self._redactor = None
+        return self._result
+
+    def keep(self, result: Result, redactor: Redactor | None = None) -> None:
+        """Keep its result, from which secrets are removed once somebody reads it."""
+        self._result, self._redactor = result, redactor
+
+    def runtest(self) -> None:
+        from simkit.pytest_plugin.runs import run_scenario
+
+        run_scenario(self)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, self.scenario.line - 1, self.name
+
+    @cached_property
+    def location(self) -> tuple[str, int | None, str]:
+        """Its place for reports; pytest computes the path, once for all items of a file."""
+        file = self.parent
+        assert isinstance(file, ScenarioFile)
+        if not file.shown_path:
+            file.shown_path = super().location[0]
+        return file.shown_path, self.scenario.line - 1, self.name
+
+
+class SimulationItem(ScenarioItem):
+    """One simulation: conversations that nobody wrote, of which none may break a rule."""
+
+    def runtest(self) -> None:
+        from simkit.pytest_plugin.runs import run_simulation
+
+        run_simulation(self)
+
+
+def _relative(path: Path) -> str:
+    """Return the path relative to the working directory; on another drive it stays absolute."""
+    try:
+        return os.path.relpath(path)
+    except ValueError:
+        return str(path)

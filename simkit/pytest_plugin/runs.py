@@ -1,0 +1,212 @@
+"""The run of an item: a scenario is judged, and its report has what the judgement says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from simkit.checks.judge import Outcome, strictly
+from simkit.core.errors import SimkitError
+from simkit.core.gc_pause import gc_paused
+from simkit.core.output import clean, without_secrets
+from simkit.core.redact import Redactor
+from simkit.core.sudden_end import sudden_end_told
+from simkit.pytest_plugin import COVERAGE, PAGE, PASSED_OVER, WARNINGS, WORKFLOW
+from simkit.pytest_plugin.items import ScenarioItem, documents_of
+from simkit.report.outcomes import not_run, result_of
+from simkit.report.results import Result
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library, Prepared
+
+PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
+"""The property with number and reasons: JUnit files contain properties, but no sections."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Session:
+    """The files and options that all items of a run of pytest share."""
+
+    library: Library
+    """It reads every file once."""
+    seed: int | None
+    is_strict: bool
+    update_mode: str | None
+    base: str
+    coverage: Any
+    """The plugin that measures coverage; None if there is none."""
+    has_page: bool
+    has_workflow: bool
+    release: Callable[[], object]
+    """Lets through what the process writes."""
+
+
+_SESSION: Final[pytest.StashKey[_Session]] = pytest.StashKey()
+
+
+def _session(config: pytest.Config) -> _Session:
+    session = config.stash.get(_SESSION, None)
+    if session is None:
+        session = config.stash[_SESSION] = _session_of(config)
+    return session
+
+
+def _session_of(config: pytest.Config) -> _Session:
+    plugins, option = config.pluginmanager, config.getoption
+    capture = plugins.get_plugin("capturemanager")
+    return _Session(
+        library=Library(documents_of(config)),
+        seed=option("--simkit-seed"),
+        is_strict=option("--simkit-strict"),
+        update_mode=option("--simkit-update"),
+        base=option("--simkit-base"),
+        coverage=plugins.get_plugin(COVERAGE),
+        has_page=plugins.has_plugin(PAGE),
+        has_workflow=plugins.has_plugin(WORKFLOW),
+        release=(lambda: None) if capture is None else capture.suspend_global_capture,
+    )
+
+
+def run_scenario(item: ScenarioItem) -> None:
+    """Run a scenario and fill its report; raise pytest's failure if it does not hold."""
+    session = _session(item.config)
+    with gc_paused(), sudden_end_told(session.release):
+        try:
+            prepared = session.library.prepared(item.scenario)
+            if prepared.unmet:
+                raise prepared.refusal()
+            outcome = simulate(prepared, seed=session.seed)
+        except SimkitError as problem:
+            item.keep(not_run(item.scenario, "broken", error=str(problem)))
+            raise pytest.fail.Exception(clean(str(problem)), pytrace=False) from None
+        if session.is_strict:
+            judgement = strictly(outcome.judgement)
+            outcome = msgspec.structs.replace(outcome, judgement=judgement)
+        _report(item, session, prepared, outcome)
+
+
+def run_simulation(item: ScenarioItem) -> None:
+    """Explore a simulation; raise pytest's failure if a conversation breaks a rule."""
+    # Few suites have simulations, which need what searches for conversations.
+    from simkit.explore.campaigns import Bounds
+    from simkit.testing.simulations import failure_of
+
+    session = _session(item.config)
+    coverage = session.coverage
+    with gc_paused(), sudden_end_told(session.release):
+        try:
+            bounds = Bounds(
+                runs=item.config.getoption("--simkit-runs"),
+                seed=session.seed,
+                measures=coverage is not None,
+            )
+            campaign, text = failure_of(
+                session.library, item.scenario, bounds, is_strict=session.is_strict
+            )
+            if coverage is not None and campaign.coverage is not None:
+                coverage.take(campaign.coverage)
+        except SimkitError as problem:
+            raise pytest.fail.Exception(clean(str(problem)), pytrace=False) from None
+        if text:
+            pytest.fail(clean(text), pytrace=False)
+
+
+def _report(item: ScenarioItem, session: _Session, prepared: Prepared, outcome: Outcome) -> None:
+    """Put the outcome into the item's report; raise pytest's failure if it does not hold."""
+    if session.coverage is not None:
+        session.coverage.collector.add(prepared, outcome.view)
+    redactor = prepared.redactor(os.environ)
+    result = result_of(prepared, outcome, session.seed)
+    # Reports, such as JUnit's, must contain no secret.
+    item.keep(result, redactor)
+    expected = prepared.scenario.xfail
+    if expected is not None and outcome.judgement.exit_code < 2:
+        # Added only now: an invalid scenario is not the expected failure.
+        reason = clean(expected.reason, redactor)
+        item.add_marker(pytest.mark.xfail(reason=reason, strict=expected.strict))
+    if session.update_mode is not None:
+        item.proposal = _proposal(session.update_mode, prepared, outcome, redactor)
+    for name in ("seed", "digest", "tokens"):
+        item.user_properties.append((f"simkit.{name}", getattr(result, name)))
+    _show(item, session, prepared, outcome, redactor)
+    if result.warnings or result.passed_over or result.lints_off:
+        _note(item, redactor)
+    if not outcome.passed:
+        judgement = without_secrets(outcome.judgement, redactor)
+        # The report says why it fails, whether that is expected or not.
+        failed = not_run(
+            item.scenario, "failed", seed=result.seed, findings=judgement.findings,
+            strict=session.is_strict,
+        )  # fmt: skip
+        from simkit.report.text import result_text
+
+        pytest.fail(clean(result_text(failed), redactor), pytrace=False)
+
+
+def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redactor) -> str | None:
+    """Return the proposed changes of the file; None without any."""
+    from simkit.update import additions, encoded, fixes
+
+    if mode == "create":
+        return encoded(additions(prepared, outcome.view, redactor))
+    if outcome.judgement.exit_code != 1 or prepared.scenario.xfail is not None:
+        return None
+    return encoded(fixes(prepared, outcome.view, outcome.judgement))
+
+
+def _show(
+    item: ScenarioItem, session: _Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
+) -> None:
+    """Keep the trace to be compared, the run's page, and the picture of a failing one.
+
+    Each is made only where somebody reads it.
+    """
+    if not (session.base or session.has_page or session.has_workflow):
+        return
+    result = _result(item)
+    if session.base:
+        from simkit.testing.pytest_workflow import with_trace
+
+        result = with_trace(result, outcome.redacted(redactor).trace, item.config)
+        item.keep(result)
+    draws = result.failed and session.has_workflow
+    if not draws and not session.has_page:
+        return
+    from simkit.viewer import run_page, sequence_text
+
+    view = outcome.redacted(redactor).view
+    if session.has_page:
+        item.page = run_page(result, view, prepared.document, redactor)
+    if draws:
+        item.picture = sequence_text(view, result.findings)
+
+
+def _note(item: ScenarioItem, redactor: Redactor) -> None:
+    """Add findings that fail nothing to the report."""
+    from simkit.report.text import findings_text, passed_over_words
+
+    result = _result(item)
+    if result.warnings:
+        text = clean(findings_text(result.warnings), redactor)
+        item.add_report_section("call", WARNINGS, text)
+        item.user_properties.append((WARNINGS, len(result.warnings)))
+    if result.passed_over:
+        words = passed_over_words(result.passed_over)
+        text = clean(f"{words}\n{findings_text(result.passed_over)}", redactor)
+        item.add_report_section("call", PASSED_OVER, text)
+        item.user_properties.append((PASSED_OVER, len(result.passed_over)))
+        item.user_properties.append((PASSED_OVER_WHY, clean(words, redactor)))
+    if result.lints_off:
+        lines = [f"{lint}: {reason}" for lint, reason in result.lints_off]
+        text = clean("\n".join(lines), redactor)
+        item.add_report_section("call", "simkit lints turned off", text)
+
+
+def _result(item: ScenarioItem) -> Result:
+    """Return the result of an item that has run, without secrets."""
+    assert item.result is not None
+    return item.result
