@@ -243,7 +243,10 @@ class CodeDriver:
         recorder.handoff_tools.know(facts.agents)
         record_run_start(recorder, script, self.name, facts)
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
-        self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
+        try:
+            self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
+        except FunctionMissing as problem:  # is told at the entry, not at the tool's name
+            raise FunctionMissing(problem.what, app.options.tools[problem.name]) from None
         enter(self._toolbox.standing_by())
         # They are the same in every turn.
         self._values = (

@@ -40,7 +40,7 @@ class StandIn(Protocol):
         """
 
 
-_HOLDERS: Final = ("func", "fn", "function", "entrypoint", "forward")
+_HOLDERS: Final = ("func", "coroutine", "fn", "function", "entrypoint", "forward")
 """Attributes in which framework tools keep their function."""
 
 
@@ -107,7 +107,8 @@ def plain_function(tool: str, function: Any) -> FunctionType:
         return function
     raise FunctionMissing(
         f"tool `{tool}` is a {type(function).__name__}, which simkit cannot replace. Name a "
-        "Python function under `app.tools`.",
+        "Python function under `app.tools`. A tool of a framework that has an adapter needs no "
+        "entry there: `tool_results` answers it by its name.",
         tool,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from simkit.adapters.framework_driver import DRIVER_OPTIONS
@@ -41,3 +43,33 @@ def test_an_option_that_nothing_reads_is_refused(pipeline: str, option: str) -> 
         refusal = str(problem)
 
     assert (f": `{option}` does nothing here" in refusal) == (option not in read)
+
+
+CODE = """
+class Held:
+    "A tool as some framework's decorator makes it: it shows no function."
+
+
+search = Held()
+
+
+def run(text: str) -> str:
+    return text
+"""
+
+
+def test_a_tool_that_cannot_be_stood_in_for_is_told_at_its_entry(tmp_path: Path) -> None:
+    (tmp_path / "held_app.py").write_text(CODE, encoding="utf-8")
+
+    with pytest.raises(SourceError) as caught:
+        run_app(
+            "held_app:run",
+            """
+            app: {path: [.], tools: {search: "held_app:search"}}
+            turns: [{user: Hi, tool_results: {search: x}}]
+            """,
+            tmp_path,
+        )
+
+    assert ":4:" in str(caught.value)
+    assert "tool `search` is a Held, which simkit cannot replace." in str(caught.value)

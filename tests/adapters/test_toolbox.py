@@ -230,7 +230,8 @@ def test_what_is_no_python_function_is_an_error_that_names_the_tool(problem: Any
 
     assert caught.value.what == (
         f"tool `look` is a {type(problem).__name__}, which simkit cannot replace. "
-        "Name a Python function under `app.tools`."
+        "Name a Python function under `app.tools`. A tool of a framework that has an adapter needs "
+        "no entry there: `tool_results` answers it by its name."
     )
 
 
@@ -246,7 +247,7 @@ class Decorated:
         return self._function(*args, **kwargs)
 
 
-@pytest.mark.parametrize("name", ["func", "fn", "function", "entrypoint", "forward"])
+@pytest.mark.parametrize("name", ["func", "coroutine", "fn", "function", "entrypoint", "forward"])
 def test_a_function_that_a_decorator_made_a_tool_of_is_stood_in_for(name: str) -> None:
     tool = Decorated(name, functools.wraps(plain)(lambda *args, **kwargs: plain(*args, **kwargs)))
 
