@@ -20,6 +20,7 @@ from simkit.session.simulate import Conversation
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.pipeline.agents import channels_of, members_of, sections_of
 from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 from simkit.spec.scenario.known import Subject
@@ -445,7 +446,14 @@ class Story:
             near_by = self._pipelines(f"*{PIPELINE_SUFFIX}")
             known = tuple(sorted({file.name.removesuffix(PIPELINE_SUFFIX) for file in near_by}))
             problem = f"there is no pipeline `{name}` beside this file or in the folders of tests"
-            raise SourceError(self._where(), problem, near=near(name, known), known=known)
+            advice = as_imported(name) if ":" in name else ""
+            if "app:" in advice:
+                advice += (
+                    f" A file `NAME{PIPELINE_SUFFIX}` says this: `pipeline:`, `code:`, `app:`."
+                )
+            raise SourceError(
+                self._where(), problem, near=near(name, known), known=known, advice=advice
+            )
         return os.path.relpath(found_files[0])
 
     def _pipelines(self, pattern: str) -> list[Path]:

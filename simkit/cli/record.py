@@ -37,6 +37,7 @@ from simkit.session.execution.first_scenario import agents_of, scenario_of
 from simkit.session.simulate import Conversation, placed, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
+from simkit.spec.scenario.code_names import parted_method
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.modules import folder_with
@@ -92,6 +93,9 @@ def write_first(first: First, source: ReplySource | None) -> FirstScenario:
     The app's models are answered by a source, by their providers without one. Raise SimkitError
     if the app fails, or if a scenario cannot express what it does.
     """
+    entry, method = parted_method(first.pipeline)
+    if method:
+        first = msgspec.structs.replace(first, pipeline=entry, call=first.call or method)
     file = first.file
     _refuse_what_is_there(file)
     redactor = Redactor(os.environ)

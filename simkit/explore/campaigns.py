@@ -39,7 +39,7 @@ from simkit.explore.trials import first_turns_that_fail
 from simkit.explore.worker import LOCAL as LOCAL
 from simkit.explore.worker import Setup, versions
 from simkit.report.last_run import failure_text
-from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.fields import METHOD_NAME
 from simkit.spec.scenario.orders import EXHAUSTIVE
 
 RUNS: Final = 300
@@ -336,7 +336,7 @@ def command_of(name: str, subject: Subject, bounds: Bounds) -> str:
 
 
 def _advised(problem: SourceError, subject: str) -> str:
-    if not FUNCTION_NAME.fullmatch(subject):
+    if not METHOD_NAME.fullmatch(subject):
         return str(problem)
     text = problem.what
     if OF_NOBODY in text:

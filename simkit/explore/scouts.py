@@ -28,7 +28,7 @@ from simkit.language.paths import with_texts
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
 from simkit.session.execution.first_scenario import agents_of, rules_of
-from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.fields import METHOD_NAME
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
@@ -67,7 +67,7 @@ def run_with_scouts(
             return subject, run_campaign(name, subject, timed, places=places, tell=tell, say=say)
         except SimkitError as problem:
             # A scenario's rules are its author's.
-            if not FUNCTION_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
+            if not METHOD_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
                 raise
             again = scouts.look()
             if again is None:

@@ -14,9 +14,9 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.conversations import Subject
 from simkit.language.yaml import load_text
-from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.fields import METHOD_NAME
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.code_names import advice_on
+from simkit.spec.scenario.code_names import advice_on, parted_method
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
@@ -240,11 +240,14 @@ def _texts_of(prepared: Prepared) -> tuple[str, ...]:
 def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}) -> Subject:
     """Return a pipeline by the name of its file, or code by ``module:name``; raise SourceError.
 
+    Of ``module:Class.method``, the class makes the object, and the method takes the message.
     ``agents`` are rules that say which call of code is whose, as under ``agents:``.
     """
-    if not FUNCTION_NAME.fullmatch(name) and not Path(name).is_file():
+    if not METHOD_NAME.fullmatch(name) and not Path(name).is_file():
         raise SourceError(name, "there is no such file")
-    tree: dict[str, Any] = {"scenario": "explored", "pipeline": name, "turns": _TURNS}
+    entry, method = parted_method(name)
+    tree: dict[str, Any] = {"scenario": "explored", "pipeline": entry, "turns": _TURNS}
+    tree |= {"app": {"call": method}} if method else {}
     tree |= {"agents": agents} if agents else {}
     (document,) = load_text("\n".join([*block(tree, 0), ""]), MADE_UP_FILE)
     case = ScenarioCase(MADE_UP_FILE, "explored", 0, 1)
@@ -254,7 +257,7 @@ def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}
 
 def is_pipeline(name: str) -> bool:
     """Return whether a name is that of a pipeline's file, or of code."""
-    return name.endswith(PIPELINE_SUFFIX) or FUNCTION_NAME.fullmatch(name) is not None
+    return name.endswith(PIPELINE_SUFFIX) or METHOD_NAME.fullmatch(name) is not None
 
 
 def made_up_subject(prepared: Prepared, texts: Sequence[str]) -> Subject:

@@ -241,9 +241,13 @@ def as_function(value: Any) -> str:
     """Return the name of a function as it is now; raise what refuses any other text."""
     text = _renamed(_as_text(value))
     if not is_function_name(text):
+        is_inner = METHOD_NAME.match(text) is not None
         raise refuse(
             f"`{text}` is no `module:function`",
-            advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
+            advice="Only a name at the top of a module can stand here: write a function there that "
+            "does the same, and name that."
+            if is_inner
+            else "Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
         )
     return text
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from simkit import Simulation, SourceError
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
@@ -77,3 +79,117 @@ def test_no_option_is_advised_where_none_helps(name: str, problem: str, simkit: 
     assert done.code == 2
     assert problem in done.err
     assert "--option" not in done.err
+
+
+METHODS = """
+class Desk:
+    def answer(self, text):
+        return text.upper()
+
+    def other(self, text):
+        return text.nothing
+
+    class Inner:
+        def ask(self, text):
+            return text
+
+
+def make():
+    return Desk()
+"""
+CALLS_MODEL = """
+import openai
+
+
+class Desk:
+    def answer(self, text):
+        client = openai.OpenAI(api_key="x")
+        messages = [{"role": "user", "content": text}]
+        reply = client.chat.completions.create(model="gpt-4o", messages=messages)
+        return reply.choices[0].message.content
+
+    def other(self, text):
+        raise NotImplementedError
+"""
+DEEPER = ("counter:Desk.Inner.ask", "counter:make().answer", "counter:Desk()")
+"""Names that are no method of a class at the top of the module."""
+FILES = {
+    "pipeline": "scenario: s\npipeline: {name}\nturns: [{{user: Hi.}}]\n",
+    "code": "scenario: s\npipeline: p\nturns: [{{user: Hi.}}]\n---\npipeline: p\ncode: {name}\n",
+    "setup": (
+        "scenario: s\npipeline: counter:make\napp: {{setup: '{name}'}}\nturns: [{{user: Hi.}}]\n"
+    ),
+}
+"""Each place of a scenario's file that holds a name of code."""
+
+
+def test_a_method_is_explored_and_its_scenarios_call_it(simkit: Call) -> None:
+    write("counter.py", METHODS)
+
+    assert simkit("explore", "counter:Desk.answer", "--runs", "3").code == 0
+    done = simkit("explore", "counter:Desk.other", "--runs", "3")
+
+    assert done.code == 1
+    (file,) = Path("found").iterdir()
+    text = file.read_text(encoding="utf-8")
+    assert "pipeline: counter:Desk\napp: {call: other}\n" in text
+    assert simkit("replay", str(file)).code == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["counter:Desk.answer", "counter.py:Desk.answer"])
+def test_the_first_scenario_of_a_method_calls_it(name: str, simkit: Call) -> None:
+    write("counter.py", CALLS_MODEL)
+
+    done = simkit("init", "--app", name)
+
+    assert done.code == 0, done.err
+    files_text = "".join(file.read_text(encoding="utf-8") for file in Path().rglob("counter*.yaml"))
+    assert "call: answer" in files_text
+    assert ": counter:Desk\n" in files_text
+
+
+@pytest.mark.parametrize("name", DEEPER)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("explore",),
+        ("replay",),
+        ("coverage",),
+        ("graph",),
+        ("init", "--app"),
+        ("record", "--new", "x", "--say", "Hi.", "--pipeline"),
+    ],
+)
+def test_a_name_further_inside_is_told_what_can_be_named(
+    command: tuple[str, ...], name: str, simkit: Call
+) -> None:
+    write("counter.py", METHODS)
+
+    done = simkit(*command, name)
+
+    assert done.code == 2
+    inner = name.partition(":")[2]
+    assert f"`{inner}` is no name at the top of `counter`. Write a function there" in done.err
+    assert "`counter:pipeline`" in done.err
+
+
+@pytest.mark.parametrize("place", FILES)
+@pytest.mark.parametrize("name", [*DEEPER, "counter:Desk.answer"])
+def test_a_file_names_what_can_stand_there(place: str, name: str, simkit: Call) -> None:
+    write("counter.py", METHODS)
+    write("s.scenario.yaml", FILES[place].format(name=name))
+
+    done = simkit("replay", "s.scenario.yaml")
+
+    assert done.code == 2
+    assert "is no `module:function`" in done.out
+    ways = ("Write a function there", "write a function there", "`app: {call: answer}`")
+    assert any(way in done.out for way in ways)
+
+
+def test_a_test_is_told_how_a_method_is_named(project: object) -> None:
+    write("counter.py", METHODS)
+
+    with pytest.raises(SourceError, match=r"`counter:Desk`, with `app: \{call: answer\}`"):
+        Simulation("counter:Desk.answer")

@@ -30,7 +30,7 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.alone import replayed_alone, run_alone
 from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
-from simkit.spec.scenario.code_names import advice_on
+from simkit.spec.scenario.code_names import advice_on, advice_on_inner, parted_method
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, comment, flow, quoted
 
@@ -142,7 +142,15 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
 
 
 def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
-    """Return the request with the app's name as Python imports it, and the folder of its module."""
+    """Return the request with the app's name as Python imports it, and the folder of its module.
+
+    Of ``module:Class.method`` it has the class as its name, and the method to call.
+    """
+    entry, method = parted_method(request.name)
+    if inner := advice_on_inner(request.name):
+        raise SimkitError(f"{request.name}: {inner}")
+    if method:
+        request = msgspec.structs.replace(request, name=entry, call=request.call or method)
     module, colon, attribute = request.name.partition(":")
     known = {app.name: app for app in project.apps}
     if module.endswith(".py") or "/" in module:

@@ -11,6 +11,7 @@ from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, load_text, near
 from simkit.session.simulation.places import Place, document_at, place_of_caller
 from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.filling import Filling
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
@@ -63,7 +64,11 @@ def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
             return os.path.relpath(folder / name)
     known = sorted({file.name for folder in around for file in folder.glob(f"*{PIPELINE_SUFFIX}")})
     raise SourceError(
-        place.where, f"there is no pipeline `{name}`", near=near(name, known), known=tuple(known)
+        place.where,
+        f"there is no pipeline `{name}`",
+        near=near(name, known),
+        known=tuple(known),
+        advice=as_imported(name) if ":" in name else "",
     )
 
 

@@ -1,8 +1,9 @@
-"""Names of code where a scenario is wanted: how to begin with a module, a file or a notebook."""
+"""Names of code: how to begin with a module, a file, a method or a notebook."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import Final
 
@@ -27,13 +28,15 @@ def advice_on(name: str) -> str:
     file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
     if not Path(file).is_file():
         # Imported here because most names are right, and it needs pydantic.
-        from simkit.spec.fields import FUNCTION_NAME
+        from simkit.spec.fields import METHOD_NAME
 
-        if FUNCTION_NAME.fullmatch(name):
+        if METHOD_NAME.fullmatch(name):
             return f"For a first scenario of this code: `simkit init --app {name}`."
-        return ""
-    if colon and attribute.isidentifier():
+        return advice_on_inner(name)
+    if (colon and attribute.isidentifier()) or parted_method(name)[1]:
         return f"For a first scenario of this code: `simkit init --app {name}`."
+    if inner := advice_on_inner(name):
+        return inner
     names = _public_names(Path(file))
     listed = ", ".join(f"`{each}`" for each in names[:_NAMES_MAX])
     more = ", …" if len(names) > _NAMES_MAX else ""
@@ -41,6 +44,52 @@ def advice_on(name: str) -> str:
     target = shell_word(f"{file}:{choice}" if names else file)
     of_them = f", where NAME is one of {listed}{more}" if len(names) > 1 else ""
     return f"{file} is code. For a first scenario of it: `simkit init --app {target}`{of_them}."
+
+
+def parted_method(name: str) -> tuple[str, str]:
+    """Return ``module:Class`` and the method of ``module:Class.method``.
+
+    The method is empty for any other name, which is returned as it is.
+
+    >>> parted_method("shop.desk:Desk.answer")
+    ('shop.desk:Desk', 'answer')
+    """
+    module, colon, attribute = name.partition(":")
+    owner, dot, method = attribute.partition(".")
+    if colon and dot and owner.isidentifier() and method.isidentifier():
+        return f"{module}:{owner}", method
+    return name, ""
+
+
+def as_imported(name_written: str) -> str:
+    """Describe the correct name for code that was named by its file, or with a method."""
+    from simkit.spec.fields import FUNCTION_NAME
+
+    file, _, name = name_written.rpartition(":")
+    folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
+    called, method = parted_method(f"{module}:{name}")
+    if FUNCTION_NAME.fullmatch(called) is None:
+        usual = "Code is named as it is imported: `myapp.agents:run`."
+        return advice_on_inner(f"{module}:{name}") or usual
+    options = [f"path: [{folder}]"] if folder.strip("./") else []
+    options += [f"call: {method}"] if method else []
+    also = f", with `app: {{{', '.join(options)}}}`" if options else ""
+    return f"Code is named as it is imported: `{called}`{also}."
+
+
+def advice_on_inner(name: str) -> str:
+    """Return advice on an expression, `desk:Desk().answer`, and on a name that is further inside.
+
+    Empty for all other names.
+    """
+    module, colon, attribute = name.partition(":")
+    if not colon or parted_method(name)[1] or not re.fullmatch(r"[A-Za-z_]\w*[.(].*", attribute):
+        return ""
+    module = module.removesuffix(".py").replace("/", ".").strip(".")
+    return (
+        f"`{attribute}` is no name at the top of `{module}`. Write a function there that returns "
+        f"it, `def pipeline(): return …`, and name that: `{module}:pipeline`."
+    )
 
 
 def _script(notebook: str) -> str:

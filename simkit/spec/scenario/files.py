@@ -24,6 +24,7 @@ from simkit.spec.scenario.apps import (
     check_program,
 )
 from simkit.spec.scenario.claims import Expect
+from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.filling import Filling, used_files
 from simkit.spec.scenario.implementing import check_implements
 from simkit.spec.scenario.items import (
@@ -331,7 +332,7 @@ def _nearest_name(name: str, document: Document) -> str:
     folder = Path(document.file).parent
     file = folder / name
     if file.suffix == ".py":
-        return _as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
+        return as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
     if file.is_file():
         return f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
     paths = lookup(document.data, "app.path")
@@ -344,19 +345,6 @@ def _nearest_name(name: str, document: Document) -> str:
     return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
 
 
-def _as_imported(name_written: str) -> str:
-    """Describe the correct name for code that was named by its file, or with a method."""
-    file, _, name = name_written.rpartition(":")
-    folder, _, module = file.rstrip(":").removesuffix(".py").rpartition("/")
-    named, _, method = name.partition(".")
-    if FUNCTION_NAME.fullmatch(f"{module}:{named}") is None:
-        return "Code is named as it is imported: `myapp.agents:run`."
-    options = [f"path: [{folder}]"] if folder.strip("./") else []
-    options += [f"call: {method}"] if method else []
-    also = f", with `app: {{{', '.join(options)}}}`" if options else ""
-    return f"Code is named as it is imported: `{module}:{named}`{also}."
-
-
 def _app(scenario: Scenario, document: Document) -> App:
     """Return the code pipeline that a scenario names."""
     is_program = scenario.app.input == TURNS
@@ -364,7 +352,7 @@ def _app(scenario: Scenario, document: Document) -> App:
         raise document.error(
             ("pipeline",),
             f"`{scenario.pipeline}` is no `module:function`",
-            advice=_as_imported(scenario.pipeline),
+            advice=as_imported(scenario.pipeline),
         )
     folder = str(Path(document.file).parent)
     name = scenario.pipeline
