@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.suites import PIPELINE, SCENARIO_HEAD, TURN
+from simkit.core.errors import SourceError
 from simkit.core.output import without_secrets
-from simkit.language.yaml import DocumentCache
+from simkit.language.yaml import DocumentCache, text_of
 from simkit.report.outcomes import result_of
 from simkit.session.simulate import Conversation, run, simulate
 from simkit.spec.scenario.files import Library, Prepared
@@ -27,9 +29,24 @@ TURNS = 5
 @pytest.fixture
 def file(tmp_path: Path) -> str:
     """The file of scenarios that `python -m benchmarks items` measures."""
-    (tmp_path / "p.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    texts = [SCENARIO_HEAD.format(place=place) + TURN * TURNS for place in range(SCENARIOS)]
-    path = tmp_path / "many.scenario.yaml"
+    return write(tmp_path)
+
+
+def write(folder: Path, *, differ: bool = False) -> str:
+    """Writes scenarios whose turns are all equal, or all differ in message, reply and claim."""
+    (folder / "p.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    texts = []
+    for place in range(SCENARIOS):
+        turns = [TURN] * TURNS
+        if differ:
+            turns = [
+                TURN.replace("my order", f"order {place}-{number}").replace(
+                    "way", f"way {place}-{number}"
+                )
+                for number in range(TURNS)
+            ]
+        texts.append(SCENARIO_HEAD.format(place=place) + "".join(turns))
+    path = folder / "many.scenario.yaml"
     path.write_text("---\n".join(texts), encoding="utf-8")
     return str(path)
 
@@ -52,22 +69,32 @@ def reported(scenario: Prepared) -> object:
     return without_secrets(result_of(scenario, outcome, None), redactor)
 
 
-def test_one_more_scenario_calls_few_functions(file: str) -> None:
+@pytest.mark.parametrize(
+    ("differ", "bounds"),
+    [
+        (False, {"read": 930, "prepare": 190, "run": 860, "judge and report": 610}),
+        (True, {"read": 930, "prepare": 1_090, "run": 890, "judge and report": 660}),
+    ],
+    ids=["equal turns", "turns that differ"],
+)
+def test_one_more_scenario_calls_few_functions(
+    tmp_path: Path, differ: bool, bounds: dict[str, int]
+) -> None:
+    file = write(tmp_path, differ=differ)
     cache = DocumentCache()
     library, cases = Library(cache), items_in(file, cache)
-    for scenario in prepared(library, cases):
+    for scenario in prepared(library, cases[:1]):
         reported(scenario)  # what a process makes once
 
-    scenarios = prepared(library, cases)
+    scenarios: list[Prepared] = []
     of_parts = {
         "read": calls_each(lambda: items_in(file, DocumentCache())),
-        "prepare": calls_each(lambda: prepared(library, cases)),
+        "prepare": calls_each(lambda: scenarios.extend(prepared(library, cases))),
         "run": calls_each(lambda: [run(scenario) for scenario in scenarios]),
         "judge and report": calls_each(lambda: [reported(scenario) for scenario in scenarios]),
     }
-    of_parts["judge and report"] -= of_parts["run"]
+    of_parts["judge and report"] -= calls_each(lambda: [run(scenario) for scenario in scenarios])
 
-    bounds = {"read": 950, "prepare": 750, "run": 1_000, "judge and report": 650}
     over = {part: calls for part, calls in of_parts.items() if calls > bounds[part]}
     assert not over, of_parts
 
@@ -114,3 +141,38 @@ def test_a_part_of_a_tree_is_searched_once_for_pipelines(tmp_path: Path) -> None
     assert [path.name for path in first] == ["p.pipeline.yaml"]
     assert library.files([tmp_path], "p.pipeline.yaml") is first
     assert [path.name for path in library.files([tmp_path], "q*")] == ["q.pipeline.yaml"]
+
+
+def test_a_turn_that_one_pipeline_knows_is_checked_against_another(tmp_path: Path) -> None:
+    file = write(tmp_path)
+    (tmp_path / "q.pipeline.yaml").write_text(
+        PIPELINE.replace("billing", "sales").replace("pipeline: p", "pipeline: q"),
+        encoding="utf-8",
+    )
+    other = tmp_path / "other.scenario.yaml"
+    text = Path(file).read_text(encoding="utf-8").split("---\n")[0]
+    other.write_text(text.replace("p.pipeline", "q.pipeline"), encoding="utf-8")
+    library = Library()
+    first, second = (library.prepared(case) for case in items_in(file)[:2])
+    assert first.scenario.turns[0] is second.scenario.turns[4]
+
+    with pytest.raises(SourceError) as caught:
+        library.prepared(items_in(str(other))[0])
+
+    assert caught.value.where == f"{other}:6:46"
+    assert caught.value.what == "unknown agent `billing`"
+
+
+def test_turns_that_are_equal_but_written_otherwise_are_two(tmp_path: Path) -> None:
+    (tmp_path / "p.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    path = tmp_path / "numbers.scenario.yaml"
+    turns = "".join(
+        TURN.replace("{to: billing}", f"{{to: billing, price: {price}}}")
+        for price in ("1", "1.0", "1.00", "01", "true")
+    )
+    path.write_text(SCENARIO_HEAD.format(place=0) + turns, encoding="utf-8")
+
+    [scenario] = prepared(Library(), items_in(str(path)))
+
+    lines: list[Any] = [turn.replies["triage"] for turn in scenario.scenario.turns]
+    assert [text_of(line.json_["price"]) for line in lines] == ["1", "1.0", "1.00", "01", "true"]

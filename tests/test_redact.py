@@ -16,6 +16,7 @@ from simkit.core.redact import Redactor, secrets_written_in
 from simkit.core.redact.names import NAMES, secrets_of
 from simkit.core.redact.shapes import PERSONAL, SHAPES
 from simkit.core.text import short
+from simkit.language.yaml import load_text
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
 
 SECRET = 'hunter2/é"x-99'
@@ -358,6 +359,26 @@ def test_secrets_that_a_user_has_written_are_known_by_their_names(
     text: Any, secrets: list[str]
 ) -> None:
     assert [*secrets_written_in(text)] == secrets
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scenario: a\nnote: hunter2-9f8e7d6c",
+        "x-config: {password: hunter2-9f8e7d6c}",
+        "turns: [{user: Hello}, {tool_results: {login: {apiKey: hunter2-9f8e7d6c}}}]",
+        '"\\x70assword": hunter2-9f8e7d6c',
+        "app: {env: {DB_PASSWORD: hunter2-9f8e7d6c}}",
+        "env: [DB_PASSWORD]\nDB_PASSWORD: hunter2-9f8e7d6c",
+        "password: &p hunter2-9f8e7d6c\nother: [*p, {token: [abc12345-x, Bearer 123456789-x]}]",
+    ],
+)
+def test_the_keys_of_a_document_say_whether_it_is_searched_for_secrets(text: str) -> None:
+    for _ in range(2):  # The second time, the names are known.
+        [document] = load_text(text, "a.scenario.yaml")
+
+        assert document.secrets == frozenset(secrets_written_in(document.data))
+        assert bool(document.secrets) == ("note" not in text)
 
 
 def test_short_value_of_a_secret_variable_is_no_secret() -> None:

@@ -30,7 +30,7 @@ from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
-from simkit.spec.reading import is_own_key, read
+from simkit.spec.reading import content_of, is_own_key, read
 
 ANYTHING: Final = ("",)
 """The known names where simkit cannot know them, such as names in user code."""
@@ -185,13 +185,33 @@ def _as_matcher(value: Any) -> Any:
     return value
 
 
+_VALID_MAX: Final = 256
+_CONTENT_MAX: Final = 1_024
+"""How many matchers of a kind are known to be valid, and the bytes of each."""
+
+
 def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
     """Return the validator that rejects a matcher that can never hold for a kind of value.
 
-    A value of a type in ``alone`` is short for another matcher if it is the whole claim.
+    A value of a type in ``alone`` is short for another matcher if it is the whole claim. Equal
+    matchers, which many turns claim, are checked once.
     """
+    valid: set[bytes] = set()
 
     def of_kind(value: Any) -> Any:
+        try:
+            content = content_of(value)
+        except ValueError:  # It has a value of a class of its own, such as a number as written.
+            return checked_value(value)
+        if content not in valid:
+            value = checked_value(value)
+            if len(content) <= _CONTENT_MAX:
+                if len(valid) >= _VALID_MAX:
+                    valid.clear()
+                valid.add(content)
+        return value
+
+    def checked_value(value: Any) -> Any:
         checked = _as_matcher(value)
         if isinstance(checked, alone):
             return checked

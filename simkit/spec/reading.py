@@ -12,7 +12,18 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from inspect import get_annotations
 from types import FunctionType, NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
 from annotated_types import Le, MinLen
 from pydantic import (
@@ -62,10 +73,12 @@ class _Reader:
         """Key to the field and its name."""
         self._readers: dict[str, tuple[str, Read]] = {}
         """Key to the field's name and the function that reads its value, if a file had it."""
+        self._forms: dict[tuple[Any, ...], _Form] = {}
+        """The keys of a mapping, in its order, to how such a mapping is read."""
         self._required = frozenset(name for name, field in fields.items() if field.is_required())
         self._defaults = {name: field.default for name, field in fields.items()}
         self._factories = [
-            (name, _default_of(field.default_factory))
+            (name, field.default_factory)
             for name, field in fields.items()
             if field.default_factory is not None
         ]
@@ -76,33 +89,24 @@ class _Reader:
         """Return the model of a mapping; raise _Unsure."""
         if type(data) is not dict:
             raise _Unsure
-        values = self._defaults.copy()
-        readers = self._readers
-        given: set[str] = set()
-        extra: dict[str, Any] | None = None if self._extra is None else {}
-        for key in data:
-            if key in readers:
-                name, reader = readers[key]
-                values[name] = reader(data[key])
-                given.add(name)
-            elif key in self._fields:
-                name, field = self._fields[key]
-                readers[key] = name, _of_field(field)
-                values[name] = readers[key][1](data[key])
-                given.add(name)
-            elif not is_own_key(key):
-                if self._extra is None or extra is None:
-                    raise _Unsure
-                extra[key] = self._extra(data[key])
-                given.add(key)
-        if not self._required <= given:
-            raise _Unsure
-        for name, factory in self._factories:
-            if name not in given:
-                values[name] = factory()
+        keys = (*data,)
+        form = self._forms.get(keys)
+        if form is None:
+            form = self._form(keys)
+            if len(self._forms) < _FORMS_MAX:
+                self._forms[keys] = form
+        values = form.values.copy()
+        for key, name, reader in form.readers:
+            values[name] = reader(data[key])
+        for name, factory in form.factories:
+            values[name] = factory()
+        extra: dict[str, Any] | None = None
+        if self._extra is not None:
+            extra = {key: self._extra(data[key]) for key in form.extra}
         instance = _new(self._model)
         _set(instance, "__dict__", values)
-        _set(instance, "__pydantic_fields_set__", given)
+        # Nothing adds to it in place: a copy of the instance has one of its own.
+        _set(instance, "__pydantic_fields_set__", form.given)
         _set(instance, "__pydantic_extra__", extra)
         if self._has_private:
             instance.model_post_init(None)
@@ -110,21 +114,69 @@ class _Reader:
             _set(instance, "__pydantic_private__", None)
         return instance
 
+    def _form(self, keys: tuple[Any, ...]) -> _Form:
+        """Return how mappings with these keys are read; raise _Unsure if they may be invalid."""
+        readers: list[tuple[str, str, Read]] = []
+        extra: list[str] = []
+        for key in keys:
+            if key in self._fields:
+                name, field = self._fields[key]
+                if key not in self._readers:
+                    self._readers[key] = name, _of_field(field)
+                readers.append((key, *self._readers[key]))
+            elif not is_own_key(key):
+                if self._extra is None:
+                    raise _Unsure
+                extra.append(key)
+        given = {*(name for _, name, _ in readers), *extra}
+        if not self._required <= given:
+            raise _Unsure
+        values, factories = self._defaults.copy(), []
+        for name, factory in self._factories:
+            if name not in given:
+                make, is_shared = _default_of(factory)
+                if is_shared:
+                    values[name] = make()
+                else:
+                    factories.append((name, make))
+        return _Form(values, readers, factories, given, extra)
 
+
+class _Form(NamedTuple):
+    """How mappings with the same keys are read."""
+
+    values: dict[str, Any]
+    """Field to its value where the mapping has none, as far as all instances share it."""
+    readers: list[tuple[str, str, Read]]
+    """Key, field and the function that reads the value."""
+    factories: list[tuple[str, Callable[[], Any]]]
+    """Field to the function that makes the value of one that the mapping lacks."""
+    given: set[str]
+    """The fields and other names that the mapping gives."""
+    extra: list[str]
+    """The keys without a field."""
+
+
+_FORMS_MAX: Final = 256
 _READERS: Final[dict[type[BaseModel], _Reader]] = {}
 _new: Final[Callable[[type[BaseModel]], BaseModel]] = object.__new__
 _set: Final = object.__setattr__
 
 
-def _default_of(factory: Any) -> Callable[[], Any]:
-    """Return the function that makes a default value."""
+def _default_of(factory: Any) -> tuple[Callable[[], Any], bool]:
+    """Return the function that makes a default value, and whether all instances share its value."""
     if not (isinstance(factory, type) and issubclass(factory, BaseModel)):
-        plain_factory: Callable[[], Any] = factory
-        return plain_factory
-    make = partial(read, factory, {})
+        return factory, False
     # Instances that nothing changes are one instance.
     is_shared = factory.model_config.get("frozen") and factory.__pydantic_post_init__ is None
-    return cache(make) if is_shared else make
+    if is_shared:
+        return partial(_default_model, factory), True
+    return partial(read, factory, {}), False
+
+
+@cache
+def _default_model(model: type[BaseModel]) -> BaseModel:
+    return read(model, {})
 
 
 def _of_extra(model: type[BaseModel]) -> Read | None:
@@ -288,6 +340,8 @@ def _model(model: type[BaseModel]) -> Read:
 _REPEATED: Final[dict[type[BaseModel], dict[bytes, BaseModel]]] = {}
 """Models whose equal values are read once, and are one instance: content to instance."""
 _REPEATED_MAX: Final = 1_024
+_CONTENT_MAX: Final = 8_192
+"""Bytes of content that are kept: larger values seldom repeat."""
 
 
 def repeated(model: type[_ModelT]) -> type[_ModelT]:
@@ -296,21 +350,31 @@ def repeated(model: type[_ModelT]) -> type[_ModelT]:
     return model
 
 
+def content_of(value: Any) -> bytes:
+    """Return the content of plain data; raise ValueError for a value of any other class.
+
+    Values with one content are equal, but not the reverse: `1` and `1.0`, or a number as its file
+    spells it.
+    """
+    # Later versions write an object that is used twice in another way than two equal ones.
+    return marshal.dumps(value, 2)
+
+
 def _shared(model: type[BaseModel]) -> Read:
     known = _REPEATED[model]
 
     def reader(value: Any) -> Any:
         try:
-            # Not by equality: `1` and `1.0` are equal, and so is a number as its file spells it.
-            content = marshal.dumps(value)
+            content = content_of(value)
         except ValueError:
             return read(model, value)
         instance = known.get(content)
         if instance is None:
             instance = read(model, value)
-            if len(known) >= _REPEATED_MAX:
-                known.clear()
-            known[content] = instance
+            if len(content) <= _CONTENT_MAX:
+                if len(known) >= _REPEATED_MAX:
+                    known.clear()
+                known[content] = instance
         return instance
 
     return reader

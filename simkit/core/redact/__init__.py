@@ -4,7 +4,7 @@
 consists of pieces.
 """
 
-from simkit.core.redact.names import secrets_written_in
+from simkit.core.redact.names import no_secret_stands_under, secrets_written_in
 from simkit.core.redact.redactor import Redactor, redactor_of
 
-__all__ = ["Redactor", "redactor_of", "secrets_written_in"]
+__all__ = ["Redactor", "no_secret_stands_under", "redactor_of", "secrets_written_in"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from functools import lru_cache
 from typing import Any, Final
 
@@ -126,23 +126,27 @@ def secrets_written_in(data: Any) -> Iterator[str]:
         item = below.pop()
         if isinstance(item, (list, tuple)):
             below += [value for value in item if type(value) not in _SCALARS]
-            continue
-        # `Mapping` is slow to say no, and most are dictionaries whose names are known.
-        if not isinstance(item, (dict, Mapping)):
-            continue
-        below += [value for value in item.values() if type(value) not in _SCALARS]
-        if type(item) is dict and item.keys() <= _SILENT_NAMES:
-            continue
-        for name, value in item.items():
-            if name == "env" and isinstance(value, Mapping):
-                yield from secrets_of(_texts(value))
-            elif not isinstance(name, str):
-                continue
-            elif _says_so(name):
-                for element in value if isinstance(value, (list, tuple)) else (value,):
-                    yield from _secret_parts(element)
-            elif name != "env" and len(_SILENT_NAMES) < _SILENT_MAX:
-                _SILENT_NAMES.add(str(name))
+        elif isinstance(item, (dict, Mapping)):
+            for name, value in item.items():
+                # Most values are texts, and `Mapping` is slow to say no.
+                if type(value) not in _SCALARS:
+                    below.append(value)
+                if name == "env" and isinstance(value, Mapping):
+                    yield from secrets_of(_texts(value))
+                elif (type(name) is str or isinstance(name, str)) and _says_so(name):
+                    for element in value if isinstance(value, (list, tuple)) else (value,):
+                        yield from _secret_parts(element)
+
+
+def no_secret_stands_under(names: Set[str]) -> bool:
+    """Return whether `secrets_written_in` finds nothing where all mappings have only such names."""
+    new_names = names - _SILENT_NAMES
+    if not new_names:
+        return True
+    silent = {name for name in new_names if name != "env" and not _says_so(name)}
+    if len(_SILENT_NAMES) < _SILENT_MAX:
+        _SILENT_NAMES.update(silent)
+    return len(silent) == len(new_names)
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

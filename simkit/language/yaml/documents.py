@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.gc_pause import gc_paused
-from simkit.core.redact import secrets_written_in
+from simkit.core.redact import no_secret_stands_under, secrets_written_in
 from simkit.core.text import near
 from simkit.language.yaml.nodes import (
     LINE_END,
@@ -63,8 +63,8 @@ class Document:
     """
 
     __slots__ = (
-        "_lines", "_move", "_root_of", "_secrets", "_span", "_text", "_turns", "data", "file",
-        "index",
+        "_lines", "_move", "_names", "_root_of", "_secrets", "_span", "_text", "_turns", "data",
+        "file", "index",
     )  # fmt: skip
 
     def __init__(
@@ -75,10 +75,12 @@ class Document:
         root: Callable[[], Node],
         text: str,
         span: tuple[int, int] | None = None,
+        names: Set[str] | None = None,
     ) -> None:
         """``root`` returns the document's node; it is called only when a place is needed.
 
-        ``span`` is the range of the document in ``text``; None means all of it.
+        ``span`` is the range of the document in ``text``; None means all of it. ``names`` are the
+        keys of all mappings in the data; None means that they are not known.
         """
         self.file = file
         """The file's path as the user gave it."""
@@ -92,13 +94,15 @@ class Document:
         self._lines: list[str] = []
         self._turns: tuple[tuple[int, str], ...] = ()
         self._move: Callable[[SourcePath], SourcePath] | None = None
+        self._names = names
         self._secrets: frozenset[str] | None = None
 
     @property
     def secrets(self) -> frozenset[str]:
         """The secrets that a user has written into it under names that say so."""
         if self._secrets is None:
-            self._secrets = frozenset(secrets_written_in(self.data))
+            is_silent = self._names is not None and no_secret_stands_under(self._names)
+            self._secrets = frozenset(() if is_silent else secrets_written_in(self.data))
         return self._secrets
 
     def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
@@ -264,9 +268,10 @@ class _Nodes:
 
     def document(self, index: int, root: Node) -> Document:
         """Return the document of a node; raise SourceError."""
-        data = built(self._file, root, construct)
+        names: set[str] = set()
+        data = built(self._file, root, lambda node: construct(node, names))
         span = root.start_mark.index, root.end_mark.index
-        return Document(self._file, index, data, partial(self.root, index), self.text, span)
+        return Document(self._file, index, data, partial(self.root, index), self.text, span, names)
 
     def root(self, index: int) -> Node:
         """Return the node of a document."""
@@ -305,7 +310,8 @@ def _head_values(root: Node) -> dict[str, Any]:
             (key, value)
             for key, value in root.value
             if isinstance(key, ScalarNode) and key.value in HEAD_KEYS
-        ]
+        ],
+        set(),
     )
 
 

@@ -69,25 +69,32 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def construct(node: Node) -> Any:
-    """Return the plain value of ``node``; every alias becomes its own copy."""
+def construct(node: Node, names: set[str]) -> Any:
+    """Return the plain value of ``node``; every alias becomes its own copy.
+
+    All keys in it are added to ``names``.
+    """
     if node.tag:
         raise Fault(node, *refused_tag(node.tag))
     if isinstance(node, ScalarNode):
         return node.value if node.style else _plain(node)
     if isinstance(node, SequenceNode):
-        return [construct(item) for item in node.value]
-    return mapping_of(node.value)
+        return [construct(item, names) for item in node.value]
+    return mapping_of(node.value, names)
 
 
-def mapping_of(pairs: Iterable[tuple[Node, Node]]) -> dict[str, Any]:
-    """Return the plain mapping of a mapping node's ``pairs``; keys are their source texts."""
+def mapping_of(pairs: Iterable[tuple[Node, Node]], names: set[str]) -> dict[str, Any]:
+    """Return the plain mapping of a mapping node's ``pairs``; keys are their source texts.
+
+    All keys in it are added to ``names``.
+    """
     data: dict[str, Any] = {}
     for key_node, value_node in pairs:
         key = key_node.value
         if not isinstance(key, str) or key_node.tag or key in data or key in ("", "<<"):
             _check_key(key_node, pairs)
-        data[key] = construct(value_node)
+        data[key] = construct(value_node, names)
+    names.update(data)
     return data
 
 

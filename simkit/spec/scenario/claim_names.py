@@ -126,6 +126,7 @@ class ClaimNames:
             self._known.note_checked(expect)
 
     def _check(self, expect: Expect, at: SourcePath) -> None:
+        claimed = expect.__pydantic_fields_set__
         self._texts(expect.agents, (*at, "agents"), "agent")
         for key, claims in expect.context.items():
             self._context(key, claims, (*at, "context", key))
@@ -134,17 +135,23 @@ class ClaimNames:
             self._run(key, run, (*at, "runs", key))
             values = {name: getattr(run, name) for name in run.model_fields_set}
             self._says_which(key, values, (*at, "runs", key))
-        self._state(expect.state, (*at, "state"))
-        self._list("handoffs", expect.handoffs, at)
-        self._list("tool_calls", expect.tool_calls, at)
+        if "state" in claimed:
+            self._state(expect.state, (*at, "state"))
+        if "handoffs" in claimed:
+            self._list("handoffs", expect.handoffs, at)
+        if "tool_calls" in claimed:
+            self._list("tool_calls", expect.tool_calls, at)
         for name in expect.model_calls or ():
             path = (*at, "model_calls", name)
             require(self._document, path, "agent", name, self._known.agents, key=True)
-        self._list("logs", expect.logs, at)
-        self._list("events", expect.events, at)
-        if at[:1] == ("turns",):
-            self._happens_in_turns(expect.events, (*at, "events"))
-        self._list("findings", list(expect.findings or ()), at)
+        if "logs" in claimed:
+            self._list("logs", expect.logs, at)
+        if "events" in claimed:
+            self._list("events", expect.events, at)
+            if at[:1] == ("turns",):
+                self._happens_in_turns(expect.events, (*at, "events"))
+        if "findings" in claimed:
+            self._list("findings", list(expect.findings or ()), at)
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for the first unknown lint or agent in a matcher of findings."""

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Final
 
 from simkit.core.errors import FakeInvalid, ReferenceInvalid, SourceError
@@ -55,7 +56,7 @@ _INDEX: Final = re.compile(r"\w+\[(\d+)\]")
 def _is_simulated(turn: Mapping[str, Any]) -> bool:
     """Return whether a simulated user says what a turn's user says."""
     user = turn.get("user")
-    return isinstance(user, Mapping) and [*user] == ["simulate"]
+    return type(user) is not str and isinstance(user, Mapping) and [*user] == ["simulate"]
 
 
 class Filling:
@@ -88,28 +89,38 @@ class Filling:
         """Turn index, or WHOLE, to the source that waits for replies of earlier turns."""
         self._speeches: dict[int, tuple[Any, Speech]] = {}
         """Turn index to its user as written, and what that one says."""
-        self._words = Words(_start_of(data))
+        self._data, self._unresolved, self._personas = data, unresolved, personas
         self._entries: tuple[str, ...] = ()
         self._heads: dict[str, Any] = {}
         """The entries under `given.fakes` without their values."""
+        cells = _cells(data, row)
+        if cells:
+            self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
+        self._make_up([*used, document])
+        if cells:
+            at: SourcePath = ("examples", row or 0)
+            self._root["column"] = {
+                k: self._filled(document, cell, (*at, k)) if _refers(cell) else cell
+                for k, cell in cells.items()
+            }
+
+    @cached_property
+    def _words(self) -> Words:
+        """Faker's words; most scenarios need none."""
+        return Words(_start_of(self._data))
+
+    @cached_property
+    def _root(self) -> dict[str, Any]:
+        """The values by the first words of references."""
         # A graph's input is resolved turn by turn, and its config session by session.
-        self._root: dict[str, Any] = {
+        return {
             "column": {},
-            "env": _variables(data),
+            "env": _variables(self._data),
             "user": "${user}",
             "session": "${session}",
             "project": "${project}",
             "fake": Fakes(self._words, Chance(self._seed).child("fake")),
-            **unresolved,
-        }
-        self._unresolved, self._personas = tuple(unresolved), personas
-        cells = _cells(data, row)
-        self._root["column"] = {k: cell for k, cell in cells.items() if not _refers(cell)}
-        self._make_up([*used, document])
-        at: SourcePath = ("examples", row or 0)
-        self._root["column"] = {
-            k: self._filled(document, cell, (*at, k)) if _refers(cell) else cell
-            for k, cell in cells.items()
+            **self._unresolved,
         }
 
     @property
@@ -267,6 +278,8 @@ class Filling:
         for document in documents:
             fakes = _fakes_in(document.data)
             entries |= {name: (document, entry) for name, entry in fakes.items()}
+        if not entries:
+            return
         names_taken, self._entries = TakenNames(), tuple(entries)
         for name, (document, entry) in entries.items():
             self._root[name] = self._make_person(document, name, entry, names_taken)

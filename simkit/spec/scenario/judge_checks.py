@@ -18,6 +18,8 @@ _MODEL = (
 def check_judge(scenario: Scenario, document: Document) -> None:
     """Raise SourceError for a question that no model answers, or an answer to no question."""
     for expect, replies, at in _parts(scenario):
+        if not replies and not expect.judge:
+            continue
         questions = {question.text: question for question in expect.questions}
         for text, reply in replies.items():
             path = (*at, "judge_replies", text)

@@ -22,6 +22,7 @@ from simkit.spec.fields import (
 )
 from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
+from simkit.spec.reading import repeated
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
@@ -68,6 +69,7 @@ def _user(value: Any) -> Any:
 UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
 
 
+@repeated
 class Turn(YamlModel):
     """One user message, with replies and claims."""
 

@@ -81,9 +81,12 @@ _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
 _ON_A_WIRE: Final = frozenset(("error", "chunks", *_OF_RESPONSES))
 
 
-def check_shown(scenario: Scenario, document: Document) -> None:
-    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic."""
-    for path, field in _shown_by_a_wire(scenario):
+def check_shown(scenario: Scenario, document: Document, plain: Sequence[bool] = ()) -> None:
+    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic.
+
+    ``plain`` says of each turn whether it is known to have none.
+    """
+    for path, field in _shown_by_a_wire(scenario, plain):
         about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(
             path,
@@ -92,8 +95,10 @@ def check_shown(scenario: Scenario, document: Document) -> None:
         )
 
 
-def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
+def _shown_by_a_wire(scenario: Scenario, plain: Sequence[bool]) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
+        if plain and plain[number]:
+            continue
         for agent, lines in turn.replies.items():
             for place, line in enumerate(lines_of(lines)):
                 if _ON_A_WIRE.isdisjoint(line.__pydantic_fields_set__):
@@ -141,6 +146,24 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
             raise document.error_of(problem, path, key=bool(problem.path)) from None
 
 
+_OF_PLAIN_TURNS: Final = frozenset(("user", "replies", "session", "project", "pause", "expect"))
+_OF_PLAIN_LINES: Final = frozenset(("text", "json_", "usage", "latency_ms"))
+_TEXT_ALONE: Final = frozenset(("text",))
+
+
+def _is_plain(turn: Turn) -> bool:
+    """Return whether nothing is to be checked in a turn but its agents, its project and claims."""
+    if not turn.__pydantic_fields_set__ <= _OF_PLAIN_TURNS or turn.user is None:
+        return False
+    if turn.user.__pydantic_fields_set__ != _TEXT_ALONE:
+        return False
+    for lines in turn.replies.values():
+        for line in lines_of(lines):
+            if not line.__pydantic_fields_set__ <= _OF_PLAIN_LINES:
+                return False
+    return True
+
+
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 """Keys of a reply line's ``when`` beside the sections."""
 
@@ -151,16 +174,24 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         lints = FINDINGS if lint.startswith(PREFIX) else LINTS
         require(document, ("lints", lint), "lint", lint, lints, key=True)
     known = known_in(subject)
+    plain = [known.has_checked(turn) or _is_plain(turn) for turn in scenario.turns]
     if isinstance(subject, App):
         _check_app(scenario, document, subject)
     else:
         _check_declared(scenario, document, subject)
-        check_shown(scenario, document)
+        check_shown(scenario, document, plain)
     _check_given(scenario.given.state, document, known)
     claims = ClaimNames(document, known, scenario.given.state, partial(values_in, scenario))
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
+        if plain[place]:
+            _check_project(turn, document, at, projects)
+            if not known.has_checked(turn):
+                _check_replies(turn, document, at, known)
+                known.note_checked(turn)
+            claims.check(turn.expect, (*at, "expect"))
+            continue
         _check_turn(turn, document, at)
         if place == 0 and turn.restart:
             raise document.error(
