@@ -18,7 +18,7 @@ Read = Callable[[str], Any]
 ROLES: Final = ("user", "assistant", "system", "developer", "tool")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ESCAPED: Final = re.compile(r'\\(["\\])')
-_DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
+_DOTTED: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)+")
 _BRACKETS: Final = {"[": "]", "{": "}"}
 
 

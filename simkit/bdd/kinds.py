@@ -18,7 +18,7 @@ from simkit.spec.scenario.model import ScenarioLimits
 TEXT: Final = r'"(?:[^"\\]|\\.)*"'
 LIST: Final = rf"\[(?:{TEXT}|[^\[\]\"])*\]"
 VALUE: Final = rf"(?:{TEXT}|{LIST}|[-+]?\d+(?:\.\d+)?(?!\w)|(?:true|false|null)\b)"
-NAME: Final = r"[A-Za-z_]\w*"
+NAME: Final = r"[^\W\d]\w*"
 NAMES: Final = rf"{NAME}(?:[ -]\w+)*?"
 AGENT: Final = rf"(?:[Tt]he )?{NAMES}"
 AND: Final = r"(?:, and |, | and )"

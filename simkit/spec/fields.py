@@ -305,11 +305,11 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
     return PydanticCustomError("refused", "{what}", {"what": fault.problem, "fault": fault})
 
 
-FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[A-Za-z_]\w*")
+FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[^\W\d]\w*")
 """The pattern of ``module:function``. Modules need not be Python names: folders such as
 ``01_intro`` can be imported by name."""
 FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
-METHOD_NAME: Final = re.compile(rf"{FUNCTION_NAME.pattern}(\.[A-Za-z_]\w*)?")
+METHOD_NAME: Final = re.compile(rf"{FUNCTION_NAME.pattern}(\.[^\W\d]\w*)?")
 """The pattern of ``module:function`` and ``module:Class.method``."""
 METHOD_SCHEMA: Final = {"type": "string", "pattern": f"^{METHOD_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}

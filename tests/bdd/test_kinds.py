@@ -21,6 +21,7 @@ def read(kind: str, reply: str) -> Any:
     [
         ("agent", "the workout coach", "workout coach"),
         ("agent", "The node-1", "node-1"),
+        ("agent", "the トリアージ係", "トリアージ係"),
         ("agents", "router, the a beside the b and c", ["router", ["a", "b"], "c"]),
         ("amount", "no", 0),
         ("amount", "at least two", {"$gte": 2}),
@@ -37,6 +38,7 @@ def read(kind: str, reply: str) -> Any:
         ("limit", "model calls per run", "model_calls_per_run"),
         ("list", '"a, and b", 1 or null', ["a, and b", 1, None]),
         ("names", "a b, c and d", ["a b", "c", "d"]),
+        ("names", "größe and 名前", ["größe", "名前"]),
         ("pattern", r"/a\/b/", "a/b"),
         ("percent", "5 %", 0.05),
         ("share", "nothing", 0),

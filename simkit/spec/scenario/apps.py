@@ -328,7 +328,7 @@ class Implements(YamlModel):
     skipped."""
 
 
-MODULE_NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+MODULE_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _CODE: Final = {
     "type": "string",
     "pattern": f"^({FUNCTION_NAME.pattern}|{MODULE_NAME.pattern})$",

@@ -46,7 +46,7 @@ _OF_SIMULATIONS: Final[Mapping[str, str]] = {
     "model": "Write what the user says, or a simulation whose user has a `model:`.",
 }
 """Keys of simulated users that have a meaning only in simulations, and what scenarios have."""
-_NAME: Final = re.compile(r"[A-Za-z_]\w*")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
