@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import inspect
 import sys
+from asyncio import _get_running_loop
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -333,9 +334,8 @@ class Caller:
             loop.set_default_executor(_ClientsAtOnce())
             loop.set_exception_handler(handle_loss)
         run = partial(self._runner.run, self._watched(work), context=contextvars.copy_context())
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+        # Not by an exception: it would stand in the traceback of what the code raises.
+        if _get_running_loop() is None:
             return run()
         # The caller is inside an event loop: a test that is a coroutine.
         if self._pool is None:

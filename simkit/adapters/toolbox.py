@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Protocol
@@ -267,9 +267,10 @@ def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_lo
     toolbox = _answering(function)
     if toolbox is None:
         return exchanged.real(*args, **kwargs)
-    try:
+    named = None
+    with suppress(TypeError):
         named = exchanged.arguments(args, kwargs)
-    except TypeError:
+    if named is None:
         return exchanged.real(*args, **kwargs)  # The function itself reports the wrong arguments.
     return toolbox.stand_in(
         toolbox.tools[function],

@@ -188,9 +188,8 @@ def _finished(work: Coroutine[Any, Any, Any]) -> Any:
     import asyncio
     from concurrent.futures import ThreadPoolExecutor
 
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
+    # Not by an exception: it would stand in the traceback of what the coroutine raises.
+    if asyncio._get_running_loop() is None:
         return asyncio.run(work)
     context = contextvars.copy_context()
     with ThreadPoolExecutor(1) as pool:

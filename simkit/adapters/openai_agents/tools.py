@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -52,9 +53,11 @@ def _stood_in_for(returns: Any, before: Replacement) -> Replacement:
 async def _carried_out(
     log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Replacement, returns: Any
 ) -> Any:
-    try:
+    unread = object()
+    args: Any = unread
+    with suppress(msgspec.DecodeError):
         args = msgspec.json.decode(arguments) if arguments else {}
-    except msgspec.DecodeError:
+    if args is unread:
         # The tool itself reports the error.
         return await before(context, arguments)
     name, call_id = context.tool_name, context.tool_call_id

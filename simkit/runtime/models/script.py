@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -422,9 +423,8 @@ def reply_of(run: Callable[[], JsonValue]) -> ToolReply:
 
 def call_with(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
     """Call a tool's function with its arguments by name, or as one mapping if it takes one."""
-    try:
+    takes_names = False
+    with suppress(TypeError, ValueError):  # Some built-in functions have no signature: ValueError.
         inspect.signature(function).bind(**args)
-    except (TypeError, ValueError):
-        # Some built-in functions have no signature: ValueError.
-        return function(dict(args))
-    return function(**args)
+        takes_names = True
+    return function(**args) if takes_names else function(dict(args))
