@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -156,7 +156,7 @@ class CodeDriver:
         """``others`` answers calls without reply lines: a cassette, or the provider itself."""
         # Resolved once, because setups and pipelines may change the working directory.
         try:
-            app = msgspec.structs.replace(app, folder=str(Path(app.folder).resolve()))
+            app = msgspec.structs.replace(app, folder=os.path.realpath(app.folder))
         except OSError as problem:
             raise DirectoryGone(problem.strerror) from None
         self._app, self._script, self._others = app, script, others
@@ -235,7 +235,7 @@ class CodeDriver:
         self._takes_logs = script.logs or app.options.logs
         if self._takes_logs:
             facts = msgspec.structs.replace(facts, observes=(*facts.observes, "logs"))
-        if self._driver.nodes() is None:
+        if app.agents and self._driver.nodes() is None:
             refuse_nodes(app)
         recorder.conversation = facts.conversation
         if app.options.given is not None:
@@ -361,6 +361,8 @@ class CodeDriver:
         """Raise ScriptMisfit for parts of the scenario about the code that the run did not use."""
         app, driver = self._app, self._driver
         check_imported(app)
+        if not app.agents:
+            return
         check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
         if app.pipeline == app.entry:  # Otherwise the rules are in a file for many scenarios.
             check_agents(app, driver.agents(), self._agents_met)

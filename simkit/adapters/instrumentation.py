@@ -331,9 +331,7 @@ class Instrumented:
             for name, source in self._instrumentations.items()
             if is_among(reached, _package_of(name))
         )
-        node_maps = [
-            source.nodes() for source in (self._driver, *used) if isinstance(source, HasNodes)
-        ]
+        node_maps = [source.nodes() for source in (self._driver, *used) if hasattr(source, "nodes")]
         return dict.fromkeys(node for nodes in node_maps for node in nodes) if node_maps else None
 
     def knows_all_nodes(self) -> bool:

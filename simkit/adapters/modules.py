@@ -88,9 +88,14 @@ FILE: Final = "langgraph.json"
 
 def server_file(folder: Path) -> Path | None:
     """Return the nearest ``langgraph.json`` in a folder or above it."""
-    folder = folder.resolve()
-    files = (above / FILE for above in (folder, *folder.parents))
-    return next((file for file in files if file.is_file()), None)
+    above = os.path.realpath(folder)
+    while True:
+        file = os.path.join(above, FILE)
+        if os.path.isfile(file):
+            return Path(file)
+        below, above = above, os.path.dirname(above)
+        if above == below:
+            return None
 
 
 def graphs_of(file: Path) -> Mapping[str, str]:
@@ -195,8 +200,9 @@ def check_folders(app: App) -> None:
     """Raise ScriptBroken for a missing folder under ``app.path``."""
     for place, path in enumerate(app.options.path):
         # Resolved, since the file's own folder may not exist yet.
-        folder = (Path(app.folder) / path).resolve()
-        if not folder.is_dir():
+        resolved = os.path.realpath(os.path.join(app.folder, path))
+        if not os.path.isdir(resolved):
+            folder = Path(resolved)
             problem = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
             siblings = [folder_.name for folder_ in folder.parent.glob("*") if folder_.is_dir()]
             nearest = near(folder.name, siblings)
@@ -210,7 +216,10 @@ def check_folders(app: App) -> None:
 
 def check_imported(app: App) -> None:
     """Raise ScriptBroken if no module was imported from the folders of ``app.path``."""
-    folders = [(Path(app.folder) / path).resolve() for path in app.options.path]
+    folders = [
+        os.path.join(os.path.realpath(os.path.join(app.folder, path)), "")
+        for path in app.options.path
+    ]
     home = sys.modules.get(home_of(app.entry))
     if not folders or home is None or _is_below(home, folders):
         return
@@ -226,9 +235,10 @@ def check_imported(app: App) -> None:
     )
 
 
-def _is_below(module: Any, folders: list[Path]) -> bool:
+def _is_below(module: Any, folders: list[str]) -> bool:
+    """Return whether a module's file is below one of the folders, which end with a separator."""
     file = _file_of(module)
-    return file is not None and any(folder in Path(file).parents for folder in folders)
+    return file is not None and file.startswith(tuple(folders))
 
 
 def _file_of(module: Any) -> str | None:

@@ -62,9 +62,8 @@ class Session:
         self.groups: dict[tuple[str, ...], list[Group]] = {}
         """Calls of one message that have not come back, by agent and tools."""
 
-    def add(self, message: Message, number: int) -> None:
-        """Add a message to the log under a number."""
-        mark = print_of(message)
+    def add(self, message: Message, mark: Print, number: int) -> None:
+        """Add a message to the log under a number; ``mark`` is its print."""
         if mark in self.log:
             self.repeats += 1
             self.log[mark] += (number,)
@@ -77,13 +76,14 @@ class Session:
 
         If the log has the same message several times, the latest one that keeps the order counts.
         """
-        size, log = len(prints), self.log
-        result = [0] * size
-        for place in range(size - 1, -1, -1):
-            mark = prints[place]
-            if mark in log:
+        known = [*map(self.log.get, prints)]
+        result = [numbers[-1] if numbers else 0 for numbers in known]
+        if not self.repeats:
+            return result
+        for place in range(len(known) - 1, -1, -1):
+            numbers = known[place]
+            if numbers:
                 # The last one below `before`; if there is none, the last of all.
-                numbers = log[mark]
                 last = numbers[-1]
                 before = last if last < before else numbers[bisect_left(numbers, before) - 1]
                 result[place] = before

@@ -14,7 +14,8 @@ from simkit.trace import events as e
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
-_NEAR: Final = 16
+_NEAR: Final = (16, 256)
+"""How near to their ends two lists mostly differ."""
 Print: TypeAlias = tuple[Any, ...]
 """The identity of a message: role, text, calls, answered call, thinking."""
 
@@ -127,14 +128,36 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
-    are_same = [*map(is_, before, after)]
+    length, start = min(len(before), len(after)), 0
+    if length > _NEAR[0] and type(before) is list and type(after) is list:
+        # They mostly differ near the end: lists compare their common part without a look at it.
+        if before[0] is after[0]:
+            start = _common_front(before, after, length)
+        if start == length:
+            return length
+    are_same = [*map(is_, before[start:], after[start:])] if start else [*map(is_, before, after)]
     if False not in are_same:
-        return len(are_same)
+        return length
     same = are_same.index(False)
-    # They mostly differ near the end. Slices compare the common part at C speed.
-    tail = are_same[same:][: -_NEAR - 1 : -1]
+    tail = are_same[same:][: -_NEAR[0] - 1 : -1]
     if True in tail:
-        end = len(are_same) - tail.index(True)
-        if end > same and is_equal(before[:end], after[:end]):
+        end = start + len(are_same) - tail.index(True)
+        if end > start + same and is_equal(before[:end], after[:end]):
             return end
-    return same
+    return start + same
+
+
+def _common_front(before: list[Any], after: list[Any], length: int) -> int:
+    """Return a length below which two lists are equal; 0 if they differ early."""
+    if before[length - 1] is after[length - 1] and is_equal(
+        before if len(before) == length else before[:length],
+        after if len(after) == length else after[:length],
+    ):
+        return length
+    for near in _NEAR:
+        start = length - near
+        if start <= 0:
+            break
+        if before[start - 1] is after[start - 1] and is_equal(before[:start], after[:start]):
+            return start
+    return 0

@@ -313,10 +313,16 @@ class TraceRecorder:
 
     def log(self, message: Message, run: Run | None = None, agent: str | None = None) -> Message:
         """Append a message to the session's log, under the next number; ``agent`` has said it."""
+        return self._append(message, print_of(message), run, agent)
+
+    def _append(
+        self, message: Message, mark: Print, run: Run | None, agent: str | None = None
+    ) -> Message:
+        """Append a message whose print is known."""
         self.numbers.messages = number = self.numbers.messages + 1
         agent = message.agent if agent is None else agent
         message = replace(message, id=f"m{number}", turn=self.turn, agent=agent)
-        self._session.add(message, number)
+        self._session.add(message, mark, number)
         self.events.record_message(
             Position(self.session, self.turn, agent or "", run.id if run is not None else ""),
             message=message,
@@ -327,24 +333,25 @@ class TraceRecorder:
     def known(self, message: Message, run: Run | None = None) -> Message:
         """Return a message as it is in the log; append it if it is new."""
         ours = self._ours(message)
-        numbers = self._session.log.get(print_of(ours))
+        mark = print_of(ours)
+        numbers = self._session.log.get(mark)
         if numbers:
             return replace(_said_by(ours, run), id=f"m{numbers[-1]}")
-        return self._joined(ours, run)
+        return self._joined(ours, mark, run)
 
-    def _joined(self, ours: Message, run: Run | None) -> Message:
+    def _joined(self, ours: Message, mark: Print, run: Run | None) -> Message:
         """Append a message to the log that first appears in a request.
 
         The framework wrote it, for example.
         """
-        return self._arrived(_said_by(ours, run), run)
+        return self._arrived(_said_by(ours, run), mark, run)
 
     def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
         """Return messages as they are in the log; append new ones."""
         latest, results = self._session.latest, list[Message]()
         for message in [*map(self._ours, messages)]:
             mark = print_of(message)
-            results += (latest[mark] if mark in latest else self._joined(message, run),)
+            results += (latest[mark] if mark in latest else self._joined(message, mark, run),)
         return results
 
     def references_of(
@@ -363,9 +370,14 @@ class TraceRecorder:
             # A repeated message means its last occurrence, in all places.
             references.clear()
         reading.repeats, start = session.repeats, len(references)
+        log, counters = session.log, self.numbers
         for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
-            message_ = session.latest.get(mark) or self._joined(message, run)
-            references.append({"$message": message_.number})
+            if mark in log:
+                number = log[mark][-1]
+            else:
+                self._joined(message, mark, run)
+                number = counters.messages
+            references += ({"$message": number},)
         return References(references)
 
     # Model calls
@@ -498,10 +510,13 @@ class TraceRecorder:
         numbers = self._session.numbers_of(prints[start:], self.numbers.messages + 1)
         if 0 not in numbers:
             return [*known, *numbers]
-        pairs = zip(messages[start:], numbers, strict=True)
-        return [*known, *(number or self._arrived(new, run).number for new, number in pairs)]
+        for place, number in enumerate(numbers):
+            if not number:
+                self._arrived(messages[start + place], prints[start + place], run)
+                numbers[place] = self.numbers.messages
+        return [*known, *numbers]
 
-    def _arrived(self, message: Message, run: Run | None) -> Message:
+    def _arrived(self, message: Message, mark: Print, run: Run | None) -> Message:
         """Append a message that first appears in a context: mostly a tool result."""
         request = self._session.requests.get(message.call_id) if message.role == "tool" else None
         if message.role == "tool" and not message.call_id and run is not None:
@@ -515,12 +530,14 @@ class TraceRecorder:
                 (pending_request for pending_request in pending if pending_request.run is run), None
             )
         if request is None:
-            # A message that comes back with its thinking differs from the one that others see.
-            bare = self._session.latest.get(print_of(without_thinking(message)))
-            author = self._session.voices.get(message.content) or (bare.agent if bare else None)
-            if message.role == "assistant" and author:
-                message = replace(message, agent=author)
-            return self.log(message, run)
+            if message.role == "assistant":
+                # One that comes back with its thinking differs from the one that others see.
+                bare_mark = mark if message.data is None else print_of(without_thinking(message))
+                bare = self._session.latest.get(bare_mark)
+                author = self._session.voices.get(message.content) or (bare.agent if bare else None)
+                if author:
+                    message = replace(message, agent=author)
+            return self._append(message, mark, run)
         own_message = replace(message, agent=request.agent, tool=request.call.name)
         if is_failed(own_message) and not request.call.is_handoff:
             self.tool_answered(request, error=own_message.content)

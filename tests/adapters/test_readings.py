@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.adapters.history_reader import MessageHistory, Readings
+from simkit.adapters.sessions import Session
 from simkit.adapters.streams import leading_equal, leading_same, print_of
 from simkit.core.messages import Message
 from simkit.runtime.context.tokens import chars_over_four
@@ -110,3 +111,50 @@ def test_what_two_lists_have_in_common_at_the_front(
     before: list[Message], after: list[Message], same: int, equal: int
 ) -> None:
     assert (leading_same(before, after), leading_equal(before, after)) == (same, equal)
+
+
+@pytest.mark.parametrize("size", [17, 40, 300, 700])
+@pytest.mark.parametrize("changed", [None, 0, 1, 10, -1, -10, -40, -290])
+@pytest.mark.parametrize("more", [0, 1, 30])
+def test_the_common_front_of_long_lists_ends_at_the_first_message_that_differs(
+    size: int, changed: int | None, more: int
+) -> None:
+    before = [replace(A, content=str(number)) for number in range(size)]
+    after = [*before, *[B] * more]
+    place = size
+    if changed is not None and -size <= changed < size:
+        place = changed % size
+        after[place] = C
+
+    assert leading_same(before, after) == leading_same(after, before) == place
+    assert leading_same([*before, C], after) == place
+
+
+def test_an_equal_message_inside_a_long_list_is_the_same() -> None:
+    before = [replace(A, content=str(number)) for number in range(300)]
+    after = [*before]
+    after[100] = replace(after[100])
+
+    assert leading_same(before, after) == 300
+    assert leading_same([*before, B], [*after, C]) == 300
+
+
+@pytest.mark.parametrize(
+    ("logged", "shown", "numbers"),
+    [
+        ([A, B], [A, B], [1, 2]),
+        ([A, B], [A, C, B], [1, 0, 2]),
+        ([A, B, A], [A], [3]),
+        ([A, B, A], [A, B], [1, 2]),
+        ([A, B, A], [A, B, A], [1, 2, 3]),
+        ([A, B, A], [B, A, C], [2, 3, 0]),
+    ],
+)
+def test_a_message_that_was_said_twice_has_the_number_that_keeps_the_order(
+    logged: list[Message], shown: list[Message], numbers: list[int]
+) -> None:
+    session = Session()
+    for number, message in enumerate(logged, 1):
+        session.add(message, print_of(message), number)
+
+    assert session.numbers_of([*map(print_of, shown)], len(logged) + 1) == numbers

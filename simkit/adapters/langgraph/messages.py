@@ -117,11 +117,13 @@ class _Batch:
 
     def unchanged(self, size: int) -> int:
         """Return the number of the first ``size`` messages with unchanged contents."""
-        fields = self._fields[:size]
+        # To cut a list takes as long as to compare it.
+        is_whole = size == len(self.items)
+        fields = self._fields if is_whole else self._fields[:size]
         calling = bisect_left(self._places, size)
         if (
-            self._contents[:size] == [*map(_CONTENT, fields)]
-            and self._names[:size] == [*map(_NAME, fields)]
+            (self._contents if is_whole else self._contents[:size]) == [*map(_CONTENT, fields)]
+            and (self._names if is_whole else self._names[:size]) == [*map(_NAME, fields)]
             and self._calls[:calling] == [*map(_CALLS, self._calling_fields[:calling])]
         ):
             return size

@@ -413,8 +413,13 @@ def _begins_with(value: Any, before: Any) -> bool:
     if value is before:
         return True
     if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
-        return leading_same([*before], value) == len(before) > 0
+        return leading_same(_listed(before), value) == len(before) > 0
     return False
+
+
+def _listed(values: Sequence[Any]) -> list[Any]:
+    """Return a sequence as a list: itself if it is one."""
+    return values if type(values) is list else [*values]
 
 
 def _is_held(value: Any, current: Any) -> bool:
@@ -423,7 +428,7 @@ def _is_held(value: Any, current: Any) -> bool:
         return True
     if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
         return len(value) == len(current) and (
-            leading_same([*current], value) == len(value) or is_equal([*current], value)
+            leading_same(listed := _listed(current), value) == len(value) or is_equal(listed, value)
         )
     return type(value) is type(current) and is_equal(value, current)
 
@@ -469,7 +474,7 @@ def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     recorded as a reset. ``after`` is unknown if another node writes the list later in the step.
     """
     is_list = type(before) is list or (before is not None and isinstance(before, Sequence))
-    items = [*before] if is_list else []
+    items = _listed(before) if is_list else []
     if after is _UNKNOWN:
         added = [item for write in _writes_in(update) for item in _items_of(write)]
         return added, [*items, *added]

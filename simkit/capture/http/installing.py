@@ -16,6 +16,9 @@ Saved: TypeAlias = tuple[Any, Any, Any]
 """An owner, the original, and the replacement."""
 
 _ABSENT: Final = object()
+_key_of: Final = object.__hash__
+"""Returns a number that no other living object has. `id` is an audit event, and the hook that
+guards the network is asked about each."""
 _covered: Final[dict[int, tuple[Any, Any]]] = {}
 """Replacements that could not be removed because others had replaced them, by identity: each,
 with its original."""
@@ -171,20 +174,22 @@ class Installation:
             if not self._entered:
                 return
             for owner, name, previous in rows:
-                if (id(owner), name) in self._saved or self._is_beneath(owner, name):
+                key = _key_of(owner), name
+                if key in self._saved or (self._left and self._is_beneath(key, owner, name)):
                     continue
-                _put(owner, name, _original(_attribute_of(owner, name)))
+                if _covered:
+                    _put(owner, name, _original(_attribute_of(owner, name)))
                 before, replacement = _attribute_of(owner, name), previous(getattr(owner, name))
-                self._saved[id(owner), name] = owner, before, replacement
+                self._saved[key] = owner, before, replacement
                 setattr(owner, name, replacement)
 
-    def _is_beneath(self, owner: Any, name: str) -> bool:
+    def _is_beneath(self, key: tuple[int, str], owner: Any, name: str) -> bool:
         """Return whether the replacement of others calls ours, so that ours counts."""
-        left = self._left.pop((id(owner), name), None)
+        left = self._left.pop(key, None)
         if left is None or any(_attribute_of(owner, name) is original for original in left[1:]):
             return False
-        self._saved[id(owner), name] = left
-        _covered.pop(id(left[2]), None)
+        self._saved[key] = left
+        _covered.pop(_key_of(left[2]), None)
         return True
 
     def _restore(self) -> None:
@@ -195,17 +200,18 @@ class Installation:
                 _put(owner, name, _original(before))
             else:
                 self._left[key] = saved
-                _covered[id(replacement)] = replacement, before
+                _covered[_key_of(replacement)] = replacement, before
 
 
 def _attribute_of(owner: Any, name: str) -> Any:
-    return vars(owner).get(name, _ABSENT)
+    own = owner.__dict__
+    return own[name] if name in own else _ABSENT
 
 
 def _original(function: Any) -> Any:
     """Return the original below replacements that could not be removed."""
-    while id(function) in _covered:
-        _, function = _covered.pop(id(function))
+    while _key_of(function) in _covered:
+        _, function = _covered.pop(_key_of(function))
     return function
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -406,10 +407,10 @@ class App(msgspec.Struct, frozen=True):
 
         They are the named folders, or those of the project that contain its functions' modules.
         """
-        home = Path(self.folder)
+        home = self.folder
         if self.options.path or not self.entry:
-            return [str((home / path).resolve()) for path in self.options.path]
-        found_folders = (folder_with(module, home) for module in self._modules())
+            return [os.path.realpath(os.path.join(home, path)) for path in self.options.path]
+        found_folders = (folder_with(module, Path(home)) for module in self._modules())
         return list(dict.fromkeys(str(folder) for folder in found_folders if folder is not None))
 
     def _modules(self) -> Iterator[str]:
