@@ -15,18 +15,22 @@ from simkit.trace.store import Trace
 
 SIMKIT: Final = Path(__file__).resolve().parent.parent / "simkit"
 EVERY_RUN: Final = "every run makes it: a method in between would cost more than the event"
+MANY_RUNS: Final = "runs with tools and handoffs make it: as for every run"
 EXCEPTIONS: Final = {
     "adapters/renaming.py": ({"emit"}, "keeps a turn's events back, and renames their agents"),
     "runtime/activation.py": (
-        {"emit", "AgentStarted", "ContextBuilt", "ModelCalled", "ModelReplied", "AgentFinished"},
+        {"emit", "AgentStarted", "ModelReplied", "AgentFinished"},
         EVERY_RUN,
     ),
     "runtime/conversation.py": ({"emit", "MessageAdded"}, EVERY_RUN),
+    "runtime/handoff_execution.py": ({"emit", "HandoffRequested", "HandoffMade"}, MANY_RUNS),
     "runtime/journal.py": ({"emit"}, "stores the events from which a session is restored"),
+    "runtime/model_calls.py": ({"emit", "ContextBuilt", "ModelCalled"}, EVERY_RUN),
     "runtime/straight_runs.py": (
         {"emit", "AgentStarted", "ContextBuilt", "ModelCalled", "ModelReplied", "AgentFinished"},
         EVERY_RUN,
     ),
+    "runtime/tool_use.py": ({"emit", "ToolCalled", "ToolFailed", "ToolReturned"}, MANY_RUNS),
     "runtime/turn.py": ({"emit", "StateUpdated"}, EVERY_RUN),
     "session/execution/running.py": (
         {"emit"},

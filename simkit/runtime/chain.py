@@ -11,6 +11,7 @@ from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
 from simkit.runtime.handoff_execution import TurnStopped, bounded, make, record_request
 from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.running import ran
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
 from simkit.trace.events import HandoffRequested
@@ -21,31 +22,68 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
 
     ``started`` is the first run if it was announced already, with its parallel group.
     """
+    run, remaining = _went(turn, start, started)
+    if remaining is not None:
+        run = yield from _goes_on(turn, run, remaining)
+    return run
+
+
+def run_chain(turn: Turn, start: Start) -> Activation | Steps:
+    """Run an agent and those it passes control to; return the last run.
+
+    If one of them has to wait, return the steps that remain, which return the last run.
+    """
+    run, remaining = _went(turn, start)
+    return run if remaining is None else _goes_on(turn, run, remaining)
+
+
+def _went(
+    turn: Turn, start: Start, started: Activation | None = None
+) -> tuple[Activation, Steps | None]:
+    """Run a chain until a run has to wait; return that run, with the steps that remain of it.
+
+    Return the last run and None if none has to.
+    """
+    agents = turn.compiled.agents
     while True:
-        activation, started = started, None
-        if activation is None:
-            agent = turn.compiled.agents[start.agent]
-            activation = Activation(turn, start, agent, start.branch)
-            activation.start()
-        timeout = _timeout_of(start.handoff) if start.handoff is not None else None
+        run, started = started, None
+        if run is None:
+            run = Activation(turn, start, agents[start.agent], start.branch)
+            run.start()
+        remaining = ran(run)
+        if remaining is not None:
+            return run, remaining
+        if run.onward is None:
+            turn.reply = run.output
+            return run, None
+        start = _onward_from(run, run.onward)
+
+
+def _goes_on(turn: Turn, run: Activation, remaining: Steps | None) -> Steps:
+    """Run a chain to its end from a run that has to wait; return the last run."""
+    while remaining is not None:
+        handoff = run.spec.handoff
+        timeout = _timeout_of(handoff) if handoff is not None else None
         if timeout is None:
-            yield from activation.steps()
+            yield from remaining
         else:
             try:
-                yield from bounded(turn, activation.steps(), timeout)
+                yield from bounded(turn, remaining, timeout)
             except TimedOut:
-                source = start.handoff.source if start.handoff else ""
+                source = handoff.source if handoff is not None else ""
                 raise HandoffTimeout(
-                    f"agent {start.agent!r} took longer than the {timeout} ms that the handoff "
+                    f"agent {run.agent.name!r} took longer than the {timeout} ms that the handoff "
                     f"from {source!r} allows"
                 ) from None
-        onward = activation.onward
-        if onward is None:
-            turn.reply = activation.output
-            return activation
-        start = Start(
-            onward.target, onward, onward.depth, activation.branch, goal=activation.spec.goal
-        )
+        if run.onward is None:
+            turn.reply = run.output
+            return run
+        run, remaining = _went(turn, _onward_from(run, run.onward))
+    return run
+
+
+def _onward_from(run: Activation, onward: Request) -> Start:
+    return Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
 
 
 def _timeout_of(handoff: Request) -> int | None:

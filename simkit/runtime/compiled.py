@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
+from simkit.core.messages import JsonValue
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
@@ -26,6 +27,10 @@ from simkit.spec.pipeline.recipe import Filter, items_of
 from simkit.trace import events as e
 from simkit.trace.store import canonical
 
+SOURCE_KEY: Final = "source_agent"
+TYPE_KEY: Final = "handoff_type"
+"""The keys of a payload that simkit knows."""
+
 
 class CompiledRule:
     """Writes that happen if a condition holds."""
@@ -43,13 +48,29 @@ class CompiledRule:
         return self.when is None or self.when.holds(root)
 
 
+class Terms:
+    """One compiled contract."""
+
+    __slots__ = ("adds", "payload", "writes")
+
+    def __init__(self, contract: Contract, schemas: Mapping[str, JsonValue]) -> None:
+        self.payload = schema_of(contract.payload, schemas)
+        """The schema of its payload; None if it has none."""
+        self.adds: tuple[str, ...] = ()
+        """The keys that simkit adds to a payload that lacks them, since the schema names them."""
+        if contract.payload is not None and isinstance(self.payload, dict):
+            named = {*self.payload.get("properties", {}), *self.payload.get("required", [])}
+            self.adds = tuple(key for key in (SOURCE_KEY, TYPE_KEY) if key in named)
+        self.writes = compile_references(contract.writes) if contract.writes else None
+
+
 class CompiledAgent:
     """One compiled agent."""
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
         "instructions", "model", "name", "output", "parse", "passes_to", "plain",
-        "plain_writes", "reads_input", "returns",
+        "plain_writes", "reads_input", "recipe", "returns",
         "settings", "tools", "writes",
     )  # fmt: skip
 
@@ -98,6 +119,8 @@ class CompiledAgent:
         self.writes: Template | None = compile_references(writes) if writes else None
         self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
+        self.recipe: PlainRecipe | None = None
+        """Its recipe, if that is plain."""
         self.plain: PlainRecipe | None = None
         """Its recipe, if all that a run does is to answer a plain context and to write."""
         self.plain_writes: PlainWrites | None = (
@@ -161,9 +184,12 @@ class CompiledPipeline:
         self._readers: dict[tuple[str, int, int], HistoryReader | None] = {}
         """The readers made so far: agent, history section and contract (0 for none) to reader."""
         for name, agent in self.agents.items():
-            if not (agent.function or agent.input or agent.output or agent.before or agent.after):
-                agent.plain = agent.assembly.plain(partial(self.reader, name))
-        self._contracts: dict[tuple[str, str], list[Contract]] = {}
+            if agent.function is None:
+                agent.recipe = agent.assembly.plain(partial(self.reader, name))
+            if not (agent.input or agent.output or agent.before or agent.after):
+                agent.plain = agent.recipe
+        self.contracts_by_pair: dict[tuple[str, str], list[Contract]] = {}
+        """The pairs that `contracts_for` was asked for so far."""
         self.tool_args = {
             name: QUERY_ARGS
             if tool.reads is not None and tool.args is None
@@ -179,14 +205,15 @@ class CompiledPipeline:
         self.tool_reads = {
             name: tool.reads for name, tool in pipeline.tools.items() if tool.reads is not None
         }
-        self.tool_returns = {
+        returns = {
             name: schema_of(tool.returns, pipeline.schemas) for name, tool in pipeline.tools.items()
         }
-        self._writes: dict[int, Template] = {
-            id(contract): compile_references(contract.writes)
-            for contract in pipeline.contracts
-            if contract.writes
+        self.tool_returns = {name: schema for name, schema in returns.items() if schema is not None}
+        """Tool to the schema of its result, if it has one."""
+        self.terms = {
+            id(contract): Terms(contract, pipeline.schemas) for contract in pipeline.contracts
         }
+        """A contract's identity to its compiled form; the pipeline keeps the contracts."""
 
     def reader(
         self, agent: str, place: int, contract: Contract | None = None
@@ -214,18 +241,18 @@ class CompiledPipeline:
 
     def writes_of(self, contract: Contract | None) -> Template | None:
         """Return the writes of a handoff under this contract; None if there are none."""
-        return self._writes.get(id(contract)) if contract is not None else None
+        return self.terms[id(contract)].writes if contract is not None else None
 
     def contracts_for(self, source: str, target: str) -> list[Contract]:
         """Return the contracts of a pair, in the order of the file; do not change the list."""
-        pair = source, target
-        if pair not in self._contracts:
-            self._contracts[pair] = [
+        pair, known = (source, target), self.contracts_by_pair
+        if pair not in known:
+            known[pair] = [
                 contract
                 for contract in self.contracts
                 if contract.to == target and (source in contract.from_ or "*" in contract.from_)
             ]
-        return self._contracts[pair]
+        return known[pair]
 
 
 class _Compiled(threading.local):

@@ -10,8 +10,7 @@ from simkit.core.errors import ScriptMisfit
 from simkit.core.messages import Handoff, JsonValue
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.matching import mismatches
-from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.schemas import schema_of
+from simkit.runtime.compiled import SOURCE_KEY, TYPE_KEY, CompiledPipeline
 from simkit.spec.pipeline.model import Contract
 from simkit.trace.store import canonical
 
@@ -62,33 +61,26 @@ def requested(
     else:
         contract = next((c for c in contracts if c.type == reply.type), None)
     kind = reply.type or (contract.type if contract else DEFAULT_TYPE)
-    payload = _completed(compiled, reply.payload, contract, source, kind)
+    payload = reply.payload
+    if contract is not None and contract.payload is not None:
+        payload = _completed(compiled, payload, contract, source, kind)
     mode = contract.mode if contract else "transfer"
     return Request(
         identity, source, reply.to, kind, mode, reply.query, payload, contract, depth,
-        canonical(payload),
+        None if payload is None else canonical(payload),
     )  # fmt: skip
 
 
 def _completed(
-    compiled: CompiledPipeline, payload: Any, contract: Contract | None, source: str, kind: str
+    compiled: CompiledPipeline, payload: Any, contract: Contract, source: str, kind: str
 ) -> JsonValue:
     """Add ``source_agent`` and ``handoff_type`` if the payload's schema names them."""
-    if contract is None or contract.payload is None:
+    keys = compiled.terms[id(contract)].adds
+    if not keys or not (payload is None or isinstance(payload, dict)):
         return payload
-    schema = schema_of(contract.payload, compiled.pipeline.schemas)
-    if not isinstance(schema, dict):
-        return payload
-    named = {*schema.get("properties", {}), *schema.get("required", [])}
-    known = {"source_agent": source, "handoff_type": kind}
-    missing = {
-        key: value
-        for key, value in known.items()
-        if key in named and not (isinstance(payload, dict) and key in payload)
-    }
-    if not missing or not (payload is None or isinstance(payload, dict)):
-        return payload
-    return {**missing, **(payload or {})}
+    known = {SOURCE_KEY: source, TYPE_KEY: kind}
+    missing = {key: known[key] for key in keys if payload is None or key not in payload}
+    return {**missing, **(payload or {})} if missing else payload
 
 
 def reason_against(compiled: CompiledPipeline, request: Request) -> str:
@@ -104,14 +96,16 @@ def reason_against(compiled: CompiledPipeline, request: Request) -> str:
             known = ", ".join(c.type for c in contracts)
             return f"type {request.type!r} is not registered for this pair; known: {known}"
         return ""
-    return "; ".join(_breaches(compiled, request, contract))
+    breaches = _breaches(compiled, request, contract)
+    return "; ".join(breaches) if breaches else ""
 
 
 def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) -> list[str]:
     problems = []
     if contract.payload is not None:
-        schema = schema_of(contract.payload, compiled.pipeline.schemas)
-        for path, text in schema_errors(schema, request.payload, compiled.pipeline.schemas):
+        schemas = compiled.pipeline.schemas
+        schema = compiled.terms[id(contract)].payload
+        for path, text in schema_errors(schema, request.payload, schemas):
             problems.append(f"payload{place_text(path)}: {text}")
     if contract.query is not None and request.query is not None:
         size, most = len(request.query), contract.query.max_chars

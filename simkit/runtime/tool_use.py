@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -17,122 +18,178 @@ from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
 from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.spec.scenario.orders import TOOL_MARK
-from simkit.trace.recorder import Position
+from simkit.trace.events import ToolCalled, ToolFailed, ToolReturned
 from simkit.trace.store import canonical
 
+CALL: Final = "call"
+"""The prefix of the ids of calls."""
+_encode = msgspec.json.Encoder().encode
 
-class ToolAnswer(msgspec.Struct, frozen=True, gc=False):
-    """A tool's answer, as the agent gets it."""
+
+class Answered(msgspec.Struct, frozen=True, gc=False):
+    """A call, its answer, and the virtual times of its start and end."""
 
     call: ToolCall
-    text: str
-    data: JsonValue
-    """The value that the text was made from; None if it was text."""
-    result: JsonValue
-    failed: bool = False
+    reply: ToolReply
+    started: int
+    ended: int
+
+    @property
+    def number(self) -> int:
+        """Return the number of the call, which counts on from call to call."""
+        return int(self.call.id.removeprefix(CALL))
 
 
 class ToolUse:
     """The tools that one run has called."""
 
-    def __init__(self, turn: Turn, agent: str) -> None:
-        self._turn, self._agent = turn, agent
-        self.names: list[str] = []
-        """Tools in the order of their answers."""
-        self.results: dict[str, Any] = {}
-        """Tool to its last result; two calls of one tool collide, as in reference system 1."""
-        self.records: list[dict[str, Any]] = []
-        """Every call with its answer and its virtual times, in the order of the calls."""
-        self.timestamps: dict[str, dict[str, str]] = {}
-        """Call id to the virtual times of its start and end."""
+    __slots__ = ("_agent", "_answered", "_run", "_starts", "_turn")
+
+    def __init__(self, turn: Turn, agent: str, run: str) -> None:
+        self._turn, self._agent, self._run = turn, agent, run
+        self._answered: list[Answered] = []
+        """In the order of the answers."""
         self._starts: dict[str, ToolStart | None] = {}
         """Call id to its numbers, in a turn that is to end at a tool."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Return the calls of a reply with new ids."""
-        calls = []
+        numbers = self._turn.numbers
+        calls: tuple[ToolCall, ...] = ()
         for line in reply.calls:
-            self._turn.numbers.calls += 1
-            calls.append(call_of(f"call{self._turn.numbers.calls}", line.tool, line.args))
-        return tuple(calls)
+            numbers.calls += 1
+            calls += (call_of(f"{CALL}{numbers.calls}", line.tool, line.args),)
+        return calls
+
+    # Values for templates and later runs
+
+    @property
+    def names(self) -> list[str]:
+        """Return the tools in the order of their answers."""
+        return [answered.call.name for answered in self._answered]
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """Return each tool's last result: two calls of one tool collide.
+
+        That is as in reference system 1.
+        """
+        return {
+            answered.call.name: answered.reply.result
+            for answered in self._answered
+            if answered.reply.error is None
+        }
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        """Return every call with its answer and its virtual times, in the order of the calls."""
+        iso = self._turn.clock.iso
+        return [
+            {
+                "call_id": answered.call.id,
+                "tool": answered.call.name,
+                "args": answered.call.args,
+                "result": answered.reply.result,
+                "error": answered.reply.error,
+                "called_at": iso(answered.started),
+                "returned_at": iso(answered.ended),
+            }
+            for answered in sorted(self._answered, key=attrgetter("number"))
+        ]
+
+    @property
+    def timestamps(self) -> dict[str, dict[str, str]]:
+        """Return the virtual times of the start and end of each call, by its id."""
+        iso = self._turn.clock.iso
+        return {
+            answered.call.id: {
+                "executedAt": iso(answered.started), "returnedAt": iso(answered.ended)
+            }
+            for answered in self._answered
+        }  # fmt: skip
+
+    # The calls
 
     def called(
-        self, calls: Sequence[ToolCall], position: Callable[[], Position], state: Mapping[str, Any]
-    ) -> Steps:
+        self, calls: Sequence[ToolCall], state: Mapping[str, Any]
+    ) -> list[ToolReply] | Steps:
         """Call all at once, and return the answers in the order of the calls.
 
-        ``state`` is the state that the run sees.
+        Return steps that return them if an answer takes time, or a schedule decides which comes
+        next. ``state`` is the state that the run sees.
         """
-        turn, first = self._turn, len(self.records)
+        turn, schedule = self._turn, self._turn.schedule
         started = turn.clock.now
         if not turn.plan.ends_at_tool:  # A call at which the turn ends was never made.
             for call in calls:
-                turn.recorder.record_tool_call(
-                    position(), call_id=call.id, tool=call.name, args=call.args
-                )
-        schedule = turn.schedule
-        if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
-            each = [self._waits(call, state, started, position) for call in calls]
-            replies = yield Together(each)
-            self._put_in_order(first, calls)
-            return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
+                self._begin(call)
+        if len(calls) > 1 and not schedule.answers_at_once and schedule.orders_tools:
+            return self._in_chosen_order(calls, state, started)
         turn.compiled.functions.caller = self._agent
-        replies = [self._answered(candidate, state, position) for candidate in calls]
-        latencies = [reply.latency_ms for reply in replies]
+        replies: list[ToolReply] = []
+        takes_time = False
+        for call in calls:
+            reply = self._answer(call, state)
+            replies += (reply,)
+            takes_time = takes_time or reply.latency_ms > 0
+        if takes_time:
+            return self._in_time(calls, replies, started)
+        for call, reply in zip(calls, replies, strict=True):
+            self._record(call, reply, started)
+        return replies
+
+    def _in_chosen_order(
+        self, calls: Sequence[ToolCall], state: Mapping[str, Any], started: int
+    ) -> Steps:
+        replies = yield Together([self._waits(call, state, started) for call in calls])
+        return replies
+
+    def _in_time(self, calls: Sequence[ToolCall], replies: list[ToolReply], started: int) -> Steps:
+        """Record each answer when it comes."""
+        clock, latencies = self._turn.clock, [reply.latency_ms for reply in replies]
         for place in sorted(range(len(calls)), key=latencies.__getitem__):
-            wait = started + latencies[place] - turn.clock.now
+            wait = started + latencies[place] - clock.now
             if wait > 0:
                 yield wait
-            self._record(calls[place], replies[place], started, position())
-        if len(calls) > 1:
-            self._put_in_order(first, calls)
-        return [_answer_of(call, answer) for call, answer in zip(calls, replies, strict=True)]
+            self._record(calls[place], replies[place], started)
+        return replies
 
-    def _put_in_order(self, first: int, calls: Sequence[ToolCall]) -> None:
-        """Sort the records from an index on as the calls, which templates count."""
-        places = {call.id: place for place, call in enumerate(calls)}
-        self.records[first:] = sorted(
-            self.records[first:], key=lambda record: places[record["call_id"]]
-        )
-
-    def _waits(
-        self,
-        call: ToolCall,
-        state: Mapping[str, Any],
-        started: int,
-        position: Callable[[], Position],
-    ) -> Steps:
+    def _waits(self, call: ToolCall, state: Mapping[str, Any], started: int) -> Steps:
         """Answer one of several calls when the schedule chooses it; return the reply."""
         yield WaitingCall(f"{call.name}{TOOL_MARK}", call.id)
         self._turn.compiled.functions.caller = self._agent
-        reply = self._answered(call, state, position)
+        reply = self._answer(call, state)
         if reply.latency_ms:
             yield reply.latency_ms
-        self._record(call, reply, started, position())
+        self._record(call, reply, started)
         return reply
 
-    def _answered(
-        self, call: ToolCall, state: Mapping[str, Any], position: Callable[[], Position]
-    ) -> ToolReply:
-        """Begin a call, unless the turn ends here; return the reply."""
-        turn = self._turn
-        if turn.plan.ends_at_tool:
-            self._starts[call.id] = turn.plan.begin_tool(self._agent, call.name)
-            self._end_turn_if_due(call, AT_START)
-            turn.recorder.record_tool_call(
-                position(), call_id=call.id, tool=call.name, args=call.args
+    def _begin(self, call: ToolCall) -> None:
+        turn, recorder = self._turn, self._turn.recorder
+        recorder.emit(
+            ToolCalled(
+                recorder.clock.now, turn.session, turn.number, self._agent, self._run,
+                call_id=call.id, tool=call.name, args=call.args,
             )
-        return self._valid(call, self._answer(call, state))
+        )  # fmt: skip
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
-        turn = self._turn
-        if call.name not in turn.compiled.tool_names:
+        """Return the reply to a call, or a failure if the tool's schema rejects its result."""
+        turn, name = self._turn, call.name
+        if turn.plan.ends_at_tool:
+            self._starts[call.id] = turn.plan.begin_tool(self._agent, name)
+            self._end_turn_if_due(call, AT_START)
+            self._begin(call)
+        compiled, tools = turn.compiled, turn.tools
+        if name not in compiled.tool_names:
             # Only a line with `unchecked` says this: models make such calls, too.
-            return ToolReply(None, f"there is no tool {call.name!r}")
-        channel = turn.compiled.tool_reads.get(call.name)
-        if channel is None or turn.tools.scripts(call.name):
-            return turn.tools.call(self._agent, call.name, call.args)
-        return looked_up(channel, state.get(channel), call.args)
+            return ToolReply(None, f"there is no tool {name!r}")
+        if name in compiled.tool_reads and not tools.scripts(name):
+            channel = compiled.tool_reads[name]
+            reply = looked_up(channel, state.get(channel), call.args)
+        else:
+            reply = tools.call(self._agent, name, call.args)
+        return self._valid(call, reply) if name in compiled.tool_returns else reply
 
     def _end_turn_if_due(self, call: ToolCall, at: str) -> None:
         """Raise TurnCut if the turn ends at the start or at the end of a call."""
@@ -141,49 +198,39 @@ class ToolUse:
             raise cut
 
     def _valid(self, call: ToolCall, reply: ToolReply) -> ToolReply:
-        """Return a failure in place of a result that the tool's schema rejects."""
-        schema = self._turn.compiled.tool_returns.get(call.name)
-        if schema is None or reply.error is not None:
+        compiled = self._turn.compiled
+        schema = compiled.tool_returns[call.name]
+        if reply.error is not None:
             return reply
-        refuse_unwrapped(call.name, reply, schema, self._turn.compiled.schemas)
-        for path, text in schema_errors(schema, reply.result, self._turn.compiled.schemas):
+        refuse_unwrapped(call.name, reply, schema, compiled.schemas)
+        for path, text in schema_errors(schema, reply.result, compiled.schemas):
             error = f"the result of tool {call.name!r}{place_text(path)}: {text}"
             return ToolReply(None, error, reply.latency_ms)
         return reply
 
-    def _record(self, call: ToolCall, reply: ToolReply, started: int, position: Position) -> None:
-        turn = self._turn
+    def _record(self, call: ToolCall, reply: ToolReply, started: int) -> None:
+        turn, recorder = self._turn, self._turn.recorder
         if turn.plan.ends_at_tool:
             self._end_turn_if_due(call, AT_END)
-        self.names.append(call.name)
-        called_at, returned_at = turn.clock.iso(started), turn.clock.iso(turn.clock.now)
-        self.timestamps[call.id] = {"executedAt": called_at, "returnedAt": returned_at}
-        self.records.append(
-            {
-                "call_id": call.id,
-                "tool": call.name,
-                "args": call.args,
-                "result": reply.result,
-                "error": reply.error,
-                "called_at": called_at,
-                "returned_at": returned_at,
-            }
-        )
+        now = recorder.clock.now
+        self._answered += (Answered(call, reply, started, now),)
+        at = (now, turn.session, turn.number, self._agent, self._run)
+        event: ToolFailed | ToolReturned
         if reply.error is not None:
-            turn.recorder.record_tool_failure(
-                position, call_id=call.id, tool=call.name, error=reply.error
-            )
+            event = ToolFailed(*at, call_id=call.id, tool=call.name, error=reply.error)
         else:
-            self.results[call.name] = reply.result
-            turn.recorder.record_tool_result(
-                position, call_id=call.id, tool=call.name, result=reply.result
-            )
+            event = ToolReturned(*at, call_id=call.id, tool=call.name, result=reply.result)
+        recorder.emit(event)
 
 
-def _answer_of(call: ToolCall, reply: ToolReply) -> ToolAnswer:
+def heard_as(reply: ToolReply) -> tuple[str, JsonValue]:
+    """Return a tool's answer as the model gets it, and the value that its text was made from.
+
+    The value is None if the answer was a text.
+    """
+    result = reply.result
     if reply.error is not None:
-        return ToolAnswer(call, reply.error, None, None, failed=True)
-    if isinstance(reply.result, str):
-        return ToolAnswer(call, reply.result, None, reply.result)
-    text = msgspec.json.encode(canonical(reply.result)).decode()
-    return ToolAnswer(call, text, reply.result, reply.result)
+        return reply.error, None
+    if type(result) is not dict and isinstance(result, str):
+        return result, None
+    return _encode(canonical(result)).decode(), result

@@ -16,7 +16,6 @@ from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
-from simkit.runtime.scheduler import Steps
 from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
@@ -63,8 +62,9 @@ class Turn(msgspec.Struct, eq=False):
     plan: FaultPlan
     schedule: Schedule
     limits: Limits
-    chain: Callable[[Turn, Start], Steps]
-    """Runs an agent, and those it passes control to."""
+    chain: Callable[[Turn, Start], Any]
+    """Runs an agent, and those it passes control to; returns the last run, or the steps that
+    remain, which return it."""
     session: str
     numbers: Numbers
     runs: int = 0
@@ -79,6 +79,10 @@ class Turn(msgspec.Struct, eq=False):
     """Whether the user said a text, and nothing else, and calls are answered at once."""
     runs_max: int = 0
     """The limit of agent runs."""
+    calls_max: int = 0
+    """The limit of model calls in one run."""
+    handoffs_max: int = 0
+    """The limit of handoffs."""
     budget: int = 0
     """The limit of a context's tokens; 0 for none."""
     users_parts: dict[tuple[str, str], e.Made] = {}

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cache
 from math import isfinite
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final
 
 import msgspec
@@ -56,6 +57,9 @@ class References(list[JsonValue]):
     """References to messages in canonical form; many events share the list."""
 
 
+_SCALARS: Final = frozenset((str, int, bool, NoneType))
+
+
 def canonical(value: Any) -> JsonValue:
     """Return a new JSON value for any value of a pipeline.
 
@@ -63,7 +67,7 @@ def canonical(value: Any) -> JsonValue:
     objects become tagged values with type and content hash, never a ``repr`` with an address.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind in _SCALARS:
         return value
     if kind is dict:
         mapping: dict[str, JsonValue] = {}
@@ -74,11 +78,11 @@ def canonical(value: Any) -> JsonValue:
             if is_alone and key in REFERENCES:
                 return {"$data": [[key, canonical(item)]]}
             mapping[key if type(key) is str else _key(key)] = (
-                item if type(item) is str else canonical(item)
+                item if type(item) in _SCALARS else canonical(item)
             )
         return mapping
     if kind is list or kind is tuple or kind is Appended:
-        return [item if type(item) is str else canonical(item) for item in value]
+        return [item if type(item) in _SCALARS else canonical(item) for item in value]
     if kind is Message:
         return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:

@@ -104,7 +104,7 @@ def what_was_said_is_forgotten(patch: Patch) -> None:
     start = Activation.start
 
     def anew(self: Activation) -> None:
-        self.messages.clear()
+        self.messages, self.own_numbers, self.own_tokens = [], (), 0
         start(self)
 
     patch.setattr(Activation, "start", anew)
@@ -115,7 +115,7 @@ def a_log_goes_on_after_a_question(patch: Patch) -> None:
 
     def and_reads(self: Activation) -> None:
         start(self)
-        self._log = self.turn.conversation.log_of(self.branch)
+        self.log = self.turn.conversation.log_of(self.branch)
 
     patch.setattr(Activation, "start", and_reads)
 
@@ -183,13 +183,10 @@ def refused_ways_are_taken(patch: Patch) -> None:
 
 
 def a_failure_is_a_result(patch: Patch) -> None:
-    record = ToolUse._record
+    def results(self: ToolUse) -> dict[str, Any]:
+        return {record["tool"]: record["result"] or record["error"] for record in self.records}
 
-    def recorded(self: ToolUse, request: Any, reply: Any, *rest: Any) -> None:
-        record(self, request, reply, *rest)
-        self.results.setdefault(request.name, reply.error)
-
-    patch.setattr(ToolUse, "_record", recorded)
+    patch.setattr(ToolUse, "results", property(results))
 
 
 def a_failed_turn_is_forgotten(patch: Patch) -> None:

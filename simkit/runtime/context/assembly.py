@@ -78,6 +78,9 @@ class PlainRecipe(msgspec.Struct, frozen=True):
     """The readers of histories, each with the index of its part."""
     current: tuple[int, str, str] | None
     """The index of the user's message, and its section's name and role; None if it is not shown."""
+    handoffs: tuple[tuple[int, _TextEntry], ...] = ()
+    """The entries that show a handoff, each with the number of parts before it: none of them makes
+    a part unless a handoff started the run."""
 
 
 class Section:
@@ -191,18 +194,20 @@ class Assembly:
         return section
 
     def plain(self, reader: Callable[[int], HistoryReader | None]) -> PlainRecipe | None:
-        """Return the recipe if it is plain for a run that no handoff started, else None.
+        """Return the recipe if it is plain, else None.
 
         ``reader`` returns the reader of the history at an index.
         """
         parts: list[Made | None] = []
         histories: list[tuple[int, HistoryReader]] = []
+        handoffs: list[tuple[int, _TextEntry]] = []
         current: tuple[int, str, str] | None = None
         tokens = 0
         for entry in self._entries:
             put, place = entry.constant, len(parts)
             if isinstance(entry, _TextEntry) and entry.section.item.kind == "handoff":
-                continue  # It is empty: no handoff started the run.
+                handoffs.append((place, entry))
+                continue
             if put is not None and isinstance(put.part, Made) and not put.left_out:
                 parts.append(put.part)
                 tokens += put.tokens
@@ -217,7 +222,7 @@ class Assembly:
                 histories.append((place, history))
             else:
                 return None
-        return PlainRecipe(tuple(parts), tokens, tuple(histories), current)
+        return PlainRecipe(tuple(parts), tokens, tuple(histories), current, tuple(handoffs))
 
     def build(self, root: Root, sources: Sources) -> Assembled:
         """Return the context's parts, its tokens, and the items that its sections left out."""

@@ -24,6 +24,7 @@ MEMORIES_HEADING: Final = "# Relevant Long-Term Memories"
 PREVIOUS_HEADING: Final = "# Context from Previous Agents"
 
 _encode = msgspec.json.Encoder().encode
+_SCALARS: Final = frozenset((str, int, bool, type(None)))
 
 
 def json_text(value: Any, indent: int = 0) -> str:
@@ -39,6 +40,14 @@ def fenced(value: Any) -> str:
 
 def plain(value: Any) -> JsonValue:
     """Return a value with messages as ``{role, content}``."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        return {
+            k if type(k) is str else str(k): v if type(v) in _SCALARS else plain(v)
+            for k, v in value.items()
+        }
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
     if isinstance(value, Mapping):
@@ -77,7 +86,9 @@ def shortened(
     A loss is reported if its path is in ``paths_kept``; if that is None, always.
     """
     losses: list[Loss] = []
-    for path, most in (preview or {}).items():
+    if not preview:
+        return value, losses
+    for path, most in preview.items():
         parts = _parts(value, path)
         value_there = follow(value, parts)
         if value_there is ABSENT or value_there is None:

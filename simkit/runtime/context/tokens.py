@@ -68,7 +68,13 @@ _encode = msgspec.json.Encoder().encode
 
 def tokens_of(message: Message, count: Counter) -> int:
     """Return a message's size in tokens: its content, and the names and arguments of its calls."""
-    tokens = count(message.content)
+    tokens = count(message.content) if message.content else 0
     for call in message.calls:
-        tokens += count(call.name) + count(_encode(call.args).decode())
+        tokens += _tokens_of_name(call.name, count) + count(_encode(call.args).decode())
     return tokens
+
+
+@lru_cache(maxsize=1024)
+def _tokens_of_name(name: str, count: Counter) -> int:
+    """Return the tokens of a tool's name; a pipeline has few of them."""
+    return count(name)

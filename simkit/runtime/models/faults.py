@@ -11,7 +11,7 @@ import msgspec
 from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, TurnCut
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
-from simkit.runtime.ports import ModelRequest, TurnModel
+from simkit.runtime.ports import Asks, ModelRequest, TurnModel
 from simkit.spec.scenario.moments import ANY_TOOL, AT_END, Moment
 from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.spec.scenario.replies import Fault
@@ -239,7 +239,7 @@ class FaultyModel:
         self._model, self._plan = model, plan
         self.answer = model.answer
         """Answers a call: a turn without planned faults asks the other model itself."""
-        self.at_hand: Callable[[str], Answer | None] = model.at_hand
+        self.at_hand: Callable[..., Answer | None] = model.at_hand
         """Returns the answer at hand; None in a turn with planned faults."""
         self.begin_group, self.unused = model.begin_group, model.unused
 
@@ -262,5 +262,5 @@ class FaultyModel:
         return Answer(planned.fails, fault=planned.words)
 
 
-def _nothing(agent: str) -> None:
+def _nothing(agent: str, asks: Asks | None = None) -> None:
     """Return no answer."""

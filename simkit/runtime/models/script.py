@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final
 
@@ -35,13 +35,14 @@ from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
-from simkit.runtime.ports import ModelRequest, ToolReply
+from simkit.runtime.ports import Asks, ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, ToolAnswers, TurnScript, line_of
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 
 WAITING_MAX: Final = 3
 """The number of lines in an error that explains why their `when` does not hold."""
+_FIRST: Final = frozenset((0,))
 WHY_MAX: Final = 80
 """The length of expected and actual values of such a `when`."""
 ARGUMENTS_MAX: Final = 200
@@ -115,6 +116,21 @@ class ScriptedLines:
             made_answer.chunks or answer.chunks,
             extras=made_answer.extras,
         )
+
+    def permits(self, line: ScriptLine, asks: Asks) -> bool:
+        """Return whether it is certain that a line at hand, which is no plain one, needs no error.
+
+        It calls tools, or passes control.
+        """
+        reply = line.answer.reply
+        if type(reply) is Calls and not line.is_unchecked:
+            for call in reply.calls:
+                if call.tool not in asks.tools:
+                    return False
+                schema = self._tool_args.get(call.tool)
+                if schema is not None and schema_errors(schema, call.args, self._schemas):
+                    return False
+        return True
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
         for call in reply.calls:
@@ -211,15 +227,21 @@ class ScriptedModel:
             return self._lines.answer(line, request, where)
         raise ReplyMissing(self._missing(request, self._calls[agent], unused))
 
-    def at_hand(self, agent: str) -> Answer | None:
+    def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
         """Use an agent's next line if it has neither ``when`` nor latency."""
         unused = self._unused
         lines = unused[agent] if agent in unused else ()
         if not lines or not lines[0].is_at_hand:
             return None
+        line = lines[0]
+        if line.is_plain:
+            if asks is not None and asks.output is not None:
+                return None
+        elif asks is None or not self._lines.permits(line, asks):
+            return None
         self._calls[agent] += 1
         unused[agent] = lines[1:]
-        return lines[0].answer
+        return line.answer
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
@@ -318,7 +340,7 @@ class ScriptedTools:
         """``functions`` are the tools' real functions; ``run`` calls one by its name."""
         self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
         self._place = 0
-        self._used: dict[str, set[int]] = {}
+        self._used: dict[str, Set[int]] = {}
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
@@ -352,9 +374,16 @@ class ScriptedTools:
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Return the scripted answer, or the real function's result."""
-        scripted = self._answers(tool)
+        own = self._turns[self._place]
+        scripted = own[tool] if tool in own else self._answers(tool)
         if scripted is not None:
-            return self._scripted(agent, tool, args, scripted)
+            answer = scripted.answers[0]
+            if scripted.successive or answer.when is not None:
+                return self._scripted(agent, tool, args, scripted)
+            # Most tools have one result for all their calls.
+            self._used[tool] = _FIRST
+            self._calls[tool] = self._calls[tool] + 1 if tool in self._calls else 1
+            return ToolReply(answer.returns, answer.error, answer.latency_ms)
         function = self._functions.get(tool)
         if function is None:
             raise ToolMissing(
@@ -382,7 +411,8 @@ class ScriptedTools:
         return f"\n{' '.join(lines)}" if lines else ""
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
-        used = self._used.setdefault(tool, set())
+        used = {*self._used.get(tool, ())}
+        self._used[tool] = used
         self._calls[tool] = self._calls.get(tool, 0) + 1
         for place, answer in enumerate(scripted.answers):
             if scripted.successive and place in used:

@@ -295,9 +295,11 @@ class ScriptLine(msgspec.Struct, frozen=True):
     is_unchecked: bool = False
     """Whether it may leave the model's interface."""
     is_at_hand: bool = False
-    """Whether it answers every call, and at once: it is plain, without `when` and latency."""
+    """Whether it answers at once, without `when` and extras: with a text, a value, calls or a
+    handoff."""
 
 
+_AT_HAND: Final = (m.Text, m.Structured, m.Calls, m.Handoff)
 TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
 """Agent to its compiled lines in one turn."""
 
@@ -317,7 +319,13 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
             answer = line.answer()
             when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
             is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
-            is_at_hand = is_plain and when is None and not answer.latency_ms and not answer.fault
+            is_at_hand = (
+                type(answer.reply) in _AT_HAND
+                and answer.extras is m.NO_EXTRAS
+                and when is None
+                and not answer.latency_ms
+                and not answer.fault
+            )
             compiled_lines += (
                 ScriptLine(place, answer, when, is_plain, line.unchecked, is_at_hand),
             )

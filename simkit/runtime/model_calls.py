@@ -1,0 +1,276 @@
+"""The model calls of one run: its context, the calls, and what their answers ask for.
+
+A call whose answer is at hand waits for nothing. So each function here does all that needs no
+waiting, and returns the steps that remain, or None. Most runs never need a generator.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from simkit.core import messages as m
+from simkit.core.errors import (
+    ModelError,
+    OutputInvalid,
+    PipelineError,
+    ScriptBroken,
+    TurnCut,
+    unanswered_as,
+)
+from simkit.runtime.activation import Activation
+from simkit.runtime.context.on_demand import ContextMessages
+from simkit.runtime.contexts import build
+from simkit.runtime.handoff_execution import hand_off
+from simkit.runtime.parsing import parsed
+from simkit.runtime.ports import ModelRequest, ToolReply, WaitingCall
+from simkit.runtime.scheduler import Steps, Waiting
+from simkit.runtime.tool_use import ToolUse, heard_as
+from simkit.trace import events as e
+
+_encode = msgspec.json.Encoder().encode
+
+
+def converse(run: Activation) -> Steps | None:
+    """Make a run's model calls until it is over; return the steps for which it has to wait.
+
+    After them, call it again.
+    """
+    turn, agent = run.turn, run.agent
+    while not run.is_over:
+        if run.built is None and build(run).latency_ms:
+            return _summaries(run)
+        call = _called(run)
+        # A schedule decides which of the calls that wait is answered.
+        answer = turn.model.at_hand(agent.name, agent) if turn.schedule.answers_at_once else None
+        if answer is None:
+            return _answered_later(run, call)
+        remaining = _act_on(run, call, answer)
+        if remaining is not None:
+            return remaining
+    return None
+
+
+# The context
+
+
+def _summaries(run: Activation) -> Steps:
+    """Wait for the agents that summarise histories."""
+    assert run.reading is not None
+    yield run.reading.latency_ms
+    run.reading.latency_ms = 0
+    if run.branch is not None:
+        # A parallel run may have emitted meanwhile what this context was about to emit.
+        run.built = run.agent.assembly.build(run.root, run.reading)
+
+
+def _called(run: Activation) -> str:
+    """Emit a model call and its context; return its id."""
+    turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
+    assert built is not None
+    assert reading is not None
+    run.model_calls += 1
+    if run.model_calls > turn.calls_max:
+        turn.limit("model_calls_per_run", run.model_calls)
+    # They are others after a wait, if another process continues the turn.
+    recorder, numbers = turn.recorder, turn.numbers
+    numbers.model_calls = number = numbers.model_calls + 1
+    call, base, now = f"c{number}", run.base, recorder.clock.now
+    emit = recorder.emit
+    emit(
+        e.ContextBuilt(
+            now,
+            turn.session,
+            turn.number,
+            agent.name,
+            run.id,
+            call=call,
+            parts=() if base else tuple(built.parts),
+            base=base,
+            said=run.own_numbers,
+            tools=agent.tools,
+            settings=agent.settings or None,
+            tokens=built.tokens + run.own_tokens,
+            budget=turn.budget,
+            left_out=() if base else built.left_out,
+            handoffs=agent.passes_to,
+        )
+    )
+    if not base:
+        run.base = call
+    for name in reading.slices:
+        # The event has reported all settled parts.
+        stream = reading.slices[name].stream
+        if stream.numbers_kept or stream.cuts or stream.restarts:
+            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
+    emit(e.ModelCalled(now, turn.session, turn.number, agent.name, run.id, call=call))
+    return call
+
+
+# The answer
+
+
+def _answered_later(run: Activation, call: str) -> Steps:
+    """Ask the model, and do what it answers."""
+    turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
+    assert built is not None
+    assert reading is not None
+    context = ContextMessages(built.parts, tuple(run.messages), reading.history_of)
+
+    def read(text: str) -> m.JsonValue:
+        return parsed(text, agent.parse, agent.name)[0]
+
+    request = ModelRequest(
+        agent.name, turn.number, run.id, call, agent.tools, agent.output,
+        context.messages, context.sections, read, {}, agent.passes_to, turn.session,
+    )  # fmt: skip
+    if not turn.schedule.answers_at_once:
+        yield WaitingCall(agent.name, run.id)
+    try:
+        answer = turn.model.answer(request)
+    except PipelineError as problem:
+        if not isinstance(problem, TurnCut):
+            error, status, message = unanswered_as(problem)
+            turn.recorder.record_model_failure(
+                run.position(), call=call, error=error, status=status, message=message
+            )
+        raise
+    if answer.fault:
+        turn.recorder.record_fault(run.position(), fault=answer.fault)
+    if answer.latency_ms:
+        yield answer.latency_ms
+    remaining = _act_on(run, call, answer)
+    if remaining is not None:
+        yield from remaining
+
+
+def _act_on(run: Activation, call: str, answer: m.Answer) -> Steps | None:
+    """Do what an answer asks for; return the steps that remain."""
+    reply, usage = answer.reply, answer.usage
+    run.thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
+    if usage is not None:
+        run.add_usage(usage)
+    if type(reply) is m.Calls:
+        return _use_tools(run, call, reply, usage)
+    if type(reply) is m.Handoff:
+        return hand_off(run, reply, call, usage)
+    if type(reply) is m.Text or type(reply) is m.Structured:
+        _conclude(run, call, reply, usage)
+    elif isinstance(reply, m.Fails):
+        _fail(run, call, reply)
+    elif isinstance(reply, m.Interrupts):
+        return _ask_user(run, call, reply, usage)
+    else:
+        raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
+    run.is_over = True
+    return None
+
+
+def _conclude(
+    run: Activation, call: str, reply: m.Text | m.Structured, usage: m.Usage | None
+) -> None:
+    """End the conversation with the model's last message."""
+    agent = run.agent
+    if type(reply) is m.Structured:
+        run.output = reply.value
+        text = _encode(reply.value).decode()
+        run.say(text, data=reply.value, call=call, kind="json", usage=usage)
+    else:
+        assert type(reply) is m.Text
+        run.say(reply.text, call=call, kind="text", usage=usage)
+        run.output, how = parsed(reply.text, agent.parse, agent.name)
+        if how:
+            run.turn.recorder.record_parsed_reply(
+                run.position(), call=call, how=how, value=run.output
+            )
+    if agent.output is not None:
+        run.check_output()
+
+
+def _fail(run: Activation, call: str, reply: m.Fails) -> None:
+    """Emit a provider's failure.
+
+    A broken reply is passed on broken, so that the parser meets it.
+    """
+    if reply.kind == "malformed_json":
+        _conclude(run, call, m.Text('{"malformed": '), None)
+        if run.agent.output is None:
+            return
+        raise OutputInvalid(f"the output of agent {run.agent.name!r} is not valid JSON")
+    run.turn.recorder.record_model_failure(
+        run.position(),
+        call=call,
+        error=reply.kind,
+        status=reply.status,
+        message=reply.message,
+        retry_after_ms=round((reply.retry_after or 0) * 1_000),
+    )
+    raise ModelError(reply.message, reply.kind, reply.status)
+
+
+# Tools
+
+
+def _use_tools(run: Activation, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps | None:
+    """Call all tools of one message at once."""
+    if run.tools is None:
+        run.tools = ToolUse(run.turn, run.agent.name, run.id)
+    tools = run.tools
+    calls = tools.calls_of(reply)
+    run.say(reply.text, calls, call=call, kind="calls", usage=usage)
+    answered = tools.called(calls, run.root["state"])
+    if type(answered) is list:
+        _hear(run, calls, answered)
+        return None
+    return _heard_later(run, calls, cast("Steps", answered))
+
+
+def _heard_later(run: Activation, calls: tuple[m.ToolCall, ...], steps: Steps) -> Steps:
+    replies = yield from steps
+    _hear(run, calls, replies)
+
+
+def _hear(run: Activation, calls: tuple[m.ToolCall, ...], replies: list[ToolReply]) -> None:
+    """Pass the answers of tools on to the model; the run is over if they are its output."""
+    for call, reply in zip(calls, replies, strict=True):
+        text, data = heard_as(reply)
+        run.hear(text, call, data)
+    agent = run.agent
+    if agent.returns != "tool_output" or any(reply.error is not None for reply in replies):
+        return
+    results = {
+        # The value of a tool's text if it is JSON, as for a reply.
+        call.name: parsed(reply.result, agent.parse, agent.name)[0]
+        if isinstance(reply.result, str)
+        else reply.result
+        for call, reply in zip(calls, replies, strict=True)
+    }
+    run.output = next(iter(results.values())) if len(replies) == 1 else results
+    run.check_output()
+    run.is_over = True
+
+
+# The user
+
+
+def _ask_user(run: Activation, call: str, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
+    """Wait for the user: this run ends, and a new one continues with the answer.
+
+    The new run belongs to the same agent and gets the messages of this one.
+    """
+    question = reply.question
+    text = question if isinstance(question, str) else _encode(question).decode()
+    data = None if text is question else question
+    run.say(text, data=data, call=call, kind="interrupt", usage=usage)
+    run.final = None
+    event = run.turn.recorder.record_question(run.position(), question=question)
+    run.end("interrupted")
+    answer = yield Waiting(event)
+    run.model_calls, run.built = 0, None
+    # It opened its branch when it first started, and continues in it.
+    run.group = ""
+    run.start()
+    is_text = isinstance(answer, str)
+    text = answer if is_text else _encode(answer).decode()
+    run.hear(text, data=None if is_text else answer, role="user")

@@ -1,0 +1,110 @@
+"""Answers at hand change nothing: what needs no waiting emits what waits for each answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any, Final
+
+import pytest
+
+from simkit.core.errors import SimkitError
+from simkit.runtime import contexts, flows, running
+from simkit.runtime.models.script import ScriptedModel
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Prepared
+from tests.oracle.comparing import played
+from tests.oracle.generator import FLOWS, Draw
+from tests.runtime.passing import passing
+
+Patch = pytest.MonkeyPatch
+
+
+def waits_for_each(patch: Patch) -> None:
+    """No answer is at hand, so that each model call has a request and is waited for."""
+    patch.setattr(ScriptedModel, "at_hand", lambda *of: None)
+
+
+def builds_each_context(patch: Patch) -> None:
+    """No recipe is plain, so that each context is built entry by entry."""
+    patch.setattr(
+        contexts, "_plain", lambda run, _, reading: run.agent.assembly.build(run.root, reading)
+    )
+
+
+def steps_each_run(patch: Patch) -> None:
+    """No run is straight."""
+    patch.setattr(flows, "ran_straight", lambda *of: None)
+
+
+def writes_in_general(patch: Patch) -> None:
+    """No writes are plain."""
+    patch.setattr(running, "_wrote_plainly", lambda *of: False)
+
+
+LESS: Final[tuple[Callable[[Patch], None], ...]] = (
+    waits_for_each,
+    builds_each_context,
+    steps_each_run,
+    writes_in_general,
+)
+"""What is done without a shortcut."""
+
+
+KINDS: Final = (
+    "ToolCalled", "ToolReturned", "ToolFailed", "HandoffRejected transfer", "HandoffMade transfer",
+    "HandoffMade delegate", "HandoffMade replace", "ModelFailed", "FaultInjected", "LimitReached",
+    "HistorySummarised", "ReplyParsed", "AgentFinished cancelled", "AgentFinished failed",
+    "AgentFinished handed_off", "AgentFinished stood_in", "AgentFinished",
+)  # fmt: skip
+"""What happens in some of the conversations."""
+
+
+def result_of(work: Callable[[], Any]) -> Any:
+    """Returns what work returns, or the text of its error."""
+    try:
+        return work()
+    except SimkitError as problem:
+        return f"{type(problem).__name__}: {problem}"
+
+
+def same(work: Callable[[], Any]) -> Any:
+    """Asserts that a result is the same without each shortcut, and without all; returns it."""
+    quick = result_of(work)
+    with pytest.MonkeyPatch.context() as patch:
+        for take in LESS:
+            with pytest.MonkeyPatch.context() as alone:
+                take(alone)
+                assert result_of(work) == quick, take.__name__
+            take(patch)
+        assert result_of(work) == quick
+    return quick
+
+
+def lines(scenario: Prepared) -> Callable[[], Any]:
+    return lambda: run(scenario).lines()
+
+
+def events(draw: Draw) -> Any:
+    return played(draw.pipeline, draw.scenario).events
+
+
+def test_drawn_conversations_with_tools_and_handoffs() -> None:
+    kinds = Counter[str]()
+    for seed in range(120):
+        for line in same(lines(passing(Random(seed)))):
+            event = json.loads(line)
+            of = event.get("status") or event.get("mode") or ""
+            kinds[f"{event.get('kind')} {of}".strip()] += 1
+
+    assert [kind for kind in KINDS if not kinds[kind]] == []
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_drawn_pipelines(flow: str) -> None:
+    for seed in range(4_000, 4_010):
+        draw = Draw(seed, flow=flow)
+        same(partial(events, draw))
