@@ -167,8 +167,9 @@ def test_shipped_files_need_hardly_any_validator(
     for model, data in shipped:
         read(model, data)
 
-    assert total > 2_000
-    assert sum(left.values()) < 0.025 * total, left
+    assert total > 1_000
+    # Equal turns are read once, so that these are of what differs.
+    assert sum(left.values()) < 0.04 * total, left
     assert not left.keys() & {"Scenario", "Turn", "ReplyLine", "Pipeline", "Agent"}
 
 

@@ -245,7 +245,7 @@ class CodeDriver:
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         try:
             self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
-        except FunctionMissing as problem:  # is told at the entry, not at the tool's name
+        except FunctionMissing as problem:  # The place is the entry, not the name of the tool.
             raise FunctionMissing(problem.what, app.options.tools[problem.name]) from None
         enter(self._toolbox.standing_by())
         # They are the same in every turn.

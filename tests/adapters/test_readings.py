@@ -140,7 +140,7 @@ def test_an_equal_message_inside_a_long_list_is_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logged", "shown", "numbers"),
+    ("logged", "context", "numbers"),
     [
         ([A, B], [A, B], [1, 2]),
         ([A, B], [A, C, B], [1, 0, 2]),
@@ -151,10 +151,10 @@ def test_an_equal_message_inside_a_long_list_is_the_same() -> None:
     ],
 )
 def test_a_message_that_was_said_twice_has_the_number_that_keeps_the_order(
-    logged: list[Message], shown: list[Message], numbers: list[int]
+    logged: list[Message], context: list[Message], numbers: list[int]
 ) -> None:
     session = Session()
     for number, message in enumerate(logged, 1):
         session.add(message, print_of(message), number)
 
-    assert session.numbers_of([*map(print_of, shown)], len(logged) + 1) == numbers
+    assert session.numbers_of([*map(print_of, context)], len(logged) + 1) == numbers
