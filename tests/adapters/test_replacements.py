@@ -25,6 +25,7 @@ def installations() -> list[Installation]:
         # A framework that is not here, or a module that is a program.
         with suppress(Exception, SystemExit):
             importlib.import_module(module.name)
+    gc.unfreeze()  # A command that another test has run here may have hidden them.
     return [thing for thing in gc.get_objects() if isinstance(thing, Installation)]
 
 
