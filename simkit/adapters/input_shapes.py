@@ -6,13 +6,16 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections import abc
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from types import NoneType, UnionType
 from typing import (
+    Annotated,
     Any,
     Final,
+    Literal,
     NotRequired,
     Union,
     get_args,
@@ -38,12 +41,14 @@ _USUAL: Final = (
     "prompt", "request", "content", "task", "topic",
 )  # fmt: skip
 """Names of the field that holds the user's message, the likeliest first."""
-_ADVISED: Final = re.compile(r"`app: \{input: (\{.*\})\}`")
+_ADVISED: Final = re.compile(r"`app: \{input: (\{.*\}|\[.*\])\}`")
+_LISTS: Final = (list, tuple, set, frozenset, abc.Sequence, abc.Collection, abc.Iterable)
+"""Types of which a scenario writes a value as a list. A text is some of them, too."""
 Fields = Mapping[str, Any]
 """Name of a field to the JSON Schema of its value."""
 
 
-def given_input(template: str | Mapping[str, Any], value: Any) -> Any:
+def given_input(template: str | Mapping[str, Any] | Sequence[Any], value: Any) -> Any:
     """Return the input that `app: {input: …}` makes of the user's message."""
     if isinstance(template, str):
         return found_as(template)(value)
@@ -139,6 +144,70 @@ def input_advice(entry: str, schemas: Fields) -> str:
     )
 
 
+def type_advice(entry: str, kind: Any) -> str:
+    """Return how a scenario gives a function the value of its parameter's type.
+
+    Empty if a text may be one, or if the type is not known.
+    """
+    if may_be_text(kind):
+        return ""
+    taken = f"`{entry}` takes `{_type_name(kind)}`, and was called with the user's message, a text."
+    if _is_list(kind):
+        return f"{taken} Say what is in it: `app: {{input: {flow(_list_template(kind))}}}`."
+    return (
+        f"{taken} Name a function of the message that returns what it takes: "
+        "`app: {input: module:function}`."
+    )
+
+
+def _list_template(kind: Any) -> list[Any]:
+    """Return a list of a type with the user's message in it."""
+    schema = schema_of_type(next(iter(get_args(kind)), None))
+    if type_of(schema) != "object":
+        return [USER]
+    fields_ = schema.get("properties", {})
+    names = [*schema.get("required", ())] or [*fields_]
+    if not names:
+        return [{"role": "user", "content": USER}]
+    return [input_template({name: {**fields_.get(name, {}), **_defs(schema)} for name in names})]
+
+
+def may_be_text(kind: Any) -> bool:
+    """Return whether a text may be a value of a type; True for types that say nothing."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) in (Union, UnionType):
+        return any(map(may_be_text, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return any(isinstance(value, str) for value in get_args(kind))
+    if _is_list(kind):
+        return False
+    class_ = get_origin(kind) or kind
+    if kind is Any or not inspect.isclass(class_):
+        return True
+    return issubclass(class_, str) or _accepts_text(class_)
+
+
+def _accepts_text(class_: type) -> bool:
+    try:
+        return issubclass(str, class_)
+    except TypeError:  # A protocol that cannot be asked.
+        return True
+
+
+def _is_list(kind: Any) -> bool:
+    return (get_origin(kind) or kind) in _LISTS
+
+
+def _type_name(kind: Any) -> str:
+    """Return a type as its author wrote it, without modules."""
+    return (
+        kind.__name__
+        if inspect.isclass(kind) and not get_args(kind)
+        else str(kind).rpartition("typing.")[2]
+    )
+
+
 def input_advised(problem: str) -> str:
     """Return the input that an error's advice names, in YAML; empty if it names none."""
     match = _ADVISED.search(problem)
@@ -178,21 +247,26 @@ def fields_taken(function: Callable[..., Any]) -> Fields | None:
 
 
 def fitted(value: Any, kind: Any, entry: str, path: SourcePath) -> Any:
-    """Return a mapping as the dataclass or pydantic model that a function takes; others as it is.
+    """Return a mapping or a list as what a function takes: a dataclass, a pydantic model, a list.
 
-    Raise ScriptBroken, with the path of the input, for one that does not fit.
+    Any other value is returned as it is. Raise ScriptBroken, with the path of the input, for one
+    that does not fit.
     """
-    if not isinstance(value, Mapping) or not inspect.isclass(kind):
-        return value
-    if not issubclass(kind, BaseModel) and not is_dataclass(kind):
+    if isinstance(value, Mapping):
+        if not inspect.isclass(kind) or not (issubclass(kind, BaseModel) or is_dataclass(kind)):
+            return value
+    elif not isinstance(value, list) or not _is_list(kind):
         return value
     try:
         return TypeAdapter(kind).validate_python(value)
+    except PydanticUserError:
+        return value
     except ValidationError as problem:
         first = problem.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ScriptBroken(
-            f"`{entry}` takes a `{kind.__name__}`, and the input is none: {place}: {first['msg']}",
+            f"`{entry}` takes a `{_type_name(kind)}`, and the input is none: "
+            f"{place}: {first['msg']}",
             path,
         ) from problem
 

@@ -14,6 +14,7 @@ from simkit.adapters.input_shapes import (
     given_input,
     input_advice,
     parameter_type,
+    type_advice,
 )
 from simkit.language.yaml import SourcePath
 from simkit.runtime.ports import UserTurn
@@ -57,13 +58,16 @@ class FunctionDriver(FrameworkDriver):
         return self._adapter_context.caller.call(talk, value)
 
     def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
-        """Return what to do if the function takes a mapping, and got a text."""
+        """Return what to do if the function takes no text, and got one."""
         if turn.resumes or self._app.options.input is not None:
             return ""
         if not isinstance(turn.value, str | None):
             return ""
-        schemas = fields_taken(self.talks.of(turn))
-        return "" if schemas is None else input_advice(self._app.entry, schemas)
+        talk = self.talks.of(turn)
+        schemas = fields_taken(talk)
+        if schemas is not None:
+            return input_advice(self._app.entry, schemas)
+        return type_advice(self._app.entry, parameter_type(talk))
 
     def _begin(self, turn: UserTurn) -> Talk:
         # The object made before the first turn belongs to another session if others came before.

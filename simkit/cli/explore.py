@@ -316,8 +316,9 @@ def _discovery_lines(
 
 
 def _input_lines(subject: Subject, given: str) -> Iterator[str]:
-    """Yield how to give the pipeline an input, which is a mapping in YAML."""
-    yield "The pipeline cannot be called like this: it takes a mapping, not a text."
+    """Yield how to give the pipeline an input, which is a mapping or a list in YAML."""
+    kind = "a list" if given.startswith("[") else "a mapping"
+    yield f"The pipeline cannot be called like this: it takes {kind}, not a text."
     pipeline = subject.prepared.scenario.pipeline
     if subject.prepared.document.file == MADE_UP_FILE:
         option = shell_word(f"input={given}")

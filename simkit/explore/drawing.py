@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from simkit.core.errors import SimkitError
 
 try:
     import hypothesis
-    from hypothesis import HealthCheck, Phase, strategies
+    from hypothesis import HealthCheck, Phase, configuration, strategies
     from hypothesis.errors import HypothesisException
     from hypothesis.reporting import with_reporter
 except ModuleNotFoundError as problem:
@@ -95,10 +98,28 @@ def _drawn_by_hypothesis(
         print_blob=False,
     )(test)
     try:
-        with with_reporter(lambda text: None):
+        with with_reporter(lambda text: None), _nothing_kept():
             test()
     except HypothesisException as problem:
         raise SimkitError(f"Hypothesis could not search: {problem}") from problem
+
+
+@contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Keep Hypothesis from writing a folder `.hypothesis`, if there is none and nobody named one.
+
+    It keeps there what it read in the source of imported modules, which no setting turns off. In a
+    place where nothing can be written it keeps nothing, as its authors advise (their issue 3242).
+    """
+    home = getattr(configuration, "__hypothesis_home_directory", None)
+    if home or os.environ.get("HYPOTHESIS_STORAGE_DIRECTORY") or Path(".hypothesis").is_dir():
+        yield
+        return
+    configuration.set_hypothesis_home_dir(Path(os.devnull, "hypothesis"))
+    try:
+        yield
+    finally:
+        configuration.set_hypothesis_home_dir(None)
 
 
 def _numbers(most: int) -> strategies.SearchStrategy[int]:

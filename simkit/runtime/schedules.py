@@ -20,6 +20,17 @@ CHANGES: Final = 1
 STEPS: Final = 12
 """The number of choices in a turn at which `Pct` may lower a priority."""
 
+DECLARED_TOOLS: Final = (
+    "In a declared pipeline a tool waits only beside others: one that its model calls alone is "
+    "carried out at once."
+)
+"""When a call of a declared pipeline's tool waits."""
+CODE_TOOLS: Final = (
+    "A tool of code waits if simkit sees its call: its framework's adapter reports it, or the tool "
+    "is under `app: {tools: …}`."
+)
+"""When a call of a tool of code waits."""
+
 Below: TypeAlias = Callable[[int], int]
 """Function that returns a number from 0 to below its argument; 0 is the simplest."""
 Pick: TypeAlias = Callable[[Sequence[WaitingCall]], int]
@@ -45,9 +56,19 @@ class Fifo:
 class ScenarioSchedule:
     """The schedule of a scenario: the names that a turn lists, else the scenario's word."""
 
-    def __init__(self, word: str, turns: Sequence[tuple[str, Sequence[str]]], seed: int) -> None:
-        """``turns`` has the session of each turn and the names that it lists; it may grow."""
+    def __init__(
+        self,
+        word: str,
+        turns: Sequence[tuple[str, Sequence[str]]],
+        seed: int,
+        about_tools: str = DECLARED_TOOLS,
+    ) -> None:
+        """``turns`` has the session of each turn and the names that it lists; it may grow.
+
+        ``about_tools`` says when a call of a tool waits, for a list that names one that does not.
+        """
         self._word, self._turns, self._seed = word, turns, seed
+        self._about_tools = about_tools
         self.answers_at_once = word == FIFO
         """Whether calls are answered at once, and `pick` is not called."""
         self.orders_tools = word != FIFO
@@ -60,7 +81,7 @@ class ScenarioSchedule:
         session, names = self._turns[place]
         self._names = self._pick = None
         if names:
-            self._names = self._pick = _Names(names, place)
+            self._names = self._pick = _Names(names, place, self._about_tools)
         elif self._word != FIFO:
             # The random numbers of a session are the same if others are left out.
             number = sum(session == other for other, _ in self._turns[:place])
@@ -148,17 +169,13 @@ _ADVICE: Final = (
     "List the agents in the order in which their calls are answered, every call of the turn; those "
     "at the end may be left out."
 )
-_OF_TOOLS: Final = (
-    "\nIn a declared pipeline a tool waits only beside others: one that its model calls alone is "
-    "carried out at once."
-)
 
 
 class _Names:
     """An order that a turn lists; calls beyond it are answered in the order they were made."""
 
-    def __init__(self, names: Sequence[str], place: int) -> None:
-        self._names, self._turn = names, place
+    def __init__(self, names: Sequence[str], place: int, about_tools: str) -> None:
+        self._names, self._turn, self._about_tools = names, place, about_tools
         self._used = 0
 
     def __call__(self, waiting: Sequence[WaitingCall]) -> int:
@@ -171,7 +188,7 @@ class _Names:
             raise ScriptMisfit(
                 f"the `schedule` of turn {self._turn + 1} answers '{name}' as call "
                 f"{self._used + 1}, but no call of it waits then; {some} {verb}.\n{_ADVICE}"
-                f"{_OF_TOOLS if TOOL_MARK in name else ''}",
+                f"{self._advice_on([name])}",
                 ("turns", self._turn, "schedule", self._used),
             )
         self._used += 1
@@ -184,6 +201,10 @@ class _Names:
             raise ScriptMisfit(
                 f"the `schedule` of turn {self._turn + 1} lists {len(self._names)} calls, but the "
                 f"turn made {self._used}: {', '.join(left)} did not wait for an answer."
-                f"{_OF_TOOLS if any(TOOL_MARK in name for name in left) else ''}",
+                f"{self._advice_on(left)}",
                 ("turns", self._turn, "schedule", self._used),
             )
+
+    def _advice_on(self, names: Sequence[str]) -> str:
+        is_of_tool = any(TOOL_MARK in name for name in names)
+        return f"\n{self._about_tools}" if is_of_tool else ""

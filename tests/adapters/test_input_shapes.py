@@ -1,11 +1,12 @@
-"""A pipeline that takes a mapping: what it takes is read from its types and its code."""
+"""A pipeline that takes no text: what it takes is read from its types and its code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NewType, NotRequired, TypedDict, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +18,7 @@ from simkit.adapters.input_shapes import (
     input_advised,
     input_example,
     input_fields,
+    type_advice,
 )
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
@@ -128,6 +130,53 @@ def test_what_an_error_advises_is_read_again() -> None:
     assert input_advised("`app: {input: module:function}`") == ""
 
 
+class Ticket(BaseModel):
+    text: str
+    number: int
+
+
+class Client:
+    """A value that no file can hold."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "template"),
+    [
+        (list, '["${user}"]'),
+        (list[str], '["${user}"]'),
+        (Sequence[str], '["${user}"]'),
+        (tuple[str, ...], '["${user}"]'),
+        (set[str], '["${user}"]'),
+        (list[dict[str, str]], '[{role: user, content: "${user}"}]'),
+        (list[Ticket], '[{text: "${user}", number: 1}]'),
+        (int, ""),
+        (bytes, ""),
+        (bool | None, ""),
+        (Literal[1, 2], ""),
+        (Client, ""),
+        (int | list[str], ""),
+        (Callable[[str], str], ""),
+    ],
+)
+def test_a_type_that_is_no_text_has_advice(kind: Any, template: str) -> None:
+    advice = type_advice("desk:run", kind)
+
+    assert advice.startswith("`desk:run` takes `")
+    assert advice.endswith(f"`app: {{input: {template or 'module:function'}}}`.")
+    assert input_advised(advice) == template
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(None, Any, object, str, str | None, str | list[str], Literal["a"], TypeVar("T")),
+        *(Annotated[str, "the message"], Hashable, NewType("Words", str), StrEnum("Way", "a b")),
+    ],
+)
+def test_a_type_that_may_be_a_text_has_none(kind: Any) -> None:
+    assert type_advice("desk:run", kind) == ""
+
+
 CODE = """
 from dataclasses import dataclass
 
@@ -167,6 +216,19 @@ def asked(query: Query) -> str:
 
 def doubled(text):
     return {"question": text * 2}
+
+
+def lines(texts: list[str]) -> str:
+    texts.sort()
+    return " ".join(texts)
+
+
+def orders(orders: tuple[Order, ...]) -> str:
+    return f"orders {[each.number for each in orders]}"
+
+
+def client(client: Query | int) -> str:
+    return client.text
 """
 
 
@@ -186,6 +248,9 @@ def run(app: str, turn: str) -> list[str]:
         ("keys", "{user: {json: {question: Why}}, expect: {reply: WHY}}"),
         ('model\napp: {input: {text: "${user}"}}', "{user: Why, expect: {reply: Why 3}}"),
         ("order", "{user: {json: {number: 7}}, expect: {reply: order 7}}"),
+        ('lines\napp: {input: [b, "${user}"]}', "{user: a, expect: {reply: a b}}"),
+        ("lines", "{user: {json: [b, a]}, expect: {reply: a b}}"),
+        ("orders\napp: {input: [{number: 7}]}", "{user: a, expect: {reply: 'orders [7]'}}"),
     ],
 )
 def test_a_function_is_given_what_it_takes(app: str, turn: str, project: Any) -> None:
@@ -201,11 +266,28 @@ def test_a_function_that_fails_on_a_text_is_told_what_it_takes(project: Any) -> 
     )
 
 
+def test_a_function_of_another_type_that_fails_on_a_text_is_told_how_to_give_it(
+    project: Any,
+) -> None:
+    (of_list,) = run("lines", "{user: Why}")
+    (of_object,) = run("client", "{user: Why}")
+
+    assert of_list.endswith(
+        "`own_inputs:lines` takes `list[str]`, and was called with the user's message, a text. "
+        'Say what is in it: `app: {input: ["${user}"]}`.'
+    )
+    assert of_object.endswith(
+        "Name a function of the message that returns what it takes: "
+        "`app: {input: module:function}`."
+    )
+
+
 @pytest.mark.parametrize(
     ("app", "turn", "place"),
     [
         ('model\napp: {input: {txt: "${user}"}}', "{user: Why}", "a.scenario.yaml:3:14: "),
         ("order", "{user: {json: {number: Why}}}", "a.scenario.yaml:3:16: "),
+        ("lines\napp: {input: [{a: 1}]}", "{user: Why}", "a.scenario.yaml:3:14: "),
     ],
 )
 def test_an_input_that_does_not_fit_is_an_error_at_its_place(

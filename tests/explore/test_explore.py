@@ -8,7 +8,9 @@ import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from simkit.checks.findings import Finding
+from simkit.explore import campaigns
 from simkit.explore.choices import Plan, Tape, TurnPlan
 from simkit.explore.conversations import (
     Cause,
@@ -32,6 +35,7 @@ from simkit.explore.subjects import scenario_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
+from tests.cli.conftest import process as process
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
@@ -230,14 +234,37 @@ def test_nothing_found_is_said_and_writes_nothing(simkit: Call) -> None:
     assert not Path("found").exists()
 
 
-def test_the_time_ends_it_with_what_was_found(simkit: Call) -> None:
+def test_the_time_ends_it_with_what_was_found(
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write("desk.pipeline.yaml", BROKEN)
+    # Each look at the clock takes 10 ms, however busy the machine is.
+    ticks = count(0, 0.01)
+    monkeypatch.setattr(campaigns, "time", SimpleNamespace(monotonic=lambda: next(ticks)))
 
     done = simkit("explore", "desk.pipeline.yaml", "--runs", "1000000", "--time", "1.5")
 
     assert done.code == 1
-    assert done.out.startswith("stopped: ")
+    assert done.out.startswith("stopped: 149 conversations")
     assert "  FOUND  HND-03: " in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_folder", [False, True])
+@pytest.mark.parametrize("more", [(), ("-j", "2")])
+def test_hypothesis_writes_no_folder_of_its_own(
+    more: tuple[str, ...], has_folder: bool, process: Call
+) -> None:
+    write("desk.pipeline.yaml", BROKEN)
+    write("folded.py", "NUMBER = 12345\n\n\ndef ask(text):\n    return text\n")
+    if has_folder:
+        Path(".hypothesis").mkdir()
+
+    assert process("explore", "desk.pipeline.yaml", "--runs", "60", *more).code == 1
+    assert process("explore", "folded:ask", "--runs", "60", *more).code == 0
+
+    kept = [*Path(".hypothesis").rglob("*")]
+    assert bool(kept) == has_folder
 
 
 def test_no_time_for_any_conversation_is_no_pass(simkit: Call) -> None:

@@ -244,3 +244,21 @@ def test_a_tool_that_does_not_wait_is_told(schedule: str, problem: str, tmp_path
 
     assert problem in words
     assert "a tool waits only beside others" in words
+
+
+@pytest.mark.parametrize("schedule", ["['pay()']", "['charge()', 'charge()', 'pay()']"])
+def test_a_tool_of_code_that_does_not_wait_has_advice_of_its_own(schedule: str, bank: Path) -> None:
+    file = bank / "t.scenario.yaml"
+    file.write_text(
+        "scenario: s\npipeline: bank_app:threads\n"
+        'app: {path: [.], tools: {charge: "bank_app:charge", pay: "bank_app:fee"}}\n'
+        f"turns: [{{user: Hi, tool_results: {{charge: [1, 2]}}, schedule: {schedule}}}]\n",
+        encoding="utf-8",
+    )
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+
+    words = str(simulate(library.prepared(item)).judgement.findings[0].what)
+
+    assert words.endswith("or the tool is under `app: {tools: …}`.")
+    assert "declared pipeline" not in words

@@ -37,7 +37,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     if template is None and isinstance(text, Mapping):
         return dict(text)
     if template is not None:
-        if not isinstance(template, str):
+        if isinstance(template, Mapping):
             _check_keys(template, graph, app)
         return given_input(template, text)
     keys = _keys(graph)

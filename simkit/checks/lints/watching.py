@@ -152,8 +152,10 @@ class PlainEvents:
         """Return what is known of a pipeline, or what ``find`` returns."""
         known = self._known.get(id(pipeline))
         if known is None:
-            while len(self._known) >= _PIPELINES_MAX:
-                del self._known[next(iter(self._known))]
+            if len(self._known) >= _PIPELINES_MAX:
+                # Runs in threads share it: a new one is put in its place, since no other thread may
+                # see it change while it looks for an entry to delete.
+                self._known = {}
             known = self._known[id(pipeline)] = pipeline, find()
         return known[1]
 

@@ -15,7 +15,7 @@ from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Schedule, Store, Tools, TurnModel, UserTurn
-from simkit.runtime.schedules import ScenarioSchedule
+from simkit.runtime.schedules import CODE_TOOLS, DECLARED_TOOLS, ScenarioSchedule
 from simkit.runtime.stores import MemoryStore
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
@@ -161,7 +161,7 @@ class InProcessWorker:
         model: TurnModel = ScriptedModel(self._replies, {}, {}, function_named)
         # A tool without a result runs for real, when the pipeline itself calls it.
         tools: Tools = ScriptedTools(self._results, shared_results, {}, lambda name, args: None)
-        schedule = self._schedule(scenario)
+        schedule = self._schedule(scenario, CODE_TOOLS)
         if task.simulate is not None:
             model, tools, schedule = task.simulate(None)
         script = Script(
@@ -192,8 +192,8 @@ class InProcessWorker:
     def _has_lines(self, place: int, agent: str) -> bool:
         return agent in self._replies[place]
 
-    def _schedule(self, scenario: Scenario) -> Schedule:
-        return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed)
+    def _schedule(self, scenario: Scenario, about_tools: str) -> Schedule:
+        return ScenarioSchedule(scenario.schedule, self._orders, scenario.seed, about_tools)
 
     def _native(self, task: ProcessSetup, pipeline: Pipeline) -> Driver:
         scenario = task.prepared.scenario
@@ -215,7 +215,7 @@ class InProcessWorker:
             {name: t.function for name, t in pipeline.tools.items() if t.function},
             lambda name, args: copied(call_with(functions.named(name), copied(args))),
         )
-        schedule = self._schedule(scenario)
+        schedule = self._schedule(scenario, DECLARED_TOOLS)
         if task.simulate is not None:
             model, tools, schedule = task.simulate(ready)
         return NativeDriver(

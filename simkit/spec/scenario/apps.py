@@ -88,12 +88,14 @@ StoreChannelValue = Annotated[
 
 TURNS: Final = "turns"
 """The value of `app.input` for a program that reads the user's messages itself."""
-_INPUT: Final = {"anyOf": [{"const": TURNS}, FUNCTION_SCHEMA, {"type": "object"}]}
+_INPUT: Final = {
+    "anyOf": [{"const": TURNS}, FUNCTION_SCHEMA, {"type": "object"}, {"type": "array"}]
+}
 _RUN_OPTIONS: Final = {"anyOf": [FUNCTION_SCHEMA, {"type": "object"}]}
 
 
 def _input(value: Any) -> Any:
-    if value == TURNS or isinstance(value, dict):
+    if value == TURNS or isinstance(value, (dict, list)):
         return value
     if isinstance(value, str) and near(value, [TURNS]):
         raise refuse(f"`{value}` is no way to give input", word=value, known=(TURNS,))
@@ -145,11 +147,11 @@ class AppOptions(YamlModel):
     tools: dict[str, MethodName] = Field(default_factory=dict)
     """Tool to the function or method that implements it, so that `tool_results` can replace it."""
     input: Annotated[
-        str | dict[str, Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
+        str | dict[str, Any] | list[Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
     ] = None
     """`turns` for a program that reads the user's messages by `input()` or from stdin: each turn's
     text is typed in, and what is printed is the reply. Else the input of a graph or a function: a
-    function of the user's message, or a mapping with `${user}` in values."""
+    function of the user's message, or a mapping or a list with `${user}` in values."""
     output: str | None = None
     """The key of a graph's state that is its reply, or `module:function` of the state; without
     it, the last message's text."""
