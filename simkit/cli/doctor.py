@@ -38,7 +38,7 @@ from simkit.providers.http import HttpRequest, header
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.report.results import Result
 from simkit.session.execution import Execution
-from simkit.session.simulate import placed
+from simkit.session.located_errors import placed
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared

@@ -34,7 +34,8 @@ from simkit.session.execution.first_run import (
     first_run,
 )
 from simkit.session.execution.first_scenario import agents_of, scenario_of
-from simkit.session.simulate import Conversation, placed, simulate
+from simkit.session.located_errors import placed
+from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
 from simkit.spec.scenario.code_names import parted_method

@@ -36,7 +36,7 @@ from simkit.session.execution.serving import (
     unused_of,
     variables_of,
 )
-from simkit.session.simulate import placed
+from simkit.session.located_errors import placed
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.store import Trace

@@ -45,9 +45,11 @@ class ScenarioFile(pytest.File):
         listen(self.config)
         kind = self.item_type()
         try:
-            for case in self.cases():
-                # pytest prints names as they are, and writes them into reports.
-                yield kind.from_parent(self, name=clean(case.name), scenario=case)
+            cases = self.cases()
+            # pytest prints names as they are, and writes them into reports.
+            names = _cleaned([case.name for case in cases])
+            for name, case in zip(names, cases, strict=True):
+                yield kind.from_parent(self, name=name, scenario=case)
         except SimkitError as problem:
             raise self.CollectError(clean(str(problem))) from None
 
@@ -149,6 +151,16 @@ class SimulationItem(ScenarioItem):
         from simkit.pytest_plugin.runs import run_simulation
 
         run_simulation(self)
+
+
+def _cleaned(names: list[str]) -> list[str]:
+    """Return names as they may leave the process."""
+    # They are searched together, since hardly any has something to remove. A line end is an edge
+    # for each pattern, so that together they hide nothing that one alone would show.
+    together = "\n".join(names)
+    if together.count("\n") == len(names) - 1 and clean(together) == together:
+        return names
+    return [clean(name) for name in names]
 
 
 def _relative(path: Path) -> str:

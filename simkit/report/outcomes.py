@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import compress
+from typing import Any, Final
 
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome
@@ -10,6 +11,8 @@ from simkit.report.results import OutcomeName, Result
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace import events as e
+
+_COUNTED: Final = frozenset((e.ContextBuilt, e.ModelCalled, e.TurnStarted))
 
 
 def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
@@ -30,7 +33,8 @@ def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
         findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
     turns = calls = tokens = 0
     tokens_of: dict[str, int] = {}
-    for event in view.events:
+    events = view.events
+    for event in compress(events, map(_COUNTED.__contains__, map(type, events))):  # Few are.
         if type(event) is e.ContextBuilt:
             tokens_of[event.call] = event.tokens
         elif type(event) is e.ModelCalled:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,19 +13,9 @@ from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.judge_answers import answer_to
 from simkit.checks.lints import Watch, watch_of_all
-from simkit.core.errors import (
-    CallUnattributed,
-    FunctionMissing,
-    PatternTooSlow,
-    ProcessFailed,
-    ScriptBroken,
-    SimkitError,
-    SourceError,
-)
+from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
-from simkit.core.messages import ABSENT
-from simkit.language.paths import follow
-from simkit.language.yaml import Document, SourcePath
+from simkit.language.yaml import SourcePath
 from simkit.runtime.functions import function_named
 from simkit.session.execution import Execution, alone, unbroken
 from simkit.session.execution.processes import Simulate
@@ -36,6 +25,7 @@ from simkit.session.execution.recorded import (
     cassette_path,
     what_was_recorded,
 )
+from simkit.session.located_errors import placed
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -149,6 +139,7 @@ class Conversation:
         """
         self._prepared, self._recording = prepared, recording
         self._simulate, self._is_apart = simulate, is_apart
+        self._asks_judge = prepared.scenario.asks_judge
         self._is_read = False
         """Whether a judgement has read the events, and not only proven that all holds."""
         self._begin(is_durable=_has_processes(prepared.scenario.turns))
@@ -168,7 +159,7 @@ class Conversation:
         """
         turns = prepared.scenario.turns
         coming = turns[len(self._execution.turns) :]
-        self._prepared = prepared
+        self._prepared, self._asks_judge = prepared, prepared.scenario.asks_judge
         if not self._execution.is_durable and _has_processes(coming):
             self.close()
             self._begin(is_durable=True)
@@ -184,7 +175,7 @@ class Conversation:
     def _take(self, turns: Sequence[Turn], is_judged: bool) -> None:
         """Take the new turns of these, and ask the judge about each after it."""
         first = self.turns_taken
-        if not any(turn.expect.has("judge") for turn in turns[first:]):
+        if not self._asks_judge or not any(turn.expect.has("judge") for turn in turns[first:]):
             for place in range(first + AHEAD, len(turns), AHEAD):
                 self._execution.follow(turns, until=place)
                 self._execution.trace.encode_ahead()
@@ -209,6 +200,8 @@ class Conversation:
 
         ``places`` are the only turns, by index; None means all. After the end, nothing is asked.
         """
+        if not self._asks_judge:
+            return
         prepared, turns = self._prepared, self._prepared.scenario.turns
         chosen = range(len(turns)) if places is None else places
         asks = [p for p in chosen if p < len(turns) and turns[p].expect.has("judge")]
@@ -268,9 +261,11 @@ class Conversation:
     @property
     def view(self) -> View:
         """Return the view of the trace so far."""
-        with gc_paused(), placed(self._prepared):
-            self._watch.see(self._execution.trace)
-        return self._watch.view
+        watch, trace = self._watch, self._execution.trace
+        if watch.view.hi != len(trace.events):
+            with gc_paused(), placed(self._prepared):
+                watch.see(trace)
+        return watch.view
 
     def trace(self) -> Trace:
         """Return the trace as if the conversation ended here."""
@@ -365,20 +360,20 @@ class Conversation:
 
 def _has_processes(turns: Sequence[Turn]) -> bool:
     """Return whether turns may need several processes, so that a store must be there."""
-    return any(turn.restart or turn.crash is not None for turn in turns)
+    return any([turn.restart or turn.crash is not None for turn in turns])
 
 
 def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
     """Yield the differences to a run without restarts, and to each session alone."""
     scenario = prepared.scenario
+    sessions = list(dict.fromkeys([turn.session for turn in scenario.turns]))
+    if len(sessions) < 2 and not _has_processes(scenario.turns):
+        return
     restarts: dict[int, SourcePath] = {
         place + 1: ("turns", place, "restart") if turn.restart else ("turns", place - 1, "crash")
         for place, turn in enumerate(scenario.turns)
         if begins_process(scenario.turns, place)
     }
-    sessions = list(dict.fromkeys(turn.session for turn in scenario.turns))
-    if not restarts and len(sessions) < 2:
-        return
     # Few scenarios need what compares runs.
     from simkit.checks.comparative_runs import reached_by_others, resumed_differs
 
@@ -416,36 +411,4 @@ def _session_compared(
     except SimkitError:
         if isinstance(prepared.pipeline, App):
             return ()  # Not all code can be imported twice.
-        raise
-
-
-def _document_of(prepared: Prepared, path: SourcePath) -> Document:
-    """Return the document of a path; for code, it may be the pipeline's file."""
-    is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
-        follow(prepared.document.data, path[:2]) is not ABSENT
-    )
-    return prepared.document if is_here else prepared.pipeline_document
-
-
-@contextmanager
-def placed(prepared: Prepared) -> Iterator[None]:
-    """Report an unusable script at its place in the scenario."""
-    try:
-        yield
-    except (ProcessFailed, ScriptBroken) as problem:
-        where = _document_of(prepared, problem.path).position(problem.path)
-        raise SourceError(where, problem.what) from problem
-    except CallUnattributed as problem:
-        raise SourceError(prepared.document.position(("pipeline",)), str(problem)) from problem
-    except PatternTooSlow as problem:
-        for document in (prepared.document, prepared.pipeline_document):
-            path = document.path_of(problem.pattern) or document.path_of(f"/{problem.pattern}/")
-            if path is not None:
-                raise SourceError(document.position(path), problem.what) from problem
-        raise
-    except FunctionMissing as problem:
-        for document in (prepared.pipeline_document, prepared.document):
-            path = document.path_of(problem.name)
-            if path is not None:
-                raise SourceError(document.position(path), problem.what) from problem
         raise

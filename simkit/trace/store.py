@@ -225,17 +225,22 @@ class Trace:
     def _encode_new(self) -> None:
         events, size = self.events, self._size
         if not self._chunks or size > len(events) or (size and events[size - 1] is not self._last):
-            self._chunks, self._size, size = [_encode_lines([Header(FORMAT)])], 0, 0
+            self._chunks, self._size, size = [_HEADER], 0, 0
         if size < len(events):
             self._chunks.append(_encode_lines(events[size:]))
             self._size, self._last = len(events), events[-1]
 
     def digest(self) -> str:
         """Return the sha256 of the stored form; equal exactly for equal runs."""
-        return hashlib.sha256(self.encoded()).hexdigest()
+        self._encode_new()
+        digest = hashlib.sha256()
+        for chunk in self._chunks:
+            digest.update(chunk)
+        return digest.hexdigest()
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+_HEADER: Final = _ENCODER.encode_lines([Header(FORMAT)])
 
 
 def _encode_lines(values: list[Any]) -> bytes:

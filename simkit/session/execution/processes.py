@@ -255,6 +255,8 @@ def _store_of(task: ProcessSetup) -> Store | None:
 
 def limits_of(limits: Limits, scenario: Scenario) -> Limits:
     """Return a pipeline's limits with the scenario's changes."""
+    if not scenario.limits.__pydantic_fields_set__:
+        return limits
     changed = {k: v for k, v in vars(scenario.limits).items() if v is not None}
     return limits.model_copy(update=changed) if changed else limits
 
@@ -263,6 +265,8 @@ def shared_of(prepared: Prepared) -> tuple[Mapping[str, ToolAnswers], Mapping[st
     """Return tool results and given state, with those of the files under ``use`` as defaults."""
     results: dict[str, ToolAnswers] = {}
     values: dict[str, Any] = {}
+    if not prepared.shared and not prepared.scenario.given.state:
+        return results, values
     for shared in prepared.shared:
         results.update(shared.tool_results)
         values.update(shared.given.state)

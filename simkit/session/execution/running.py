@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +30,21 @@ from simkit.trace.store import Trace
 if TYPE_CHECKING:
     from simkit.adapters.traffic import GatedTraffic
     from simkit.session.execution.answering import Answering
+
+
+class _Last:
+    """The process that takes the turns now; it is closed once."""
+
+    __slots__ = ("process",)
+
+    def __init__(self) -> None:
+        self.process: Process | None = None
+
+    def close(self) -> None:
+        """Release what the process holds."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.close()
 
 
 class Execution:
@@ -75,21 +90,30 @@ class Execution:
         """The scenario's cassette; None if it has none."""
         if self.traffic is not None:
             self.traffic.turns = numbers
-        resources, self._last = ExitStack(), ExitStack()
-        # The caller may drop a conversation without closing it.
-        self._leave = weakref.finalize(self, resources.close)
+        self._last = _Last()
+        self._leave: Callable[[], object] = self._last.close
         file = ""
-        if self.is_durable:
-            folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
-            file = str(Path(folder) / "store.sqlite")
-        resources.enter_context(self._last)
-        self._task = ProcessSetup(
-            prepared, file, (), given_project, *self._doors(prepared, resources), simulate
-        )
+        doors: tuple[GatedTraffic | None, Answering | None] = None, None
+        if self.is_durable or is_apart or self.traffic is not None or is_code(prepared):
+            resources = ExitStack()
+            # The caller may drop a conversation without closing it, and the process may end.
+            self._leave = weakref.finalize(self, resources.close)
+            if self.is_durable:
+                folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
+                file = str(Path(folder) / "store.sqlite")
+            resources.callback(self._last.close)
+            doors = self._doors(prepared, resources)
+        self._task = ProcessSetup(prepared, file, (), given_project, *doors, simulate)
         self._process: Process = (
             self._new_process() if is_apart else InProcessWorker(self._task, self.trace)
         )
-        self._last.callback(self._process.close)
+        self._last.process = self._process
+
+    def __del__(self) -> None:
+        # Nothing is emitted any more about turns that wait in a conversation that is dropped.
+        leave = vars(self).get("_leave")
+        if leave is not None:
+            leave()
 
     def _doors(
         self, prepared: Prepared, resources: ExitStack
@@ -164,8 +188,7 @@ class Execution:
         else:
             self._last.close()
             self._task = msgspec.structs.replace(self._task, before=tuple(self.turns))
-            self._process = self._new_process()
-            self._last.callback(self._process.close)
+            self._process = self._last.process = self._new_process()
 
     def _new_process(self) -> Process:
         if self._task.simulate is not None:

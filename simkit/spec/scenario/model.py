@@ -280,7 +280,9 @@ class Scenario(RunSetup):
         return self._claims("judge")
 
     def _claims(self, key: str) -> bool:
-        return any(expect.has(key) for expect in (self.expect, *(t.expect for t in self.turns)))
+        if key in self.expect.__pydantic_fields_set__:
+            return True
+        return any([key in turn.expect.__pydantic_fields_set__ for turn in self.turns])
 
 
 class Shared(YamlModel):
