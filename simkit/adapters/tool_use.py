@@ -20,7 +20,7 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text
 from simkit.language.json_schema.coercion import is_same
 from simkit.runtime.models.faults import ToolStart
-from simkit.runtime.models.returned import refuse_unwrapped
+from simkit.runtime.models.returned import as_returned, refuse_unwrapped
 from simkit.runtime.ports import Tools
 from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.trace.store import canonical
@@ -152,6 +152,7 @@ class ToolUse:
         returns: Any,
         *,
         in_loop: bool,
+        is_stand_in: bool = False,
     ) -> Any:
         """Return the result, or only if ``in_loop`` an awaitable of one that was none."""
         self._gate.wait_turn()
@@ -164,12 +165,12 @@ class ToolUse:
             if not (is_cancelled and in_loop):
                 self._recorder.tool_called(request, plain)
                 if self._tools.scripts(tool):
-                    return self._scripted(call, plain, returns)
+                    return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
 
         def go_on() -> Any:
             self._recorder.tool_called(request, plain)
             if self._tools.scripts(tool):
-                return self._scripted(call, plain, returns)
+                return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
             return self._observed(call, real)
 
         return self._settled(go_on) if is_cancelled and in_loop else self._observed(call, real)
@@ -235,7 +236,7 @@ class ToolUse:
                 carried.has_arrived = True  # Its own further calls are separate ones.
             return real()
 
-        return self._used(tool, args, arrived, None, returns, in_loop=in_loop)
+        return self._used(tool, args, arrived, None, returns, in_loop=in_loop, is_stand_in=True)
 
     def _received(
         self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
@@ -258,22 +259,27 @@ class ToolUse:
         run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
-    def _scripted(self, call: _Execution, args: JsonValue, returns: Any) -> Any:
+    def _scripted(
+        self, call: _Execution, args: JsonValue, returns: Any, *, is_stand_in: bool
+    ) -> Any:
         recorder, request = self._recorder, call.request
         with self._gate.lock:
             try:
                 answer = self._tools.call(request.agent, request.call.name, args)
                 refuse_unwrapped(request.call.name, answer, returns)
+                result = answer.result
+                if is_stand_in:  # Frameworks take plain results, code what its function returns.
+                    result = as_returned(request.call.name, answer, returns)
             except (ToolMissing, ScriptBroken) as problem:
                 raise self._gate.halt(problem) from problem
             recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
 
-        def finish() -> JsonValue:
+        def finish() -> Any:
             with self._gate.lock:
                 recorder.tool_answered(request, answer.result, answer.error or "")
             if answer.error is not None:
                 raise ToolFailure(answer.error)
-            return answer.result
+            return result
 
         return self._end(call, finish)
 

@@ -93,6 +93,8 @@ class ToolReply(msgspec.Struct, frozen=True, gc=False):
     at: tuple[str | int, ...] | None = None
     """For one of several results that answer one call each: its path in the scenario, empty if
     it is in a shared file. None for a result that answers every call."""
+    path: tuple[str | int, ...] = ()
+    """The path of the result in the scenario; empty if it is in a shared file."""
 
 
 class Tools(Protocol):

@@ -421,7 +421,9 @@ class ScriptedTools:
                 continue
             used.add(place)
             at = self._place_of(tool, place) if scripted.successive else None
-            return ToolReply(answer.returns, answer.error, answer.latency_ms, at)
+            path = self._place_of(tool, place)
+            path = path if scripted.successive else path[:-1]
+            return ToolReply(answer.returns, answer.error, answer.latency_ms, at, path)
         if scripted.successive and len(used) == len(scripted.answers):
             count = counted(len(scripted.answers), "result")
             problem = f" again, but the scenario has {count} for it"
