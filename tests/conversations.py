@@ -54,6 +54,42 @@ HANDED_OVER: Final = """
     tool_results: {{find_order: {{total: {number}}}}}
 """
 
+REGISTERED: Final = """
+version: 1
+pipeline: p
+channels: {case: {scope: session}}
+agents:
+  desk:
+    instructions: Help.
+    tools: [find, count]
+    context: [instructions, history: {from: log}, current_message]
+    writes: {messages: "${run.messages}"}
+  billing:
+    instructions: Answer about bills.
+    context: [instructions, history: {from: log}, handoff, current_message]
+tools: {find: {}, count: {}}
+contracts:
+  - from: desk
+    to: billing
+    type: refund
+    payload: {type: object, required: [order], properties: {order: {type: integer}}}
+    writes: {case: "${handoff.payload}"}
+flow: {handoffs: {start: desk}}
+limits: {turns: 1000}
+"""
+PASSED_ON: Final = """
+  - user: Question {number}
+    replies:
+      desk:
+        - {{text: Wait., calls: [{{find: {{id: {number}}}}}, {{count: {{id: {number}}}}}]}}
+        - {{calls: {{find: {{id: {number}, again: true}}}}}}
+        - {{handoff: {{to: billing, query: "Bill {number}?", payload: {{order: 100{number}}}}}}}
+      billing: Bill {number}
+    tool_results:
+      find: [{{total: {number}}}, {{error: Too busy {number}}}]
+      count: Result {number}
+"""
+
 
 def conversation(pipeline: str, turn: str, turns: int) -> Prepared:
     """Returns a scenario of equal turns, numbered from 0."""

@@ -17,7 +17,15 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.store import Trace
 from simkit.trace.views import view_of
-from tests.conversations import DESK, HANDED_OVER, ROUTED, ROUTER, conversation
+from tests.conversations import (
+    DESK,
+    HANDED_OVER,
+    PASSED_ON,
+    REGISTERED,
+    ROUTED,
+    ROUTER,
+    conversation,
+)
 from tests.test_linear import counted
 
 TURNS = 100
@@ -41,9 +49,10 @@ def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
     [
         (ROUTER, ROUTED, 26, 64),
         (ROUTER, ROUTED + CLAIMED, 88, 64),
-        (DESK, HANDED_OVER, 431, 72),
+        (DESK, HANDED_OVER, 107, 72),
+        (REGISTERED, PASSED_ON, 171, 116),
     ],
-    ids=["a router", "with claims", "a tool and a handoff"],
+    ids=["a router", "with claims", "a tool and a handoff", "three calls and a contract"],
 )
 def test_judging_a_turn_calls_few_functions(
     pipeline: str, turn: str, most: int, most_of_view: int

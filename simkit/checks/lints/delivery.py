@@ -10,7 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.handoffs import HandoffEvent, contract_of
+from simkit.checks.lints.contracts import (
+    HandoffEvent,
+    contract_of,
+    required_keys,
+    texts_by_key,
+)
+from simkit.checks.lints.exchanges import WHOLE_MIN
 from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
@@ -226,14 +232,6 @@ def _texts_of(message: Message) -> Iterator[str]:
 SETTLED_MAX: Final = 100
 """The number of messages of earlier turns that HND-12 searches, from the newest on."""
 
-_PREFIX: Final = 20
-"""The length of a long text that must reach the context: recipes show previews."""
-
-_LEAF_MIN: Final = 3
-"""Shorter texts and numbers occur in any context by chance."""
-
-_OWN_KEYS: Final = ("source_agent", "handoff_type")
-
 
 class ContextIgnored:
     """HND-12: every required key of a delivered payload reaches the target's contexts.
@@ -284,7 +282,7 @@ class ContextIgnored:
         first_call = first_call_of_target(event, view)
         if first_call is not None:
             call, handoff = first_call
-            expected_texts = {} if handoff.is_taken else _texts_by_key(handoff)
+            expected_texts = {} if handoff.is_taken else texts_by_key(handoff)
             if expected_texts:
                 self._waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
         handed = self._waiting.get(event.run)
@@ -313,7 +311,7 @@ class ContextIgnored:
         if len(missing) == len(handed.expected_texts):
             problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
         else:
-            required = _required_keys(handoff, view.pipeline)
+            required = required_keys(handoff, view.pipeline)
             missing = [key for key in missing if required is None or key in required]
             if not missing:
                 return ()
@@ -331,52 +329,6 @@ class _Handed(NamedTuple):
     expected_texts: Mapping[str, set[str]]
     missing: set[str]
 
-
-def _texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
-    """Return the texts to search by the payload's keys; under an empty key if it has none.
-
-    A key that only names the target or the source (``next``, ``active_agent``) is left out.
-    """
-    payload = handoff.payload
-    if not isinstance(payload, Mapping):
-        payload = {"": payload}
-    address = (handoff.to_agent, handoff.from_agent)
-    texts = {
-        key: {*_recognisable(value)}
-        for key, value in payload.items()
-        if key not in _OWN_KEYS and value not in address
-    }
-    return {key: texts_ for key, texts_ in texts.items() if texts_}
-
-
-def _required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
-    """Return the keys that the contract requires; None for all, if there can be no contract."""
-    contract = contract_of(handoff, facts)
-    if contract is None:
-        return None if facts.is_code else ()
-    schema = contract.payload
-    while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
-        schema = facts.schemas.get(schema["$ref"])
-    required = schema.get("required") if isinstance(schema, Mapping) else None
-    return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()
-
-
-def _recognisable(value: JsonValue) -> Iterator[str]:
-    """Yield the beginnings of leaves that are long enough to recognize, plain and as in JSON."""
-    for leaf in leaves(value):
-        if isinstance(leaf, str):
-            begin = leaf.strip()[:_PREFIX].rstrip()
-            if len(begin) >= _LEAF_MIN:
-                yield begin
-                yield _encode(begin).decode()[1:-1]
-        elif isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
-            text = _encode(leaf).decode()
-            if len(text) >= _LEAF_MIN:
-                yield text
-
-
-WHOLE_MIN: Final = 80
-"""A text of this many characters counts as a document if the query contains all of it."""
 
 CHUNK_MIN: Final = 200
 """A stretch of this many characters counts as a document's, whatever surrounds it."""

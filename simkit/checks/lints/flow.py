@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.handoffs import contract_of
+from simkit.checks.lints.contracts import contract_of
 from simkit.checks.lints.watching import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
@@ -327,7 +327,7 @@ class AmbiguousRoute:
 
     id = "FLW-08"
 
-    @reads(e.RouteChosen, has=("labels",))
+    @reads(e.RouteChosen, has=("labels",), alone=True)
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
         """Check every choice between labelled edges."""
         labels = list(event.labels)

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.contracts import HandoffEvent, Payloads, contract_of, contracts_of
 from simkit.checks.lints.watching import ToolMessage, reads
-from simkit.core.errors import MatcherError
 from simkit.core.messages import JsonValue
-from simkit.language.json_schema import Check, compile_schema, place_text
 from simkit.trace import events as e
 from simkit.trace.views import View
-
-HandoffEvent = e.HandoffRequested | e.HandoffMade
-
-
-def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:
-    """Return the contract of a handoff's pair and type, if there is one."""
-    return next(
-        (contract for contract in _contracts_of(event, facts) if contract.type == event.type), None
-    )
-
-
-def _contracts_of(event: HandoffEvent, facts: e.PipelineFacts) -> Iterator[e.ContractFacts]:
-    """Yield the contracts of a handoff's pair."""
-    for contract in facts.contracts:
-        named = event.from_agent in contract.from_agents or "*" in contract.from_agents
-        if named and contract.to_agent == event.to_agent:
-            yield contract
 
 
 def _pair(event: HandoffEvent) -> str:
@@ -53,37 +35,18 @@ class PayloadInvalid:
     id = "HND-01"
 
     def __init__(self) -> None:
-        self._checks: dict[tuple[tuple[str, ...], str, str], Check | None] = {}
+        self._payloads = Payloads()
 
     @reads(e.HandoffMade)
     def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check every made handoff."""
-        problems: list[str] = []
-        contract = contract_of(event, view.pipeline)
-        if contract is not None and contract.payload is not None:
-            check = self._check(contract, view.pipeline.schemas)
-            for path, text in check(event.payload) if check is not None else ():
-                problems.append(f"payload{place_text(path)}: {text}")
-        payload = view.handoffs[event.handoff].event.payload
-        if isinstance(payload, Mapping):
-            payload_fields = event.payload if isinstance(event.payload, Mapping) else {}
-            problems += [
-                f"payload.{key}: was dropped" for key in payload if key not in payload_fields
-            ]
+        requested = view.handoffs[event.handoff].event.payload
+        problems = self._payloads.problems_of(event, requested, view.pipeline)
         if not problems:
             return ()
         problem = f"{_pair(event)} was made with an invalid payload: {'; '.join(problems)}"
         data = {**_data(event), "errors": problems}
         return (Hit(self.id, problem, event.turn, event.to_agent, data=data),)
-
-    def _check(self, contract: e.ContractFacts, schemas: Mapping[str, JsonValue]) -> Check | None:
-        key = (contract.from_agents, contract.to_agent, contract.type)
-        if key not in self._checks:
-            try:
-                self._checks[key] = compile_schema(contract.payload, schemas)
-            except MatcherError:
-                self._checks[key] = None
-        return self._checks[key]
 
 
 class WrongTarget:
@@ -244,15 +207,19 @@ class Unregistered:
 
     id = "HND-11"
 
-    @reads(e.HandoffRequested, e.HandoffMade)
+    def concerns(self, pipeline: e.PipelineFacts) -> bool:
+        """Return whether somebody declared where control may go."""
+        return not pipeline.is_open
+
+    @reads(e.HandoffRequested, e.HandoffMade, alone=True)
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check requests or, without contracts, made handoffs."""
         facts = view.pipeline
-        if facts.is_open or bool(facts.contracts) is (isinstance(event, e.HandoffMade)):
+        if bool(facts.contracts) is (type(event) is e.HandoffMade):
             return ()
         if contract_of(event, facts) is not None:
             return ()
-        known = [contract.type for contract in _contracts_of(event, facts)]
+        known = [contract.type for contract in contracts_of(event, facts)]
         known_text = (
             f"known for this pair: {', '.join(known)}" if known else "the pair has no contract"
         )

@@ -15,41 +15,142 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
+from simkit.checks.lints.exchanges import Calls, Handoffs
+from simkit.core.messages import Message
 from simkit.trace import events as e
 
-RULED_OUT: Final[Mapping[type, frozenset[str]]] = {
-    e.MessageAdded: frozenset(("Screen.hear",)),
-    e.StateUpdated: frozenset(("DoubleCount.look",)),
-    e.ContextBuilt: frozenset(("Screen.look", "WrongInstructions.look")),
-    e.ModelCalled: frozenset(("CallAfterEnd.look",)),
-    e.ModelReplied: frozenset(),
-    e.AgentStarted: frozenset(("UndeclaredEdge.look", "PingPong.start")),
-    e.AgentFinished: frozenset(),
-    e.RouteChosen: frozenset(("UndeclaredEdge.route",)),
-    e.TurnStarted: frozenset(("UndeclaredEdge.begin", "PingPong.begin", "CallAfterEnd.begin")),
-    e.TurnFinished: frozenset(("ScriptMismatch.end", "DanglingHandoff.end", "CallAfterEnd.end")),
-    e.SessionStarted: frozenset(),
-    e.RunStarted: frozenset(("PrivateFactLeaked.begin", "Shrinking.begin")),
-    e.RunFinished: frozenset(("ScriptMismatch.end_run", "Unplayed.end_run", "Drifted.look")),
-}
-"""Each kind of a plain event, the most frequent first, with the methods that read it and find
-nothing if it is plain.
 
-Methods that wait for something are not listed: it is only there after an event of another kind, or
-of one that is not plain."""
+class ToolMessage:
+    """The kind of a `MessageAdded` with tool calls, or with the result of one."""
+
+
+RULED_OUT: Final[Mapping[type, Mapping[str, str]]] = {
+    e.MessageAdded: {"Screen.hear": "it finds nothing itself"},
+    e.StateUpdated: {
+        "DoubleCount.look": "lists begin with a message of the run's own",
+        "LostUpdate.look": "no group, and one handoff at a time",
+        "PingPong.write": "it forgets",
+        "RepeatedCall.write": "it forgets",
+        "TwiceAnswered.look": "each call is made and answered by one message each",
+        "PrivateFactLeaked.write": "nothing is private",
+        "Shrinking.count": "no channel counts",
+    },
+    e.ContextBuilt: {
+        "Screen.look": "it finds nothing itself; what waits for it finds nothing in messages that "
+        "each come once, have a text or calls, and are answered one after the other",
+        "WrongInstructions.look": "the agent's instructions, once, word for word",
+        "OverBudget.look": "the budget has room",
+        "RequestLost.look": "a target's first context shows the query or the user's message",
+        "ContextIgnored.look": "a target's first context shows the payload",
+        "OpenWork.go_on": "it forgets",
+        "PrivateFactLeaked.look": "nothing is private",
+        "ResultsSwapped.look": "each of several results is its call's own",
+        "PingPong.look": "no run has another's input",
+    },
+    e.ModelCalled: {"CallAfterEnd.look": "it belongs to the current turn"},
+    e.ModelReplied: {},
+    e.AgentStarted: {
+        "UndeclaredEdge.look": "a start, a target of the route, or of a declared handoff",
+        "PingPong.start": "no run of an agent has the input of one before",
+        "RequestLost.start": "it notes",
+        "ContextIgnored.start": "it notes",
+        "WrongTarget.start": "what starts is what the handoff announces",
+        "LostUpdate.start": "it forgets",
+    },
+    e.AgentFinished: {
+        "ContextIgnored.finish": "the payload was shown",
+        "PingPong.look": "no run has another's input",
+    },
+    ToolMessage: {
+        "ResultsSwapped.hear": "of several calls in a message, each has its own result",
+        "DanglingHandoff.hear": "a handoff is alone in its message",
+        "SeveralHandoffs.look": "a handoff is alone in its message",
+        "TwiceAnswered.hear": "it notes",
+        "OpenWork.hear": "it notes",
+    },
+    e.ToolCalled: {
+        "RepeatedCall.call": "it notes",
+        "OpenWork.call": "the call waits, in the same session",
+        "ArgumentLost.look": "the arguments are those of the message",
+    },
+    e.ToolReturned: {
+        "RepeatedCall.look": "no arguments come three times",
+        "OpenWork.take": "it forgets",
+        "ResultsSwapped.take": "it notes",
+    },
+    e.HandoffRequested: {"DanglingHandoff.request": "it is made", "PingPong.request": "it notes"},
+    e.HandoffMade: {
+        "PayloadInvalid.look": "all requested keys are there, and the contract holds",
+        "WrongTarget.make": "it notes",
+        "DataInQuery.look": "a short query",
+    },
+    e.RouteChosen: {"UndeclaredEdge.route": "it notes"},
+    e.TurnStarted: {
+        "UndeclaredEdge.begin": "it notes",
+        "PingPong.begin": "it forgets",
+        "CallAfterEnd.begin": "it notes",
+        "RepeatedCall.write": "it forgets",
+        "DanglingHandoff.begin": "it forgets",
+    },
+    e.TurnFinished: {
+        "ScriptMismatch.end": "no line or result is unused",
+        "DanglingHandoff.end": "no handoff is on its way",
+        "CallAfterEnd.end": "it notes",
+        "LostUpdate.start": "it forgets",
+        "LostUpdate.end": "it forgets",
+        "WrongTarget.end": "no handoff is on its way",
+        "RequestLost.end": "only code loses a request until then",
+        "ContextIgnored.end": "the payload was shown",
+        "OpenWork.end": "no call is open",
+        "PingPong.end": "no run has another's input",
+        "Shrinking.end": "no values of channels are reported",
+    },
+    e.ToolFailed: {"RepeatedCall.fail": "it forgets", "OpenWork.take": "it forgets"},
+    e.ReplyParsed: {},
+    e.StoreRead: {},
+    e.StoreWritten: {},
+    e.CheckpointSaved: {},
+    e.SessionStarted: {},
+    e.RunStarted: {
+        "PrivateFactLeaked.begin": "nothing is private",
+        "Shrinking.begin": "no channel counts",
+    },
+    e.RunFinished: {
+        "ScriptMismatch.end_run": "no misfits",
+        "Unplayed.end_run": "nothing unplayed",
+        "Drifted.look": "no drift",
+    },
+}
+"""Each kind of a plain event, the most frequent first, with the methods that read it, and why they
+find nothing if all events are plain.
+
+Methods that wait for something are listed if their lint has other methods here; else it is only
+there after an event that is not plain."""
 UNSET: Final[Mapping[type, tuple[str, ...]]] = {
     e.AgentStarted: ("group", "call_id"),
-    e.ContextBuilt: ("base", "said"),
-    e.StateUpdated: ("branch", "branch_values"),
+    e.StateUpdated: ("group", "branch", "branch_values"),
     e.TurnFinished: ("error", "unused", "waits_for", "unused_results"),
     e.RunFinished: ("error", "misfits", "unplayed", "drifted"),
 }
 """Fields that a plain event does not set, beside those for which methods are called."""
+WARNED_SHARE: Final = 0.8
+"""The share of a budget from which CTX-10 warns."""
 
-Unset: TypeAlias = Mapping[type, tuple[str, ...]]
-"""Each kind of a plain event to the fields that it must not set."""
+
+class Asking(NamedTuple):
+    """The questions about events of a kind that may be plain."""
+
+    unset: tuple[str, ...] = ()
+    """The fields that a plain one does not set."""
+    alone: tuple[tuple[str, ...], ...] = ()
+    """The fields of which one must be set so that a lint reads it that decides by it alone: one
+    tuple for each such lint, empty if it reads all events."""
+
+
+Plain: TypeAlias = Mapping[type, Asking]
+"""Each kind of event that may be plain to what is asked about it."""
 Step: TypeAlias = Callable[["Silence", Any], bool]
 """Returns whether an event of its kind is plain."""
 Reading: TypeAlias = Callable[["Silence", Iterable[e.AnyEvent]], bool]
@@ -59,9 +160,13 @@ Reading: TypeAlias = Callable[["Silence", Iterable[e.AnyEvent]], bool]
 class Silence:
     """A proof about a trace, which goes on with it."""
 
-    def __init__(self, unset: Unset) -> None:
-        self._are_plain = _reading_of(tuple(unset.items()))
+    def __init__(self, plain: Plain) -> None:
+        self._are_plain = _reading_of(tuple(plain.items()))
         """Returns whether these events are plain, too."""
+        self.calls = Calls()
+        self.handoffs = Handoffs(e.PipelineFacts(name="", agents={}))
+        self.alone: list[e.AnyEvent] = []
+        """The new events that lints read that decide by them alone."""
         self._ended = 0
         """The number of turns that have ended."""
         self._instructions: Mapping[str, str] = {}
@@ -84,12 +189,20 @@ class Silence:
         """Whether no agent has started in the turn."""
         self._targets: tuple[str, ...] = ()
         """The targets of the turn's last route."""
-        self._ran: dict[str, bool] = {}
-        """The agents that have started in the turn."""
+        self._inputs: dict[str, list[Any]] = {}
+        """Agent to the inputs of its runs in the turn."""
         self._numbers: dict[tuple[str, str | None, str], int] = {}
         """Role, author and text of the turn's messages to their numbers."""
         self._writers: dict[int, str] = {}
         """The turn's messages to the runs that wrote them."""
+        self._call_streams: set[str] = set()
+        """Streams with messages of calls."""
+        self._user = 0
+        """The turn's message of the user."""
+        self._base = self._base_run = ""
+        """The newest model call that is the first of its run, and that run."""
+        self._own_messages: tuple[int, ...] = ()
+        """The run's messages since then."""
         self._given: set[tuple[str, str | None, str]] = set()
         """The same keys of the messages before all turns, which belong to none, as texts that
         sections make."""
@@ -101,44 +214,66 @@ class Silence:
 
     def goes_on(self, events: Iterable[e.AnyEvent]) -> bool:
         """Return whether these events are plain, too; after one that is not, nothing holds."""
+        if self.alone:
+            self.alone = []
         return self._are_plain(self, events)
 
     def _turn_started(self, event: e.TurnStarted) -> bool:
-        if self._turn or event.turn <= self._last_turn or not event.message:
+        if self._turn or event.turn <= self._last_turn or event.message <= self._newest:
             return False
         self._turn = self._last_turn = event.turn
-        self._is_first, self._targets = True, ()
-        self._ran, self._numbers, self._writers = {}, {}, {}
+        self._is_first, self._targets, self._user = True, (), 0
+        self._inputs, self._numbers, self._writers = {}, {}, {}
         self._users_part = None
+        if self.calls.times:
+            self.calls.times = {}
         return True
 
     def _message_added(self, event: e.MessageAdded) -> bool:
         message, numbers = event.message, self._numbers
         number = int(message.id[1:]) if message.id else 0
-        key = (message.role, message.agent, message.content)
-        if (
-            number <= self._newest
-            or message.turn != self._turn
-            or message.calls
-            or message.call_id
-            or not message.content
-            or message.role == "system"
-            or key in numbers
-        ):
+        if number <= self._newest or message.turn != self._turn:
             return False
-        self._newest = numbers[key] = number
-        if not self._turn:
-            self._given.add(key)
+        self._newest = number
         self._writers[number] = event.run
+        if event.run == self._base_run:
+            self._own_messages += (number,)
+        if message.calls:
+            return self.calls.ask(event, number)
+        if message.call_id:
+            return self.calls.answer(event, number)
+        key = (message.role, message.agent, message.content)
+        if not message.content or message.role == "system" or key in numbers or self.calls.open:
+            return False
+        numbers[key] = number
+        if not self._turn:
+            if key in self._given:  # Another session begins with the same.
+                return False
+            self._given.add(key)
+        elif not self._user and message.role == "user":
+            self._user = number
         return True
 
     def _agent_started(self, event: e.AgentStarted) -> bool:
-        """Return whether an agent may start, and has not run in the turn."""
+        """Return whether an agent may start, and has not had the same input in the turn."""
         agent = event.agent
-        may_start = self._is_first and (self._starts is None or agent in self._starts)
-        if agent in self._ran or not (agent in self._targets or may_start or self._is_open):
+        if event.handoff or self.handoffs.open_request is not None:
+            if not self.handoffs.start(event):
+                return False
+        elif not (
+            agent in self._targets
+            or (self._is_first and (self._starts is None or agent in self._starts))
+            or self._is_open
+        ):
             return False
-        self._ran[agent], self._is_first = True, False
+        self._is_first = False
+        if agent not in self._inputs:
+            self._inputs[agent] = [event.input]
+            return True
+        inputs = self._inputs[agent]
+        if event.input in inputs:
+            return False
+        inputs.append(event.input)
         return True
 
     def _route_chosen(self, event: e.RouteChosen) -> bool:
@@ -146,7 +281,7 @@ class Silence:
         return True
 
     def _turn_finished(self, event: e.TurnFinished) -> bool:
-        if not self._turn:
+        if not self._turn or self.calls.open or self.handoffs.open_request is not None:
             return False
         self._turn = 0
         self._ended += 1
@@ -155,6 +290,7 @@ class Silence:
     def _run_started(self, event: e.RunStarted) -> bool:
         """Note the pipeline; return whether a run of it can be plain."""
         facts = event.pipeline
+        self.handoffs = Handoffs(facts)
         self._instructions = {name: agent.instructions for name, agent in facts.agents.items()}
         self._starts = frozenset((*facts.starts, facts.decider)) if facts.starts else None
         self._is_open = facts.is_open
@@ -171,6 +307,16 @@ class Silence:
         have been seen in another context.
         """
         agent, parts = event.agent, event.parts
+        if self.calls.open:
+            return False
+        if event.base:
+            return event.base == self._base and event.said == self._own_messages
+        if event.said:
+            return False
+        self._base, self._base_run, self._own_messages = event.call, event.run, ()
+        targets = self.handoffs.targets
+        if targets and event.run in targets and not self.handoffs.show(event, self._user):
+            return False
         # Three parts, which a slice tells without a call.
         is_usual = agent in self._blocks and parts[2:] and not parts[3:]
         if is_usual and parts[0] is self._blocks[agent]:
@@ -197,7 +343,7 @@ class Silence:
                 continue
             message = part.message
             content, is_system = message.content, message.role == "system"
-            if part.pieces or not content or message.calls or message.call_id:
+            if part.pieces or part.shown or not content or message.calls or message.call_id:
                 return False
             if part.section == "instructions":
                 if content != declared or message.agent != agent or message.id or part.of:
@@ -247,22 +393,39 @@ class Silence:
 
     def _settles(self, part: e.Shown) -> bool:
         """Note what a stream settles; return whether no message of it comes twice or is changed."""
-        settled, stream = self._settled, part.stream
+        settled, stream, following = self._settled, part.stream, self.calls.following
         newest = settled[stream] if stream in settled else 0
+        has_calls = False
         for number in part.kept:
             if number <= newest:
                 return False
+            if number in following:
+                has_calls = True
             newest = number
         settled[stream] = newest
         for number in part.tail:
             if number <= newest:
                 return False
+            if number in following:
+                has_calls = True
             newest = number
+        if has_calls:
+            if not (self.calls.are_whole(part.kept) and self.calls.are_whole(part.tail)):
+                return False
+            self._call_streams.add(stream)
         return not (
-            part.restarts
+            newest > self._newest
+            or part.restarts
+            or (part.lo and stream in self._call_streams)
+            or (part.rendered is not None and _is_odd(part.rendered))
             or (part.cuts and _have_edits(part.cuts))
             or (part.tail_cuts and _have_edits(part.tail_cuts))
         )
+
+
+def _is_odd(message: Message) -> bool:
+    """Return whether a history's text is no plain message."""
+    return not message.content or bool(message.calls or message.call_id)
 
 
 def _have_edits(cuts: Sequence[e.Cut]) -> bool:
@@ -285,15 +448,21 @@ _HANDLERS: Final[Mapping[type, Step]] = {
 
 
 _TERMS: Final[Mapping[type, str]] = {
+    e.ContextBuilt: f"(not event.budget or event.tokens < {WARNED_SHARE} * event.budget)",
     e.ModelCalled: "event.turn == silence._turn",
     # All of a run's lists begin with a message that it wrote in this turn.
-    e.StateUpdated: "(not event.run or begin_with_own(event.update, silence._writers, event.run))",
+    e.StateUpdated: "(not event.run or begin_with_own(event.update, silence._writers, event.run))"
+    " and (not event.handoff or silence.handoffs.write(event))",
+    e.ToolCalled: "silence.calls.execute(event)",
+    e.ToolReturned: "silence.calls.take(event)",
+    e.HandoffRequested: "silence.handoffs.request(event)",
+    e.HandoffMade: "silence.handoffs.make(event)",
 }
 """Expressions for what makes events of other kinds plain: a call for each is most of the time."""
 
 
 @cache
-def _reading_of(unset: tuple[tuple[type, tuple[str, ...]], ...]) -> Reading:
+def _reading_of(plain: tuple[tuple[type, Asking], ...]) -> Reading:
     """Return the loop over events: which are plain is one expression for each kind.
 
     It is generated, since each event of each run comes through here: a function for each kind, or a
@@ -301,10 +470,10 @@ def _reading_of(unset: tuple[tuple[type, tuple[str, ...]], ...]) -> Reading:
     """
     names: dict[str, Any] = {"begin_with_own": begin_with_own}
     lines = ["def are_plain(silence, events):", "  for event in events:", "    kind = type(event)"]
-    for place, (kind, fields) in enumerate(unset):
+    for place, (kind, asking) in enumerate(plain):
         default = kind(at=0)
         names[f"kind_{place}"] = kind
-        terms = [_term(field, getattr(default, field)) for field in fields]
+        terms = [_term(field, getattr(default, field)) for field in asking.unset]
         if kind in _TERMS:
             terms.append(_TERMS[kind])
         if kind in _HANDLERS:
@@ -312,6 +481,13 @@ def _reading_of(unset: tuple[tuple[type, tuple[str, ...]], ...]) -> Reading:
             terms.append(f"handler_{place}(silence, event)")
         lines.append(f"    {'elif' if place else 'if'} kind is kind_{place}:")
         lines.append(f"      if not ({' and '.join(terms) or 'True'}): return False")
+        if asking.alone:
+            tests = [
+                " or ".join(f"not ({_term(field, getattr(default, field))})" for field in fields)
+                for fields in asking.alone
+            ]
+            is_read = " or ".join(tests) if all(tests) else "True"
+            lines.append(f"      if {is_read}: silence.alone.append(event)")
     lines += ["    else: return False", "  return True"]
     exec(compile("\n".join(lines), "<plain events>", "exec"), names)
     reading: Reading = names["are_plain"]

@@ -166,7 +166,7 @@ class ImpureReducer:
 
     id = "STA-03"
 
-    @reads(e.StateUpdated, has=("impure",))
+    @reads(e.StateUpdated, has=("impure",), alone=True)
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         hits = []
@@ -339,7 +339,7 @@ class InPlaceChange:
 
     id = "STA-10"
 
-    @reads(e.AgentFinished, has=("changed_in_place",))
+    @reads(e.AgentFinished, has=("changed_in_place",), alone=True)
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         channels = list(event.changed_in_place)

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.silence import RULED_OUT, UNSET, Silence, Unset
+from simkit.checks.lints.silence import RULED_OUT, UNSET, Asking, Plain, Silence
+from simkit.checks.lints.silence import ToolMessage as ToolMessage
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
@@ -30,10 +31,6 @@ class Lint(Protocol):
     id: str
 
 
-class ToolMessage:
-    """The kind of a `MessageAdded` with tool calls, or with the result of one."""
-
-
 Look: TypeAlias = Callable[[Any, View], Iterable[Hit]]
 _LookT = TypeVar("_LookT", bound=Callable[..., Iterable[Hit]])
 
@@ -45,18 +42,22 @@ class _Reading(NamedTuple):
     waits: str
     has: tuple[str, ...]
     name: str
+    alone: bool
 
 
-def reads(*kinds: type, waits: str = "", has: tuple[str, ...] = ()) -> Callable[[_LookT], _LookT]:
+def reads(
+    *kinds: type, waits: str = "", has: tuple[str, ...] = (), alone: bool = False
+) -> Callable[[_LookT], _LookT]:
     """Declare the kinds of event that a method of a lint reads.
 
     ``waits`` names a container of the lint: the method is only called while there is something in
     it. It must stay the same object. ``has`` names fields: the method only reads events in which
-    one of them is set.
+    one of them is set. ``alone``: it decides by the event and the pipeline alone, and notes
+    nothing; then it is called also while a proof holds that the other lints find nothing.
     """
 
     def mark(look: _LookT) -> _LookT:
-        look.__dict__["reading"] = _Reading(kinds, waits, has, look.__name__)
+        look.__dict__["reading"] = _Reading(kinds, waits, has, look.__name__, alone)
         return look
 
     return mark
@@ -101,6 +102,7 @@ class _Listed(NamedTuple):
     fields: Callable[[Any], Any] | None
     unset: Any
     name: str
+    alone: bool
 
 
 @lru_cache(maxsize=2048)
@@ -109,46 +111,54 @@ def _listed(lints: tuple[type, ...], kind: type) -> Sequence[_Listed]:
     event = e.MessageAdded if kind is ToolMessage else kind
     listed = []
     for index, lint in enumerate(lints):
-        for kinds, waits, has, name in readings_of(lint):
+        for kinds, waits, has, name, alone in readings_of(lint):
             container = attrgetter(waits) if waits else None
             for each in kinds:
                 if each is kind or each is event:
                     fields, unset = _fields_of(each, has) if has else (None, None)
-                    listed.append(_Listed(index, container, fields, unset, name))
+                    listed.append(_Listed(index, container, fields, unset, name, alone))
     return listed
 
 
 @lru_cache
-def _unset_by(lints: tuple[type, ...], idle: frozenset[int]) -> Unset | None:
-    """Return the fields that plain events do not set; None if a lint must read plain events.
+def _plain_by(lints: tuple[type, ...], idle: frozenset[int]) -> Plain | None:
+    """Return what is asked about events; None if a lint must read plain events.
 
     ``idle`` has the indices of lints that find nothing in the pipeline.
     """
-    unset: dict[type, tuple[str, ...]] = {}
+    thought_of = {name.partition(".")[0] for known in RULED_OUT.values() for name in known}
+    plain: dict[type, Asking] = {}
     for kind, known in RULED_OUT.items():
         names = dict.fromkeys(UNSET.get(kind, ()))
+        fields_alone = []
         for index, lint in enumerate(lints):
-            for kinds, waits, has, name in () if index in idle else readings_of(lint):
-                if kind not in kinds or waits or f"{lint.__name__}.{name}" in known:
+            for kinds, waits, has, name, alone in () if index in idle else readings_of(lint):
+                if kind not in kinds or f"{lint.__name__}.{name}" in known:
                     continue
-                if not has:
+                if waits and lint.__name__ not in thought_of:
+                    continue
+                if alone:
+                    fields_alone.append(has)
+                elif not has or waits:
                     return None
-                names.update(dict.fromkeys(has))
-        unset[kind] = tuple(names)
-    return unset
+                else:
+                    names.update(dict.fromkeys(has))
+        plain[kind] = Asking(tuple(names), tuple(fields_alone))
+    tool_message = plain.pop(ToolMessage)
+    return None if tool_message.unset else plain
 
 
 class PlainEvents:
-    """A memory of the fields that plain events of a pipeline do not set.
+    """A memory of what is asked about events of a pipeline.
 
     All watches that share it have the same lints.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[e.PipelineFacts, Unset | None]] = {}
+        self._known: dict[int, tuple[e.PipelineFacts, Plain | None]] = {}
         """The id of a pipeline's metadata, which runs of one pipeline share, and is kept here."""
 
-    def of(self, pipeline: e.PipelineFacts, find: Callable[[], Unset | None]) -> Unset | None:
+    def of(self, pipeline: e.PipelineFacts, find: Callable[[], Plain | None]) -> Plain | None:
         """Return what is known of a pipeline, or what ``find`` returns."""
         known = self._known.get(id(pipeline))
         if known is None:
@@ -188,6 +198,8 @@ class Watch:
         self._plain = PlainEvents() if plain is None else plain
         self._watching: dict[type, Sequence[Watched]] = {}
         """Kind of event to the methods that read it, as far as there were such events."""
+        self._alone: dict[type, Sequence[Watched]] = {}
+        """Kind of event to those of them that decide by it alone."""
         self._all: tuple[Any, ...] = ()
         """The readers and the lints."""
         self._kinds: tuple[type, ...] = ()
@@ -204,13 +216,16 @@ class Watch:
         may_prove = self.proves and not view.hi and type(view) is View
         if may_prove and fresh and type(fresh[0]) is e.RunStarted:
             view.begin(fresh[0])
-            unset = self._plain.of(view.pipeline, self._unset)
-            self._silence = None if unset is None else Silence(unset)
+            plain = self._plain.of(view.pipeline, self._plain_events)
+            self._silence = None if plain is None else Silence(plain)
         if self._silence is not None:
             if not view.is_awake and self._silence.goes_on(fresh):
+                if self._silence.alone:
+                    self._ask_alone(fresh, self._silence.alone)
                 view.hi = len(view.events)
                 return
             self._silence = None
+            self.hits.clear()
             if view.hi:
                 # The lints read all events, and a view that does not know those to come.
                 self.view = view = View()
@@ -222,9 +237,22 @@ class Watch:
         """The number of turns, if the proof holds and all have ended: none with an error."""
         return self._silence.turns if self._silence is not None else None
 
-    def _unset(self) -> Unset | None:
+    def _plain_events(self) -> Plain | None:
         self._begin(self.view.pipeline)
-        return _unset_by(self._kinds, self._idle)
+        return _plain_by(self._kinds, self._idle)
+
+    def _ask_alone(self, fresh: Sequence[e.AnyEvent], chosen: Sequence[e.AnyEvent]) -> None:
+        """Let lints that decide by an event alone read the chosen ones of the new events."""
+        view = self.view
+        if not self._all:
+            self._begin(view.pipeline)
+        place = -1
+        for event in chosen:
+            place = fresh.index(event, place + 1)  # An equal event is among the chosen, too.
+            for _, fields, unset, look in self._alone_for(type(event)):
+                if fields is None or fields(event) != unset:
+                    for hit in look(event, view):
+                        self.hits.append(replace(hit, event=view.hi + place))
 
     @cached_property
     def _lints(self) -> tuple[Lint, ...]:
@@ -275,20 +303,27 @@ class Watch:
             if hasattr(lint, "concerns") and not lint.concerns(pipeline)
         )
         self._watching.clear()
+        self._alone.clear()
 
     def _methods_for(self, kind: type) -> Sequence[Watched]:
         """Return the methods of the chosen lints that read a kind of event."""
-        lints, idle = self._all, self._idle
-        return [
-            (
-                True if container is None else container(lints[index]),
-                fields,
-                unset,
-                getattr(lints[index], name),
-            )
-            for index, container, fields, unset, name in _listed(self._kinds, kind)
-            if index not in idle
-        ]
+        listed = _listed(self._kinds, kind)
+        return [self._watched(each) for each in listed if each.lint not in self._idle]
+
+    def _watched(self, listed: _Listed) -> Watched:
+        lint = self._all[listed.lint]
+        container = True if listed.container is None else listed.container(lint)
+        return container, listed.fields, listed.unset, getattr(lint, listed.name)
+
+    def _alone_for(self, kind: type) -> Sequence[Watched]:
+        """Return those of them that decide by an event alone."""
+        if kind not in self._alone:
+            self._alone[kind] = [
+                self._watched(each)
+                for each in _listed(self._kinds, kind)
+                if each.alone and each.lint not in self._idle
+            ]
+        return self._alone[kind]
 
 
 def readers_of(lint: object) -> Iterator[object]:
