@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
@@ -35,7 +35,7 @@ from simkit.adapters.framework_driver import (
     loaded_adapters,
 )
 from simkit.adapters.reach import imports_by_text, is_among, reached_by
-from simkit.adapters.scoping import ContextListeners, turn_of_its_own
+from simkit.adapters.scoping import ContextListeners, Turn, listeners_of
 from simkit.capture.http.installing import Installation, Keeper
 from simkit.capture.http.places import is_library
 from simkit.core.errors import PipelineError, Unsupported
@@ -238,6 +238,10 @@ class Instrumented:
             rules,
         )
         self._instrumentations: dict[str, Instrumentation] = {}
+        self._waiting: dict[str, ContextListeners[Any]] = {}
+        """Instrumentations of frameworks that the pipeline does not seem to use: they wait."""
+        self._named: dict[str, None] = {}
+        """Those that do not wait."""
         self._used: dict[str, None] = {}
         """The instrumentations that have observed this pipeline."""
         self._on = _Open()
@@ -268,10 +272,13 @@ class Instrumented:
         """Run one turn, with all instrumentations on."""
         self._find()
         try:
-            with turn_of_its_own(), _Open() as self._on:
+            with Turn() as this_turn, _Open() as self._on:
                 with self._keeper.keeping():
-                    for instrumentation in self._instrumentations.values():
-                        self._on.enter(instrumentation.at_work())
+                    for name in self._instrumentations:
+                        if name in self._waiting:
+                            this_turn.defer(self._waiting[name], partial(self._wake, name))
+                        else:
+                            self._switch_on(name)
                     self._on.enter(watching_imports(_packages(), self._imports))
                 reply = self._driver.run_turn(turn)
                 for instrumentation in [*self._instrumentations.values()]:
@@ -286,6 +293,27 @@ class Instrumented:
                     raise failure from problem
             raise
 
+    def _switch_on(self, name: str) -> None:
+        """Let an instrumentation observe until the end of the turn.
+
+        In the next turn it waits until it is needed, if it can wait and the pipeline's code names
+        nothing of its framework. Its replacements stay in place.
+        """
+        context = self._instrumentations[name].at_work()
+        self._on.enter(context)
+        if name == self._driver.name or name in self._named:
+            return
+        listeners = listeners_of(context)
+        if listeners is None or is_among(reached_by(self._home), _package_of(name)):
+            self._named[name] = None
+        else:
+            self._waiting[name] = listeners
+
+    def _wake(self, name: str) -> None:
+        """Let an instrumentation that waits observe until the end of the turn."""
+        with self._keeper.keeping():
+            self._switch_on(name)
+
     def _imports(self, package: str) -> None:
         """Switch on the adapters of a package that the pipeline is about to import.
 
@@ -299,16 +327,18 @@ class Instrumented:
             self._find()
         except Unsupported as problem:
             raise self._adapter_context.halt(problem) from problem
-        with self._keeper.keeping():
-            for name, instrumentation in self._instrumentations.items():
-                if name not in before:
-                    self._on.enter(instrumentation.at_work())
+        for name in self._instrumentations:
+            if name not in before:
+                self._wake(name)
 
     def _find(self) -> None:
         """Add instrumentations for frameworks that were imported meanwhile."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
+        # There may be more to replace, or other code that uses them.
+        self._waiting.clear()
+        self._named.clear()
         for name, module in loaded_adapters():
             make: Callable[[AdapterContext], Instrumentation] | None = getattr(
                 module, "instrumentation", None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextvars import ContextVar, Token
 from typing import Any, Final, Generic, TypeVar
@@ -54,22 +56,54 @@ class _Inside(Generic[ValueT]):
 ListenerT = TypeVar("ListenerT")
 
 
-class _Turn:
-    """A turn of a scenario."""
+class Turn:
+    """A turn of a scenario: code in it, and code that it starts, is not that of other scenarios.
 
-    __slots__ = ("owner",)
+    Frameworks that the pipeline does not seem to use wait: their listeners become active when code
+    first calls something that is replaced in them. Otherwise each turn would cost more with each
+    framework that anybody in this process has imported.
+    """
 
-    def __init__(self, owner: Owner | None) -> None:
-        self.owner = owner
+    __slots__ = ("_before", "_waiting", "owner")
+
+    def __init__(self) -> None:
+        self.owner = current_owner()
+        self._waiting: dict[object, Callable[[], object]] = {}
+        """Listeners of frameworks that wait, and functions that activate one of them."""
+
+    def __enter__(self) -> Turn:
+        self._before = _turn_now()
+        _turn.set(self)
+        _turns[self] = None
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        del _turns[self]
+        self._waiting.clear()
+        if _turn_now() is self:
+            _turn.set(self._before)
+
+    def defer(self, listeners: object, activate: Callable[[], object]) -> None:
+        """Call ``activate`` when code looks for one of these listeners, and there is none."""
+        self._waiting[listeners] = activate
+
+    def wake(self, listeners: object) -> bool:
+        """Activate the waiting one of these listeners; return whether there was one."""
+        if listeners not in self._waiting:
+            return False
+        with _waking:  # Another thread waits until it is active.
+            activate = self._waiting.get(listeners, bool)
+            self._waiting[listeners] = bool  # It may look for a listener itself.
+            activate()
+            self._waiting.pop(listeners, None)
+        return activate is not bool
 
 
-_turn: Final = ContextScope[_Turn]("simkit_turn")
-_turn_now: Final = _turn._variable.get
-
-
-def turn_of_its_own() -> AbstractContextManager[None]:
-    """Distinguish code in here, and code that it starts, from other scenarios' turns."""
-    return _turn.inside(_Turn(current_owner()))
+_turn: Final = ContextVar[Turn | None]("simkit_turn", default=None)
+_turn_now: Final = _turn.get
+_waking: Final = threading.RLock()
+_turns: Final[dict[Turn, None]] = {}
+"""The turns that run now; it changes in one step at a time."""
 
 
 class ContextListeners(Generic[ListenerT]):
@@ -96,11 +130,15 @@ class ContextListeners(Generic[ListenerT]):
 
     def _listener_after(self, use: _Use[ListenerT] | None) -> ListenerT | None:
         """Return the listener for code whose own one, if any, is no longer active."""
+        turn, turns = _turn_now(), [*_turns.copy()]
+        if turn not in turns and len(turns) == 1 and may_belong_to(turns[0].owner):
+            turn = turns[0]
+        if turn is not None and turn.wake(self):
+            return self.current()
         working = [*self._working.copy()]
         for other in working:
             if use is not None and other.listener is use.listener:
                 return use.listener
-        turn = _turn_now()
         for other in reversed(working):
             if other.turn is turn is not None:
                 return other.listener
@@ -147,6 +185,11 @@ class ContextListeners(Generic[ListenerT]):
         return owner, name, replace
 
 
+def listeners_of(context: AbstractContextManager[object]) -> ContextListeners[Any] | None:
+    """Return the listeners that a context is all about; None if it may do something else too."""
+    return context._listeners if type(context) is _Use else None
+
+
 class _Use(Generic[ListenerT]):
     """The use of a listener: a context in which it is active.
 
@@ -173,7 +216,7 @@ class _Use(Generic[ListenerT]):
         self._listeners, self.listener = listeners, listener
         self._installations = self._entries = installations
         self.is_active = False
-        self.turn: _Turn | None = None
+        self.turn: Turn | None = None
         """The turn in which the listener became active."""
         self.owner: Owner | None = None
         """The scenario in which it did."""

@@ -128,16 +128,13 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
-    length, start = min(len(before), len(after)), 0
-    if length > _NEAR[0] and type(before) is list and type(after) is list:
+    start = 0
+    if len(after) > _NEAR[0] and type(before) is list and type(after) is list:
         # They mostly differ near the end: lists compare their common part without a look at it.
-        if before[0] is after[0]:
-            start = _common_front(before, after, length)
-        if start == length:
-            return length
+        start = _common_front(before, after)
     are_same = [*map(is_, before[start:], after[start:])] if start else [*map(is_, before, after)]
     if False not in are_same:
-        return length
+        return start + len(are_same)
     same = are_same.index(False)
     tail = are_same[same:][: -_NEAR[0] - 1 : -1]
     if True in tail:
@@ -147,8 +144,11 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
     return start + same
 
 
-def _common_front(before: list[Any], after: list[Any], length: int) -> int:
+def _common_front(before: list[Any], after: list[Any]) -> int:
     """Return a length below which two lists are equal; 0 if they differ early."""
+    length = min(len(before), len(after))
+    if not length or before[0] is not after[0]:
+        return 0
     if before[length - 1] is after[length - 1] and is_equal(
         before if len(before) == length else before[:length],
         after if len(after) == length else after[:length],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 
-from simkit.adapters.scoping import ContextListeners
+from simkit.adapters.scoping import ContextListeners, Turn
 
 
 def test_each_context_has_its_own_listener() -> None:
@@ -74,3 +74,41 @@ def test_a_thread_without_a_context_is_heard_where_one_listens_alone() -> None:
     look()
 
     assert texts == ["one", None, "one", None]
+
+
+def test_a_listener_that_waits_is_active_once_code_of_its_turn_looks_for_one() -> None:
+    ears = ContextListeners[str]("test_ears")
+    entered: list[object] = []
+
+    def activate() -> None:
+        assert ears.current() is None  # It looks for one itself, and does not begin again.
+        entered.append(ears.activate("one"))
+        entered[-1].__enter__()  # type: ignore[attr-defined]
+
+    with Turn() as turn:
+        turn.defer(ears, activate)
+        before = len(entered)
+        texts = [contextvars.copy_context().run(ears.current), ears.current()]
+        entered[-1].__exit__(None, None, None)  # type: ignore[attr-defined]
+        texts.append(ears.current())
+
+    assert (before, len(entered), texts) == (0, 1, ["one", "one", None])
+
+
+def test_a_thread_without_a_context_wakes_the_listener_of_the_only_turn() -> None:
+    ears = ContextListeners[str]("test_ears")
+    texts: list[str | None] = []
+
+    def look() -> None:
+        thread = threading.Thread(target=lambda: texts.append(ears.current()))
+        thread.start()
+        thread.join()
+
+    with Turn() as turn:
+        turn.defer(ears, ears.activate("one").__enter__)
+        with Turn():
+            look()
+        look()
+    look()
+
+    assert texts == [None, "one", "one"]

@@ -157,3 +157,34 @@ def test_a_framework_that_a_function_imports_is_imported_before_the_first_turn(
 
     assert "frame_of_theirs.core" in sys.modules
     assert "frame_of_nobody.core" not in sys.modules
+
+
+@pytest.mark.parametrize("answer", ["work()", "in_thread(work)"])
+def test_a_framework_that_no_code_names_is_observed_in_each_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    pytest.importorskip("langgraph")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks" / "apps")
+    hidden: Any = ModuleType("hidden_graphs")
+    hidden.graph = importlib.import_module("graph_desk").forgetful()
+    monkeypatch.setitem(sys.modules, "hidden_graphs", hidden)
+    code = f"""
+        import sys
+        from concurrent.futures import ThreadPoolExecutor
+
+        def in_thread(work):
+            with ThreadPoolExecutor() as pool:
+                return pool.submit(work).result()
+
+        def ask(text):
+            def work():
+                graph = sys.modules["hidden_graphs"].graph
+                return graph.invoke({{"messages": [("user", text)]}})["messages"][-1].content
+            return {answer}
+    """
+    (tmp_path / "seeking_desk.py").write_text(dedent(code), encoding="utf-8")
+    turn = "{user: Hi, expect: {agents: [triage, billing, writer]}}"
+
+    ran = run_app("seeking_desk:ask", f"turns: [{turn}, {turn}, {turn}]", tmp_path)
+
+    assert ran.judgement.passed, ran.judgement.findings

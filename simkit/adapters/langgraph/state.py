@@ -474,7 +474,9 @@ def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     recorded as a reset. ``after`` is unknown if another node writes the list later in the step.
     """
     is_list = type(before) is list or (before is not None and isinstance(before, Sequence))
-    items = _listed(before) if is_list else []
+    items: list[Any] = []
+    if is_list:
+        items = before if type(before) is list else [*before]
     if after is _UNKNOWN:
         added = [item for write in _writes_in(update) for item in _items_of(write)]
         return added, [*items, *added]

@@ -6,8 +6,9 @@ The replacements are for the whole process; the context decides which scenario's
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from pydantic_ai import Agent
@@ -28,11 +29,31 @@ from simkit.adapters.pydantic_ai.capability import ObservingCapability
 from simkit.adapters.pydantic_ai.messages import text_of
 
 
-@contextmanager
-def listening(log: AgentRunLog) -> Iterator[None]:
-    """Report agents and graphs in this context, and in what it starts, to a log."""
-    with told_to(log, installation, _functions), Agent.using_thread_executor(log.threads):
-        yield
+class Listening:
+    """A context in which, and in what it starts, agents and graphs are reported to a log.
+
+    Every turn enters one, so it is a class.
+    """
+
+    __slots__ = ("_active", "_executor")
+
+    def __init__(self, log: AgentRunLog) -> None:
+        self._active = told_to(log, installation, _functions)
+        self._executor = Agent.using_thread_executor(log.threads)
+
+    def __enter__(self) -> None:
+        self._active.__enter__()
+        try:
+            self._executor.__enter__()
+        except BaseException:
+            self._active.__exit__(*sys.exc_info())
+            raise
+
+    def __exit__(self, *problem: Any) -> None:
+        try:
+            self._executor.__exit__(*problem)
+        finally:
+            self._active.__exit__(*problem)
 
 
 def _wrap_run(before: Replacement) -> Replacement:
