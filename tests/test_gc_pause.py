@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from simkit.core import gc_pause
 from simkit.core.gc_pause import collected_meanwhile, gc_paused
 from tests.adapters.running import run_app
 from tests.building import run_yaml
@@ -36,6 +37,65 @@ def test_the_collector_waits_until_the_work_is_done() -> None:
         inside = gc.isenabled()
 
     assert (inside, gc.isenabled()) == (False, True)
+
+
+def collections_after(size: int) -> int:
+    """Returns how many collections follow a pause that made so many objects, all of them alive."""
+    phases: list[str] = []
+    gc.collect()
+    gc.callbacks.append(lambda phase, _facts: phases.append(phase))
+    try:
+        with gc_paused():
+            values = [[number] for number in range(size)]
+        values += [[number] for number in range(300)]  # too few to begin a collection themselves
+    finally:
+        gc.callbacks.pop()
+    return phases.count("start")
+
+
+def test_what_a_long_pause_has_made_is_not_walked_through() -> None:
+    gc.enable()
+
+    assert collections_after(gc_pause.SPARED_MIN // 2) == 1
+    assert collections_after(gc_pause.SPARED_MIN * 2) == 0
+
+
+def test_what_was_not_walked_through_is_collected_some_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gc.enable()
+    monkeypatch.setattr(gc_pause, "SPARED_MAX", gc_pause.SPARED_MIN * 3)
+    gc.collect()
+    gc_pause._collector._spared = 0
+    freed: list[bool] = []
+    for _ in range(2):
+        with gc_paused():
+            cycle: list[Any] = [Cycle()]
+            cycle.append(cycle)
+            CYCLES.append(weakref.ref(cycle[0]))
+            values = [[number] for number in range(gc_pause.SPARED_MIN * 2)]
+            del cycle, values
+            values = [[number] for number in range(gc_pause.SPARED_MIN * 2)]
+        freed.append(CYCLES[0]() is None)
+        del values
+
+    assert freed == [False, True]
+
+
+def test_what_somebody_has_frozen_stays_frozen() -> None:
+    gc.enable()
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        collections_after(gc_pause.SPARED_MIN * 2)
+
+        assert gc.get_freeze_count() >= frozen - 100  # some of them may have ended
+    finally:
+        gc.unfreeze()
+
+
+class Cycle:
+    """Something that a cycle holds."""
 
 
 def test_the_collector_comes_back_after_an_error() -> None:
