@@ -169,8 +169,8 @@ class CompiledPipeline:
         self.channels = channels_of(pipeline, self.functions)
         self.conversation = pipeline.conversation
         channel = self.channels[self.conversation]
-        self.log_reducers = ((channel.name, channel.reduce),) if channel.is_simple else None
-        """The conversation's channel and its reducer, if a message is only appended to it."""
+        self.append = channel.reduce if channel.is_simple else None
+        """The conversation's reducer, if a message is only appended to it."""
         self.flow: Any = None
         """The compiled flow, once a run has needed it (`simkit.runtime.flows.flow_of`)."""
         self.count = counter_named(pipeline.tokens.count)

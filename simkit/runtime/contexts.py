@@ -39,12 +39,12 @@ def _plain(run: Activation, recipe: PlainRecipe, reading: HistorySelection) -> A
     parts: list[Part | None] = [*recipe.parts]
     tokens, omit = recipe.tokens, ""
     if recipe.current is not None:
-        place, section, role = recipe.current
+        place, shown_as = recipe.current
         message, number, _ = reading.current
         if number:
-            part, omit = turn.users_part(section, role), message.id
+            part, omit = turn.users_part(shown_as), message.id
         else:
-            part = _query(turn, message, section, role)
+            part = _query(turn, message, *shown_as)
         parts[place] = part
         tokens += part.tokens
     for index, (place, _) in enumerate(recipe.histories):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,6 +15,9 @@ from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder
 from simkit.trace.reducers import Appended
+
+if TYPE_CHECKING:
+    from simkit.runtime.shared_histories import SharedHistory
 
 
 class Numbers:
@@ -69,6 +72,7 @@ class Conversation:
         "numbers",
         "project",
         "recorder",
+        "shared",
         "sizes",
         "starts",
         "streams",
@@ -102,6 +106,8 @@ class Conversation:
         """The index at which the messages after the user's last one begin, in the log and in
         each list that histories read."""
         self.streams: dict[tuple[str, str], Stream] = {}
+        self.shared: dict[tuple[str, tuple[str, ...], bool], SharedHistory] = {}
+        """The histories that several agents show alike, by kind."""
         self.summaries: dict[str, Summary] = {}
 
     def begin_turn(self, turn: int, channels: Sequence[str]) -> None:

@@ -11,14 +11,11 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.text import exception_text
-
-if TYPE_CHECKING:
-    from simkit.core.determinism import World
 
 
 @lru_cache(maxsize=256)
@@ -119,12 +116,12 @@ class UserFunctions:
     """The user's functions of one run, called under guard.
 
     ``report`` gets every effect that simkit does not control, and its place; ``caller`` is the
-    running agent; ``world`` gives them time and random numbers.
+    running agent; ``at_work`` returns what gives them time and random numbers.
     """
 
     def __init__(self) -> None:
         self.report: Callable[[str, str], None] | None = None
-        self.world: World | None = None
+        self.at_work: Callable[[], AbstractContextManager[None]] = nullcontext
         self.are_named = False
         """Whether the pipeline has any."""
         self.caller = ""
@@ -139,7 +136,7 @@ class UserFunctions:
         @wraps(function, updated=())
         def guarded(*args: Any, **kwargs: Any) -> Any:
             self.were_called = True
-            with self.world.at_work() if self.world is not None else nullcontext():
+            with self.at_work():
                 # Bound first: a function's own parameter may be called `name` or `report`.
                 return called(name, partial(function, *args, **kwargs), report=self.report)
 

@@ -56,7 +56,7 @@ class GraphFlow:
                     waiting.append(edge.to)
         return frozenset(reachable)
 
-    def steps(self, turn: Turn) -> Steps:
+    def run(self, turn: Turn) -> Steps:
         """Run one turn from the start node until no branch continues."""
         return _Walk(self, turn).go(_Place(Start(self.start), None))
 

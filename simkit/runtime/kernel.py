@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NoReturn
 
 from simkit.core.determinism import World
@@ -20,11 +21,10 @@ from simkit.runtime.flows import flow_of
 from simkit.runtime.journal import Journal, recovered
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Store, Tools, TurnModel, UserTurn
-from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.schedules import Fifo
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.turn import Turn
-from simkit.runtime.turn_lifecycle import Suspended, Unheard, hear, open_turn, revived, work
+from simkit.runtime.turn_lifecycle import Unheard, hear, open_turn, revived, work
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Position, Sink
@@ -76,9 +76,16 @@ class NativeDriver:
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)
         """Session to the number of its turns."""
+        self._longest = 0
+        """The largest number of a turn in its session, of those taken here."""
         self._clock = VirtualClock(start)
         self._world = World(self._clock, Chance(seed).child(f"declared/{scenario}"))
-        self._waiting: dict[str, Suspended] = {}
+        self._world_of = 0
+        """The turn that the world began last: it does so when a function is first called."""
+        self._functions = compiled.functions
+        # A model of pydantic takes several times as long to read.
+        self._turns_max = limits.turns
+        self._waiting: dict[str, Turn] = {}
 
     def start(self, sink: Sink) -> None:
         """Begin the run, or read the store and continue; raise StoreInvalid."""
@@ -101,23 +108,25 @@ class NativeDriver:
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Run one turn to its end, or until it waits for the user."""
-        if len(self._turns_before) >= self._doors.limits.turns:
+        if len(self._turns_before) >= self._turns_max:
             self._refuse_turn()
-        self._turns_before.append(turn)
-        functions = self._doors.compiled.functions
+        self._turns_before += (turn,)
+        session = self._session = turn.session
+        self._number = len(self._turns_before)
+        self._turns_of[session] = number = self._turns_of[session] + 1
+        if number > self._longest:
+            self._longest = number
+        functions = self._functions
         # Scenarios share a compiled pipeline, and may alternate their turns.
-        others = functions.report, functions.world
-        functions.report, functions.world = self._uncontrolled, self._world
-        self._turns_of[turn.session] += 1
-        number = self._turns_of[turn.session]
-        self._world.begin_turn(f"{turn.session}/{number}", number - 1, seeds_anew=True)
+        others = functions.report, functions.at_work
+        functions.report, functions.at_work = self._uncontrolled, self._at_work
         try:
             if not functions.are_named:
                 return self._take(turn)
-            with self._world.at_work():  # Once a turn is cheaper than at every call.
+            with self._at_work():  # Once a turn is cheaper than at every call.
                 return self._take(turn)
         finally:
-            functions.report, functions.world = others
+            functions.report, functions.at_work = others
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """End the run, with the error if one ended it."""
@@ -127,8 +136,8 @@ class NativeDriver:
     def close(self) -> None:
         """Drop turns that wait for the user; this process emits nothing more about them."""
         for waiting in self._waiting.values():
-            waiting.turn.recorder = EventRecorder(Unheard(), self._clock)
-            waiting.scheduler.drop()
+            waiting.recorder = EventRecorder(Unheard(), self._clock)
+            waiting.drop()
         self._waiting.clear()
 
     def _refuse_turn(self) -> NoReturn:
@@ -141,6 +150,15 @@ class NativeDriver:
         position = Position(self._session, self._number, self._doors.compiled.functions.caller)
         self._recorder.record_uncontrolled_effect(position, effect=effect, where=where)
 
+    def _at_work(self) -> AbstractContextManager[None]:
+        """Return what gives user functions their time and random numbers in this turn."""
+        if self._world_of != self._number:
+            self._world_of = self._number
+            # Those of a turn do not depend on whether the turns before called any.
+            name = f"{self._session}/{self._turns_of[self._session]}"
+            self._world.begin_turn(name, self._longest - 1, seeds_anew=True)
+        return self._world.at_work()
+
     # One turn
 
     def _take(self, user_turn: UserTurn) -> e.ErrorFacts | None:
@@ -148,44 +166,49 @@ class NativeDriver:
         if user_turn.not_before:
             sessions.clock.advance_to(user_turn.not_before)
         sessions.clock.paused_ms = user_turn.paused_ms
-        is_first = user_turn.session not in sessions.conversations
-        is_back = is_first and user_turn.session in sessions.saved
+        name = user_turn.session
+        is_first = name not in sessions.conversations
         if is_first:
-            conversation = sessions.conversation(user_turn.session, user_turn.project)
-        else:
-            conversation = sessions.conversations[user_turn.session]
-        waiting = self._waiting.pop(user_turn.session, None) if self._waiting else None
-        if waiting is None and is_back and sessions.saved[user_turn.session].asks:
-            waiting = self._revived(conversation)
+            sessions.conversation(name, user_turn.project)
+        conversation = sessions.conversations[name]
+        waiting = self._left_waiting(conversation, is_first) if is_first or self._waiting else None
         if user_turn.resumes:
-            turn, scheduler = self._going_on(waiting, user_turn)
+            turn = self._going_on(waiting, user_turn)
         else:
             if waiting is not None:
                 # Nobody answers its question any more.
-                waiting.scheduler.drop()
-                sessions.state.end_turn(conversation.name)
-            turn, scheduler = sessions.begin_turn(len(self._turns_before), conversation)
+                waiting.drop()
+                sessions.state.end_turn(name)
+            turn = sessions.turn(self._number, conversation)
         self._begin(turn, user_turn)
         if is_first:
-            self._say_read(turn, is_back)
+            self._say_read(turn, is_back=name in sessions.saved)
         if user_turn.resumes:
             self._recorder.record_answer(turn.position(), value=user_turn.value)
         else:
             hear(turn, user_turn)
-        error = work(sessions, turn, scheduler, user_turn)
-        schedule = self._doors.schedule
+        error = work(sessions, turn, user_turn)
+        schedule = turn.schedule
         if error is None and not schedule.answers_at_once:
             schedule.end_turn()
-        self._end(turn, scheduler, error)
+        self._end(turn, error)
         return error
 
-    def _revived(self, conversation: Conversation) -> Suspended:
+    def _left_waiting(self, conversation: Conversation, is_first: bool) -> Turn | None:
+        """Return the session's turn that waits for an answer, here or since another process."""
+        name, saved = conversation.name, self._sessions.saved
+        waiting = self._waiting.pop(name, None)
+        if waiting is None and is_first and name in saved and saved[name].asks:
+            return self._revived(conversation)
+        return waiting
+
+    def _revived(self, conversation: Conversation) -> Turn:
         store = self._store
         assert store is not None
         first_message = self._turns_before[self._sessions.saved[conversation.name].first_turn - 1]
         return revived(self._sessions, conversation, store, self._start, first_message)
 
-    def _going_on(self, waiting: Suspended | None, user_turn: UserTurn) -> tuple[Turn, Scheduler]:
+    def _going_on(self, waiting: Turn | None, user_turn: UserTurn) -> Turn:
         """Return the turn that asked, which continues as the next one."""
         number = len(self._turns_before)
         if waiting is None:
@@ -194,18 +217,17 @@ class NativeDriver:
                 "nobody has asked one.",
                 ("turns", number - 1, "resume"),
             )
-        waiting.turn.begin_again(number)
-        return waiting.turn, waiting.scheduler
+        waiting.begin_again(number)
+        return waiting
 
     def _begin(self, turn: Turn, user_turn: UserTurn) -> None:
         sessions = self._sessions
-        self._session, self._number = turn.session, turn.number
         if sessions.state.has_default_messages and not user_turn.resumes:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
         message = 0 if user_turn.resumes else sessions.numbers.messages + 1
-        position = Position(turn.session, turn.number)
-        self._recorder.record_turn_start(position, message=message)
+        recorder = self._recorder
+        recorder.emit(e.TurnStarted(recorder.clock.now, turn.session, turn.number, message=message))
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Emit what a session begins with: its checkpoint, and the channels that it shares."""
@@ -217,20 +239,23 @@ class NativeDriver:
         for channel in sessions.state.shared(turn.session):
             self._recorder.record_store_read(position, channel=channel.name, scope=channel.scope)
 
-    def _end(self, turn: Turn, scheduler: Scheduler, error: e.ErrorFacts | None) -> None:
+    def _end(self, turn: Turn, error: e.ErrorFacts | None) -> None:
         """Emit the end of a turn; a turn that waits for the user is kept."""
-        question = scheduler.question if error is None else None
+        question = turn.question if error is None else None
         if question is not None:
             turn.reply = None
-            self._waiting[turn.session] = Suspended(turn, scheduler)
+            self._waiting[turn.session] = turn
         doors, reply = self._doors, turn.reply
-        self._recorder.record_turn_end(
-            Position(turn.session, turn.number),
-            reply=reply if type(reply) is str else canonical(reply),
-            error=error,
-            unused=doors.model.unused(),
-            waits_for=question.run if question is not None else "",
-            unused_results=doors.tools.unused(),
-        )
+        recorder = self._recorder
+        recorder.emit(
+            e.TurnFinished(
+                recorder.clock.now, turn.session, turn.number,
+                reply=reply if type(reply) is str else canonical(reply),
+                error=error,
+                unused=doors.model.unused(),
+                waits_for=question.run if question is not None else "",
+                unused_results=doors.tools.unused(),
+            )
+        )  # fmt: skip
         if question is None:
             self._sessions.state.end_turn(turn.session)

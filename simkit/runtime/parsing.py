@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from simkit.core.errors import OutputInvalid
 
 _NONE: Any = object()
+PLAIN_STARTS: Final = frozenset(map(chr, range(ord("!"), ord("~") + 1))) - {"{", "["}
+"""Characters with which no JSON begins that ``auto`` would read, and no space either."""
 
 
 def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
@@ -18,8 +20,7 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
     ``text`` means that the text contains no JSON; empty, that it was not parsed. Raise
     OutputInvalid if ``parse: json`` meets something else.
     """
-    first = text[:1]
-    if parse == "text" or (parse == "auto" and "!" <= first <= "~" and first not in "{["):
+    if parse == "text" or (parse == "auto" and text[:1] in PLAIN_STARTS):
         # Most replies begin with a letter.
         return text, ""
     stripped = text.strip()

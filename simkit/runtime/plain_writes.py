@@ -8,12 +8,19 @@ values in their recorded forms.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
+from simkit.core.messages import JsonValue, Message
 from simkit.language.references import compile_of, references_in
 from simkit.runtime.state import Channel
+from simkit.trace.events import StateUpdated
 from simkit.trace.reducers import Reducer
 from simkit.trace.store import REFERENCES, canonical
+
+if TYPE_CHECKING:
+    from simkit.runtime.turn import Turn
 
 AT_HAND: Final = ("agent", "user", "run.reply", "run.output", "run.final_message")
 """The references whose values a straight run has at hand."""
@@ -21,24 +28,17 @@ _TEXTS: Final = frozenset(("agent", "user", "run.reply"))
 _FINAL_MESSAGE: Final = "${run.final_message}"
 
 
-class PlainWrites:
+Write: TypeAlias = Callable[["Turn", str, str, Any, JsonValue, Message, int], None]
+"""Writes for a run: its text, its output, the same as it is recorded, its message and the number of
+that. The run is in no branch."""
+
+
+class PlainWrites(msgspec.Struct, frozen=True):
     """Writes that refer to nothing but what is at hand."""
 
-    __slots__ = ("commits", "reducers", "resolve")
-
-    def __init__(
-        self,
-        resolve: Callable[..., Any],
-        reducers: tuple[tuple[str, Reducer], ...] | None,
-        commits: bool,
-    ) -> None:
-        self.resolve = resolve
-        """Returns the update for the values of `AT_HAND`."""
-        self.reducers = reducers
-        """The written channels, each with its reducer, if `resolve` also returns what the trace
-        records, for the recorded forms of these values. Else None: `Turn.write` finds it out."""
-        self.commits = commits
-        """Whether the final message becomes part of the conversation."""
+    write: Write
+    is_direct: bool
+    """Whether the trace records what the template gives for the recorded forms of its values."""
 
 
 def plain_writes(
@@ -55,9 +55,66 @@ def plain_writes(
         and all(_is_direct(channels.get(name), writes[name]) for name in writes)
     )
     if not is_direct:
-        return PlainWrites(resolve, None, commits=False)
+        return PlainWrites(_write_of(resolve, agent), is_direct)
     reducers = tuple((name, channels[name].reduce) for name in writes)
-    return PlainWrites(resolve, reducers, commits=bool(writes.get(conversation)))
+    commits = bool(writes.get(conversation))
+    return PlainWrites(_direct_write_of(resolve, agent, reducers, commits), is_direct)
+
+
+def _write_of(resolve: Callable[..., Any], agent: str) -> Write:
+    """Return the function for writes of which `Turn.write` finds out what is recorded."""
+
+    def write(
+        turn: Turn,
+        run: str,
+        text: str,
+        output: Any,
+        recorded: JsonValue,
+        message: Message,
+        number: int,
+    ) -> None:
+        update = resolve(agent, turn.input, text, output, message)
+        if update:
+            turn.write(update, "writes", agent, run)
+
+    return write
+
+
+def _direct_write_of(
+    resolve: Callable[..., Any],
+    agent: str,
+    reducers: tuple[tuple[str, Reducer], ...],
+    commits: bool,
+) -> Write:
+    """Return the function for direct writes; ``commits``: the message joins the conversation."""
+
+    def write(
+        turn: Turn,
+        run: str,
+        text: str,
+        output: Any,
+        recorded: JsonValue,
+        message: Message,
+        number: int,
+    ) -> None:
+        user, values, recorder = turn.input, turn.conversation.values, turn.recorder
+        update = resolve(agent, user, text, output, message)
+        # Nothing is written unless all can be.
+        reduced: dict[str, Any] = {}
+        for channel, reduce in reducers:
+            reduced[channel] = reduce(values[channel], update[channel])
+        values |= reduced
+        if commits:
+            turn.state.committed |= {message.id}
+        record = resolve(agent, user, text, recorded, {"$message": number})
+        recorder.emit(
+            StateUpdated(
+                recorder.clock.now, turn.session, turn.number, agent, run,
+                update=record, cause="writes",
+            )
+        )  # fmt: skip
+
+    return write
 
 
 def _is_direct(channel: Channel | None, value: Any) -> bool:

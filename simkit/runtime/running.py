@@ -98,24 +98,16 @@ def _wrote_plainly(run: Activation) -> bool:
     writes, turn, final, output = run.agent.plain_writes, run.turn, run.final, run.output
     if (
         writes is None
-        or writes.reducers is None
+        or not writes.is_direct
         or final is None
         or run.branch is not None
         or run.agent.function is not None
         or type(turn.input) is not str
     ):
         return False
-    name, text, reply = run.agent.name, turn.input, final.content
     plain = output if type(output) is str else canonical(output)
-    reference = {"$message": turn.numbers.sizes[final.id][0]}
-    turn.write_plain(
-        writes.reducers,
-        writes.resolve(name, text, reply, output, final),
-        writes.resolve(name, text, reply, plain, reference),
-        final.id if writes.commits else "",
-        name,
-        run.id,
-    )
+    number = turn.numbers.sizes[final.id][0]
+    writes.write(turn, run.id, final.content, output, plain, final, number)
     return True
 
 

@@ -17,7 +17,6 @@ from simkit.runtime.flows import Flow
 from simkit.runtime.journal import Recovered, Saved
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
-from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.state import State
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits
@@ -162,14 +161,6 @@ class Sessions:
             calls_max=self._calls_max,
             handoffs_max=self._handoffs_max,
             budget=self._budget,
-        )
-
-    def begin_turn(self, number: int, conversation: Conversation) -> tuple[Turn, Scheduler]:
-        """Return a new turn, and the scheduler of its work."""
-        turn = self.turn(number, conversation)
-        schedule, clock = self.doors.schedule, self.clock
-        return turn, Scheduler(
-            clock, schedule, lambda at: turn.limit("virtual_ms", at - clock.paused_ms)
         )
 
     def say_defaults(self, conversation: Conversation) -> None:

@@ -124,6 +124,8 @@ class State:
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()
         """Ids of the messages in conversations."""
+        self.commits_late = False
+        """Whether a message came into a conversation after its turn."""
 
     def begin(self, session: str, project: str) -> dict[str, Any]:
         """Return a new session's values: its own are initial, longer-lived ones as they are now."""

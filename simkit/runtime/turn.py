@@ -16,11 +16,12 @@ from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
+from simkit.runtime.scheduler import Scheduler, Steps
 from simkit.runtime.state import State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder, Position
-from simkit.trace.reducers import DECLARED_RESET, Reducer
+from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import canonical
 
 
@@ -88,8 +89,28 @@ class Turn(msgspec.Struct, eq=False):
     users_parts: dict[tuple[str, str], e.Made] = {}
     """Section and role to the user's message as contexts show it."""
     reply: Any = None
+    scheduler: Scheduler | None = None
+    """The scheduler of its steps, which may wait; None as long as its runs are straight."""
     closing: str = "cancelled"
     """The reason for closing runs, while they are closed."""
+
+    @property
+    def question(self) -> e.TurnInterrupted | None:
+        """Return its next question to the user; None if it does not wait for an answer."""
+        return self.scheduler.question if self.scheduler is not None else None
+
+    def take_steps(self, steps: Steps) -> None:
+        """Take steps that may wait, until they end or wait for the user."""
+        clock = self.clock
+        self.scheduler = Scheduler(
+            clock, self.schedule, lambda at: self.limit("virtual_ms", at - clock.paused_ms)
+        )
+        self.scheduler.run(steps)
+
+    def drop(self) -> None:
+        """End what waits for the user, unanswered."""
+        if self.scheduler is not None:
+            self.scheduler.drop()
 
     def begin_again(self, number: int) -> None:
         """Continue as another turn, because the user has answered."""
@@ -137,45 +158,15 @@ class Turn(msgspec.Struct, eq=False):
         log = self.conversation.log_of(outer)
         return Branch(group, run, outer, self.values(outer), log, self.state.joined)
 
-    def users_part(self, section: str, role: str) -> e.Made:
-        """Return the user's message as a section shows it; the contexts of a turn share it."""
-        parts, key = self.users_parts, (section, role)
-        if key not in parts:
+    def users_part(self, shown_as: tuple[str, str]) -> e.Made:
+        """Return the user's message for a section and its role; the contexts of a turn share it."""
+        parts = self.users_parts
+        if shown_as not in parts:
+            section, role = shown_as
             message, number, tokens = self.user
             copy = Message(role, message.content, message.id, turn=message.turn, section=section)
-            parts[key] = e.Made(section, copy, tokens, (), number)
-        return parts[key]
-
-    def write_plain(
-        self,
-        reducers: tuple[tuple[str, Reducer], ...],
-        update: Mapping[str, Any],
-        recorded: Mapping[str, JsonValue],
-        committed: str,
-        agent: str = "",
-        run: str = "",
-    ) -> None:
-        """Write simple channels outside branches, if it is known how they are recorded.
-
-        ``reducers`` has the channels; ``committed`` is the id of the message that becomes part of
-        the conversation, empty for none.
-        """
-        values = self.conversation.values
-        # Nothing is written unless all can be.
-        reduced: dict[str, Any] = {}
-        for name, reduce in reducers:
-            reduced[name] = reduce(values[name], update[name])
-        values |= reduced
-        if committed:
-            self.state.committed |= {committed}
-        recorder = self.recorder
-        cause = "writes" if agent else "user"
-        recorder.emit(
-            e.StateUpdated(
-                recorder.clock.now, self.session, self.number, agent, run,
-                update=recorded, cause=cause,
-            )
-        )  # fmt: skip
+            parts[shown_as] = e.Made(section, copy, tokens, (), number)
+        return parts[shown_as]
 
     def write(
         self,
@@ -215,8 +206,7 @@ class Turn(msgspec.Struct, eq=False):
             reduced[name] = channels[name].reduce(values[name], update[name])
         values |= reduced
         if state.conversation in update:
-            for message in update[state.conversation]:
-                state.committed |= {message.id}
+            self._commit(update[state.conversation])
         recorder = self.recorder
         recorder.emit(
             e.StateUpdated(
@@ -230,6 +220,14 @@ class Turn(msgspec.Struct, eq=False):
                 handoff=handoff,
             )
         )
+
+    def _commit(self, messages: Iterable[Message]) -> None:
+        """Make logged messages part of the conversation."""
+        state, first_turn = self.state, self.conversation.first_turn
+        for message in messages:
+            if message.id not in state.committed:
+                state.committed |= {message.id}
+                state.commits_late = state.commits_late or message.turn < first_turn
 
     def _write_any(
         self,
@@ -252,7 +250,7 @@ class Turn(msgspec.Struct, eq=False):
         """Channels of messages to which it does more than append."""
         # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
-        committed: set[str] = set()
+        additions: list[Message] = []
         may_grow = False
         for name in update:
             delta = update[name]
@@ -272,7 +270,7 @@ class Turn(msgspec.Struct, eq=False):
                 for message in (delta[DECLARED_RESET] if is_whole else delta) or ():
                     references += ({"$message": int(message.id[1:])},)
                     if name == state.conversation:
-                        committed |= {message.id}
+                        additions += (message,)
                 recorded[name] = references if type(delta) is list else canonical(delta)
             else:
                 recorded[name] = delta if type(delta) is str else canonical(delta)
@@ -293,7 +291,8 @@ class Turn(msgspec.Struct, eq=False):
                 state.check_value(channel, new, delta)
             deltas[name], reduced[name] = delta, new
         values |= reduced
-        state.committed |= committed
+        if additions:
+            self._commit(additions)
         if state.has_shared:
             state.share(self.session, reduced)
         branch_values = None

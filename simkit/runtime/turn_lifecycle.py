@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from simkit.core.errors import ModelError, PipelineError, ScriptMisfit, TurnCut
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoff_execution import TurnStopped
 from simkit.runtime.journal import recovered
 from simkit.runtime.ports import Store, UserTurn
-from simkit.runtime.scheduler import Scheduler
 from simkit.runtime.sessions import Sessions
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
 from simkit.trace.store import canonical
-
-
-class Suspended(msgspec.Struct, frozen=True):
-    """A turn that waits for the user."""
-
-    turn: Turn
-    scheduler: Scheduler
 
 
 class Unheard:
@@ -46,33 +36,41 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
 
 def hear(turn: Turn, user_turn: UserTurn) -> None:
     """Add the user's message to log and conversation."""
-    text, value = user_turn.text, user_turn.value
-    message = turn.conversation.add("user", text, data=value)
-    turn.user = message, *turn.conversation.sizes[message.id]
-    turn.input = text if value is None else value
+    text, value, conversation = user_turn.text, user_turn.value, turn.conversation
+    message = conversation.add("user", text, data=value)
+    number, tokens = conversation.sizes[message.id]
+    turn.user = message, number, tokens
+    turn.input = turn.recorded_input = text
+    if value is not None:
+        turn.input, turn.recorded_input = value, canonical(value)
     turn.is_plain = value is None and text != "" and turn.schedule.answers_at_once
-    compiled = turn.compiled
-    update = {compiled.conversation: [message]}
-    if compiled.log_reducers is not None:
-        recorded = {compiled.conversation: [{"$message": turn.user[1]}]}
-        turn.write_plain(compiled.log_reducers, update, recorded, message.id)
-    else:
-        turn.write(update, "user")
-    turn.recorded_input = turn.input if type(turn.input) is str else canonical(turn.input)
+    channel, append = turn.compiled.conversation, turn.compiled.append
+    if append is None:
+        turn.write({channel: [message]}, "user")
+        return
+    values, recorder = conversation.values, turn.recorder
+    values[channel] = append(values[channel], [message])
+    turn.state.committed |= {message.id}
+    update = {channel: [{"$message": number}]}
+    recorder.emit(
+        e.StateUpdated(recorder.clock.now, turn.session, turn.number, update=update, cause="user")
+    )
 
 
-def work(
-    sessions: Sessions, turn: Turn, scheduler: Scheduler, user_turn: UserTurn
-) -> e.ErrorFacts | None:
+def work(sessions: Sessions, turn: Turn, user_turn: UserTurn) -> e.ErrorFacts | None:
     """Run a turn until it is over or waits for the user; return the error that ended it."""
     try:
         if not user_turn.resumes:
-            scheduler.run(sessions.doors.flow.steps(turn))
+            steps = sessions.doors.flow.run(turn)
+            if steps is not None:
+                turn.take_steps(steps)
             return None
-        scheduler.resume(user_turn.value)
-        if scheduler.question is not None and scheduler.question.turn != turn.number:
+        assert turn.scheduler is not None
+        turn.scheduler.resume(user_turn.value)
+        question = turn.question
+        if question is not None and question.turn != turn.number:
             # Another branch has waited for its own answer since an earlier turn.
-            turn.ask_again(scheduler.question)
+            turn.ask_again(question)
     except TurnStopped:
         return None
     except PipelineError as problem:
@@ -86,7 +84,7 @@ def work(
 
 def revived(
     sessions: Sessions, conversation: Conversation, store: Store, start: str, user_turn: UserTurn
-) -> Suspended:
+) -> Turn:
     """Restore a turn that waits for the user in a new process.
 
     The turn runs again from its start, with events discarded, on the earlier content of the store:
@@ -98,10 +96,10 @@ def revived(
     then = Sessions(sessions.doors, Unheard(), VirtualClock(start), Numbers())
     then.restore(recovered(store, before_turn=saved.first_turn))
     first_conversation = then.conversation(session, user_turn.project)
-    turn, scheduler = then.begin_turn(saved.first_turn, first_conversation)
+    turn = then.turn(saved.first_turn, first_conversation)
     open_turn(then, turn)
     hear(turn, user_turn)
-    work(then, turn, scheduler, user_turn)
+    work(then, turn, user_turn)
     for number, answer in saved.answers:
         # Other sessions may have had turns since.
         later = recovered(store, before_turn=number)
@@ -109,7 +107,7 @@ def revived(
         then.state.values(session).update(later.view.states[session])
         turn.begin_again(number)
         open_turn(then, turn, resumes=True)
-        work(then, turn, scheduler, UserTurn("", answer, resumes=True))
+        work(then, turn, UserTurn("", answer, resumes=True))
     then.clock.advance_to(sessions.clock.now)
     conversation.first_turn, conversation.starts = (
         first_conversation.first_turn,
@@ -117,11 +115,11 @@ def revived(
     )
     conversation.branch_logs = first_conversation.branch_logs
     turn.move(conversation, sessions.state, sessions.recorder)
-    if scheduler.question is None:
+    if turn.question is None:
         raise ScriptMisfit(
             f"the turn that waits in session {session!r} does not reach its question again in a "
             "new process: the code before it must depend on the turn only."
         )
     # The restored tasks use the clock with which they were restored.
     sessions.follow(then.clock)
-    return Suspended(turn, scheduler)
+    return turn

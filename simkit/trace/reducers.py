@@ -48,8 +48,11 @@ class Appended(Sequence[Any]):
         items, head = self._items, self._head
         size = len(items)
         if not last and self._hi == size:
+            # As nearly always; `__init__` would be one more call.
             items += more
-            return Appended(items, self._lo, len(items), head)
+            new = Appended.__new__(Appended)
+            new._items, new._lo, new._hi, new._head = items, self._lo, len(items), head
+            return new
         if self._hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
                 return Appended(list(more), head=self)
@@ -81,6 +84,12 @@ class Appended(Sequence[Any]):
     def continues(self, older: Any) -> bool:
         """Return whether this list is the older one with items appended."""
         return type(older) is Appended and older._items is self._items and older._lo == self._lo
+
+    def since(self, older: Any, place: int) -> list[Any] | None:
+        """Return the items from an index on; None unless this list continues an older one."""
+        if type(older) is not Appended or older._items is not self._items or older._lo != self._lo:
+            return None
+        return self._items[self._lo + place : self._hi] if self._head is None else self[place:]
 
     def __len__(self) -> int:
         size = self._hi - self._lo
@@ -378,16 +387,17 @@ def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
     reduce = reducer_of(reducer, last)
     if reducer not in _PARTICULAR:
         return reduce
-    plain, is_mapping = BUILT_IN[reducer], _PARTICULAR[reducer][1] is is_object
 
     def checked(current: Any, update: Any) -> Any:
-        if is_mapping and type(update) is dict and type(current) is dict:
-            if DECLARED_RESET not in update:
-                return plain(current, update)
-            return reduce(current, update)
         problem = problem_of(reducer, update, current)
         if problem:
             raise WriteInvalid(f"channel `{channel}`: {problem}")
         return reduce(current, update)
 
-    return checked
+    def merged(current: Any, update: Any) -> Any:
+        # As nearly always.
+        if type(update) is dict and type(current) is dict and DECLARED_RESET not in update:
+            return {**current, **update}
+        return checked(current, update)
+
+    return merged if reducer == "merge" else checked

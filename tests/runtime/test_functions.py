@@ -3,12 +3,15 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from random import random
+from time import time
 from typing import Any
 
 import pytest
 
 from simkit.core.errors import FunctionFailed
 from simkit.runtime.functions import called
+from tests.building import run_yaml
 
 TEXT = "tests/runtime/test_functions.py"
 
@@ -97,3 +100,30 @@ def test_an_async_function_runs_also_where_the_caller_is_in_an_event_loop() -> N
         return called("m:answers", answers)
 
     assert asyncio.run(caller()) == "done"
+
+
+def joined(_value: Any, update: Any) -> Any:
+    return update
+
+
+def test_a_functions_time_and_chance_do_not_depend_on_functions_called_before() -> None:
+    """A turn without functions needs no world; the next one with some gets what it would have."""
+    drawn = "{replies: {desk: {function: 'tests.runtime.test_functions:numbers'}}"
+    turns = (
+        "turns: [{user: A, replies: {desk: a}}, {user: B, replies: {desk: b}}, "
+        f"{drawn}, user: C, session: other}}, {drawn}, user: D}}]"
+    )
+    agents = "agents: {desk: {instructions: Help.}}\nflow: {handoffs: {start: desk}}\n"
+    reducer = "channels: {x: {reducer: 'tests.runtime.test_functions:joined'}}\n"
+
+    replies = [
+        [turn.reply for turn in run_yaml(channels + agents, turns).view.turns]
+        for channels in ("", reducer)
+    ]
+
+    assert replies[0] == replies[1]
+    assert len(set(replies[0])) == 4
+
+
+def numbers(_messages: Any) -> str:
+    return f"{random()} {time()}"

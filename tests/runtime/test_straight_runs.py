@@ -208,6 +208,126 @@ def routed(rng: Random) -> Prepared:
     )
 
 
+def mixed(rng: Random) -> Prepared:
+    """Returns a conversation of straight runs and others, whose agents read the same histories."""
+    filters = ["tool_messages", "tool_calls", "intermediate_ai"]
+    histories: list[Any] = [
+        {}, {"from": "log"}, {"from": "side"}, {"from": "log", "filters": filters},
+        {"from": "side", "filters": ["intermediate_ai"]},
+        {"from": "log", "filters": ["handoffs"]},
+    ]  # fmt: skip
+    message = "${run.final_message}"
+    writes: list[Any] = [
+        {"messages": [message]}, {"side": [message]}, {"messages": [message], "side": [message]},
+        {"messages": "${state.side}"}, {"side": {"$set": [message]}}, {"side": "${state.messages}"},
+        {"messages": {"$set": "${state.messages}"}}, {},
+    ]  # fmt: skip
+    names, some = ["router", "a", "b", "c"], rng.sample(histories, 2)
+    agents = {}
+    for name in names:
+        recipe = ["instructions", {"history": rng.choice(some)}, "current_message"]
+        agents[name] = {
+            "instructions": f"I am {name}.",
+            "context": recipe[: rng.choice((2, 3, 3))],
+            "writes": rng.choice(writes),
+            "tools": ["find"],
+        }
+    turns = []
+    for number in range(rng.randint(4, 9)):
+        targets = rng.sample(["a", "b", "c"], rng.randint(1, 3))
+        replies: dict[str, Any] = {"router": {"json": {"to": targets}}}
+        if len(targets) > 1 and rng.random() < 0.2:
+            replies["router"] = {"json": {"to": {"parallel": targets}}}
+        for name in ("a", "b", "c"):
+            straight = f"{name} {number}"
+            replies[name] = rng.choices(
+                (straight, {"text": straight, "when": {"agent": name}},
+                 [{"calls": {"find": {"what": number}}}, straight]),
+                (6, 3, 1),
+            )[0]  # fmt: skip
+        turn = {"user": f"Question {number}", "replies": replies}
+        turns.append({**turn, "tool_results": {"find": {"found": 1}}})
+    return prepared(
+        f"""
+        version: 1
+        pipeline: p
+        channels: {{side: {{reducer: append}}}}
+        tools: {{find: {{}}}}
+        agents: {json.dumps(agents)}
+        flow: {{router: {{decide: router, to: "${{run.output.to}}"}}}}
+        """,
+        f"turns: {json.dumps(turns)}",
+    )
+
+
+def test_drawn_histories(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = 0
+    for seed in range(150):
+        number += same(mixed(Random(seed)), monkeypatch)
+    assert number > 1_000
+
+
+READERS: Final = """
+version: 1
+pipeline: p
+channels: {{side: {{{channel}}}}}
+agents:
+  router: {{instructions: Choose., context: [instructions], writes: {{}}}}
+  asks: {{instructions: A., context: [{history}, current_message], writes: {{side: [{message}]}}}}
+  reads: {{instructions: B., context: [{history}, current_message], writes: {{}}}}
+  also: {{instructions: C., context: [{history}, current_message], writes: {{}}}}
+  says: {{instructions: D., context: [instructions], writes: {{messages: '${{state.side}}'}}}}
+flow: {{router: {{decide: router, to: '${{run.output}}'}}}}
+"""
+FINAL_MESSAGE: Final = "'${run.final_message}'"
+UNSAID: Final = "history: {from: side, filters: [intermediate_ai]}"
+
+
+def readers(history: str, *turns: str, channel: str = "reducer: append") -> Prepared:
+    """Returns a scenario of agents with one history, of which each turn runs some in order."""
+    lines = ["turns:"]
+    for number, names in enumerate(turns):
+        replies = {name: f"{name} {number}" for name in names.split()}
+        lines.append(f"  - user: Question {number}")
+        lines.append(f"    replies: {json.dumps({'router': {'json': names.split()}, **replies})}")
+    pipeline = READERS.format(history=history, message=FINAL_MESSAGE, channel=channel)
+    return prepared(pipeline, "\n".join(lines))
+
+
+def test_a_message_becomes_part_of_the_conversation_in_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Filters cut it for the agent that reads it before, not for the one after."""
+    assert same(readers(UNSAID, "asks reads says also", "asks reads"), monkeypatch) == 8
+
+
+def test_a_message_becomes_part_of_the_conversation_after_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Filters cut it for the agent that has read it in a turn between."""
+    scenario = readers(UNSAID, "asks", "reads", "says also", "reads also", "asks also")
+    assert same(scenario, monkeypatch) == 13
+
+
+@pytest.mark.parametrize(
+    "channel",
+    ["reducer: {append: {last: 2}}", "reducer: union", "reducer: append, scope: project",
+     "reducer: append, scope: turn", "reducer: append, scope: global"],
+)  # fmt: skip
+def test_a_channel_that_does_not_only_grow(channel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = ("asks reads asks", "also", "asks also reads", "reads asks also")
+    assert same(readers("history: {from: side}", *turns, channel=channel), monkeypatch)
+
+
+def test_messages_that_a_channel_begins_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conversation has none of them; filters cut those of assistants."""
+    default = (
+        "reducer: append, default: [{role: user, content: Was}, {role: assistant, content: Is}]"
+    )
+    scenario = readers(UNSAID, "asks reads", "also reads", channel=default)
+    assert same(scenario, monkeypatch) == 6
+
+
 def test_drawn_routers(monkeypatch: pytest.MonkeyPatch) -> None:
     number = 0
     for seed in range(40):

@@ -76,8 +76,8 @@ class PlainRecipe(msgspec.Struct, frozen=True):
     """Those of the constant parts."""
     histories: tuple[tuple[int, HistoryReader], ...]
     """The readers of histories, each with the index of its part."""
-    current: tuple[int, str, str] | None
-    """The index of the user's message, and its section's name and role; None if it is not shown."""
+    current: tuple[int, tuple[str, str]] | None
+    """The index of the user's message, with its section and role; None if it is not shown."""
     handoffs: tuple[tuple[int, _TextEntry], ...] = ()
     """The entries that show a handoff, each with the number of parts before it: none of them makes
     a part unless a handoff started the run."""
@@ -201,7 +201,7 @@ class Assembly:
         parts: list[Made | None] = []
         histories: list[tuple[int, HistoryReader]] = []
         handoffs: list[tuple[int, _TextEntry]] = []
-        current: tuple[int, str, str] | None = None
+        current: tuple[int, tuple[str, str]] | None = None
         tokens = 0
         for entry in self._entries:
             put, place = entry.constant, len(parts)
@@ -214,7 +214,7 @@ class Assembly:
                 continue
             parts.append(None)
             if isinstance(entry, _CurrentEntry) and entry.section.is_plain and current is None:
-                current = place, entry.section.name, entry.section.role
+                current = place, (entry.section.name, entry.section.role)
             elif isinstance(entry, _HistoryEntry) and entry.is_whole:
                 history = reader(entry.place)
                 if history is None or history.calls_users:

@@ -41,6 +41,7 @@ class Stream:
         "rounds",
         "sums",
         "tokens",
+        "unread",
     )
 
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
@@ -60,6 +61,19 @@ class Stream:
         """With ``keep_new``: settled parts that no event has reported yet."""
         self.restarts = restarts
         """Whether an older stream with this name was reported, and must be discarded."""
+        self.unread: tuple[list[tuple[int, int]], int] | None = None
+        """Rows of a shared history, and the index of the source from which on entries are missing
+        here; None if all are here. A context that shows all of it needs numbers and tokens only."""
+
+    def catch_up(self, source: Sequence[Message]) -> None:
+        """Add the entries that are missing, and their tokens."""
+        assert self.unread is not None
+        rows, lo = self.unread
+        self.unread, hi = None, self.read_to
+        for message, (number, tokens) in zip(source[lo:hi], rows[lo:hi], strict=True):
+            if number:
+                self.entries += ((message, tokens),)
+                self.tokens += tokens
 
     def measure(self) -> None:
         """Bring ``sums`` and ``rounds`` up to date."""
@@ -103,13 +117,13 @@ class HistoryReader:
         "_count",
         "_drops_unsaid",
         "_filters",
-        "_is_whole",
         "_later",
         "_reads_part",
         "_summarises",
         "_window",
         "calls_users",
         "channel",
+        "filters",
         "section",
     )
 
@@ -144,9 +158,11 @@ class HistoryReader:
         self._window, self._count = options.window, count
         self._summarises = options.summary is not None
         self._reads_part = self._window is not None or self._summarises
-        self._is_whole = not (self._later or self._reads_part)
-        names = [name for name, _ in self._filters]
+        names = tuple(name for name, _ in self._filters)
         self._are_named = all(name in NAMED_FILTERS for name in names)
+        is_whole = not (self._later or self._reads_part)
+        self.filters: tuple[str, ...] | None = names if is_whole and self._are_named else None
+        """The names of its filters, which say all of what it shows; None if more than that does."""
         self._drops_unsaid = "intermediate_ai" in names
         self.calls_users = any(isinstance(of_all, _UsersFilter) for of_all, _ in self._later)
         """Whether a filter is a user's function."""
@@ -167,6 +183,8 @@ class HistoryReader:
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the ids
         of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
+        if stream.unread is not None:
+            stream.catch_up(source)
         read_to = stream.read_to
         fresh: Sequence[Message] = source[read_to:]
         if read_to < settled:
@@ -204,51 +222,6 @@ class HistoryReader:
             stream.restarts,
         )
         return Slice(history_part, tokens, stream, tail, settled)
-
-    def read_whole(
-        self,
-        stream: Stream,
-        source: Sequence[Message],
-        settled: int,
-        omit: str,
-        committed: Container[str],
-        sizes: Sizes,
-        first_turn: int,
-    ) -> tuple[Shown, int]:
-        """Return the part of the same slice, and its tokens, for a context that reports it.
-
-        Most histories are shown whole, and most have no filters: then their messages are counted
-        together.
-        """
-        read_to = stream.read_to
-        fresh = source[read_to:]
-        behind = settled - read_to
-        numbers: tuple[int, ...] = ()
-        tail: tuple[int, ...] = ()
-        if (
-            self._filters
-            or not self._is_whole
-            or stream.numbers_kept
-            or behind > len(fresh)
-            or (behind > 0 and fresh[behind - 1].turn >= first_turn)
-        ):
-            history = self.read(stream, source, settled, omit, committed, sizes, first_turn)
-            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-            return history.shown_part, history.tokens
-        if behind > 0:
-            messages, fresh = fresh[:behind], fresh[behind:]
-            numbers, each = zip(*[sizes[message.id] for message in messages], strict=True)
-            stream.entries += zip(messages, each, strict=True)
-            stream.tokens += sum(each)
-            stream.read_to = settled
-        tokens = stream.tokens
-        rows = [sizes[message.id] for message in fresh if message.id != omit]
-        if rows:
-            tail, each = zip(*rows, strict=True)
-            tokens += sum(each)
-        part = Shown(self.section, stream.id, 0, numbers, (), tail, (), stream.restarts)
-        stream.restarts = False
-        return part, tokens
 
     def _keep_new(
         self,

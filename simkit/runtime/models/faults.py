@@ -155,15 +155,20 @@ class FaultPlan:
         """Whether it is an error if this turn cannot end at its moment; else it goes on."""
         self.cut: Cut | None = None
         """The end of the current turn, until it took place."""
+        self.has_any = False
+        """Whether the current turn began with any of these."""
         self.ends_at_tool = False
         """Whether the current turn is to end at a tool."""
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
-        self._place, self._calls, self._tool_calls = place, {}, {}
         own = self._turns[place] if place < len(self._turns) else ()
+        if not (own or self._always or self._cuts or self.has_any):
+            return  # As most turns, it has no fault, and the one before had none.
+        self._place, self._calls, self._tool_calls = place, {}, {}
         self.faults = (*own, *self._always)
-        self.cut = self._cuts.get(place) if self._cuts else None
+        self.cut = self._cuts.get(place)
+        self.has_any = bool(self.faults) or self.cut is not None
         self.is_certain = self._are_certain and (self.cut is None or self.cut.moment.is_certain)
         self.ends_at_tool = self.cut is not None and self.cut.moment.tool is not None
 
@@ -245,12 +250,12 @@ class FaultyModel:
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
-        self._plan.begin_turn(place)
+        plan, had_faults = self._plan, self._plan.has_any
+        plan.begin_turn(place)
         self._model.begin_turn(place)
-        model, plan = self._model, self._plan
-        has_faults = bool(plan.faults) or plan.cut is not None
-        self.answer = self._answer if has_faults else model.answer
-        self.at_hand = _nothing if has_faults else model.at_hand
+        if plan.has_any or had_faults:
+            self.answer = self._answer if plan.has_any else self._model.answer
+            self.at_hand = _nothing if plan.has_any else self._model.at_hand
 
     def _answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer; raise TurnCut."""

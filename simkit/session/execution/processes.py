@@ -143,7 +143,8 @@ class InProcessWorker:
         self._faults.append(turn.faults)
         if turn.cancel is not None or turn.crash is not None:
             self._cuts[len(self._faults) - 1] = cut_of(turn)
-        self._paused_ms += turn.pause_ms
+        if turn.pause is not None:
+            self._paused_ms += turn.pause_ms
         self._orders.append((turn.session, turn.schedule))
 
     def _driver_of(self, task: ProcessSetup) -> Driver:
