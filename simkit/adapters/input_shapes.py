@@ -151,11 +151,13 @@ def type_advice(entry: str, kind: Any) -> str:
     """
     if may_be_text(kind):
         return ""
-    taken = f"`{entry}` takes `{_type_name(kind)}`, and was called with the user's message, a text."
+    misfit = (
+        f"`{entry}` takes `{_type_name(kind)}`, and was called with the user's message, a text."
+    )
     if _is_list(kind):
-        return f"{taken} Say what is in it: `app: {{input: {flow(_list_template(kind))}}}`."
+        return f"{misfit} Say what is in it: `app: {{input: {flow(_list_template(kind))}}}`."
     return (
-        f"{taken} Name a function of the message that returns what it takes: "
+        f"{misfit} Name a function of the message that returns what it takes: "
         "`app: {input: module:function}`."
     )
 

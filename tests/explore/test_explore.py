@@ -263,8 +263,8 @@ def test_hypothesis_writes_no_folder_of_its_own(
     assert process("explore", "desk.pipeline.yaml", "--runs", "60", *more).code == 1
     assert process("explore", "folded:ask", "--runs", "60", *more).code == 0
 
-    kept = [*Path(".hypothesis").rglob("*")]
-    assert bool(kept) == has_folder
+    files = [*Path(".hypothesis").rglob("*")]
+    assert bool(files) == has_folder
 
 
 def test_no_time_for_any_conversation_is_no_pass(simkit: Call) -> None:

@@ -219,10 +219,10 @@ class Watch:
             plain = self._plain.of(view.pipeline, self._plain_events)
             self._silence = None if plain is None else Silence(plain)
         if self._silence is not None:
-            if not view.is_awake and self._silence.goes_on(fresh):
+            if self._silence.goes_on(fresh):
                 if self._silence.alone:
                     self._ask_alone(fresh, self._silence.alone)
-                view.hi = len(view.events)
+                self._pass_on(fresh)
                 return
             self._silence = None
             self.hits.clear()
@@ -240,6 +240,16 @@ class Watch:
     def _plain_events(self) -> Plain | None:
         self._begin(self.view.pipeline)
         return _plain_by(self._kinds, self._idle)
+
+    def _pass_on(self, fresh: Sequence[e.AnyEvent]) -> None:
+        """Let the view read events, if somebody has asked it: claims of an earlier judgement."""
+        view = self.view
+        if not view.is_awake:
+            view.hi = len(view.events)
+            return
+        for event in fresh:
+            view.hi += 1
+            view.read(event)
 
     def _ask_alone(self, fresh: Sequence[e.AnyEvent], chosen: Sequence[e.AnyEvent]) -> None:
         """Let lints that decide by an event alone read the chosen ones of the new events."""
