@@ -24,12 +24,16 @@ from simkit.adapters.libraries import unfit
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.core.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
 from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import App, AppOptions
 from simkit.trace.events import PipelineFacts
 
 GROUP: Final = "simkit.adapters"
-DRIVER_OPTIONS: Final = ("call", "config", "input", "output", "run_options", "store")
-"""The options of an app that a driver reads, or does not; everybody's are the others."""
+EVERYBODYS_OPTIONS: Final = frozenset(
+    ("env", "errors", "fresh", "given", "logs", "path", "real", "setup", "tools")
+)
+"""The options of an app that simkit itself reads, whatever runs the pipeline."""
+DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))
+"""The options of an app that a driver reads, or does not: all others."""
 COMPUTED_PROMPT: Final = "${instructions}"
 """Placeholder for instructions that a function computes."""
 

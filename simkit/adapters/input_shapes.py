@@ -151,13 +151,13 @@ def type_advice(entry: str, kind: Any) -> str:
     """
     if may_be_text(kind):
         return ""
-    misfit = (
+    sentence = (
         f"`{entry}` takes `{_type_name(kind)}`, and was called with the user's message, a text."
     )
     if _is_list(kind):
-        return f"{misfit} Say what is in it: `app: {{input: {flow(_list_template(kind))}}}`."
+        return f"{sentence} Say what is in it: `app: {{input: {flow(_list_template(kind))}}}`."
     return (
-        f"{misfit} Name a function of the message that returns what it takes: "
+        f"{sentence} Name a function of the message that returns what it takes: "
         "`app: {input: module:function}`."
     )
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.framework_driver import DRIVER_OPTIONS
+from simkit.adapters.framework_driver import DRIVER_OPTIONS, EVERYBODYS_OPTIONS
 from simkit.core.errors import SourceError
+from simkit.spec.scenario.apps import AppOptions
 from tests.adapters.running import run_app
 
 VALUES = {
@@ -24,6 +25,13 @@ READ = {
     "pydantic_ai_desk:router": ("pydantic_ai", {"call", "run_options"}),
     "langgraph_ships_crew:app": ("langgraph_swarm", {"call", "config", "input", "output", "store"}),
 }
+
+
+def test_every_option_is_a_drivers_or_everybodys() -> None:
+    """A new option is a driver's until it stands among those that simkit itself reads."""
+    assert {*AppOptions.model_fields} >= EVERYBODYS_OPTIONS
+    assert {*VALUES} == {*AppOptions.model_fields} - EVERYBODYS_OPTIONS
+    assert {option for _, read in READ.values() for option in read} == {*DRIVER_OPTIONS}
 
 
 @pytest.mark.parametrize("option", DRIVER_OPTIONS)

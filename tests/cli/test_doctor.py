@@ -343,5 +343,10 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     loaded = done.stdout.rpartition("loaded:")[2].split()
     modules = ("errors", "gc_pause", "requirements", "stopping", "sudden_end")
     core = [f"simkit.core.{name}" for name in modules]
-    cli = ("simkit.cli", "simkit.cli.commands")
+    commands = [file.stem for file in (ROOT / "simkit/cli/commands").glob("[a-z]*.py")]
+    cli = [
+        "simkit.cli",
+        "simkit.cli.commands",
+        *(f"simkit.cli.commands.{name}" for name in commands),
+    ]
     assert loaded == sorted((*cli, "simkit.core", *core))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simkit import SimkitError, explore, load, simulate
-from simkit.cli.commands import explore_command
+from simkit.cli.commands.search import explore_command
 from simkit.explore import api
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit

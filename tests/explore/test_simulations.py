@@ -14,8 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
-from simkit.cli import commands
-from simkit.cli.commands import PROFILE_NAMES
+from simkit.cli.commands import search as options
 from simkit.core.errors import SourceError
 from simkit.explore import campaigns
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
@@ -454,9 +453,9 @@ def test_the_command_explores_the_simulations_of_a_folder(simkit: Call) -> None:
 
 
 def test_the_command_knows_every_profile() -> None:
-    assert [*PROFILES] == [*PROFILE_NAMES]
+    assert [*PROFILES] == [*options.PROFILE_NAMES]
     limits = campaigns.RUNS_LIMIT, simulations.TURNS_LIMIT
-    assert limits == (commands.RUNS_LIMIT, commands.TURNS_LIMIT)
+    assert limits == (options.RUNS_LIMIT, options.TURNS_LIMIT)
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -1,0 +1,176 @@
+"""The commands on files: `init`, `validate`, `expect` and `schema`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from simkit.cli.commands.group import cli
+from simkit.cli.commands.options import complete_file
+from simkit.core.gc_pause import imports_frozen
+
+
+@cli.command(
+    name="init",
+    short_help="Write the first test of an app, or a sample project.",
+    epilog="Exit codes: 0 written, 2 something could not be.",
+)
+@click.argument("folder", metavar="[DIR]", required=False)
+@click.option(
+    "--app",
+    default="",
+    metavar="MODULE:NAME",
+    help="Write the first scenario of this app: a function, an object, or a module that is an "
+    "input() loop.",
+)
+@click.option("--say", "messages", multiple=True, metavar="TEXT", help="A user's message: `Hello`.")
+@click.option(
+    "--record",
+    "is_recorded",
+    is_flag=True,
+    help="Ask the app's models, with your key; without it, scaffolded replies stand in.",
+)
+@click.option(
+    "--call", default="", metavar="METHOD", help="The method that takes the message, of several."
+)
+@click.option(
+    "--path",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="A folder from which the app's modules are imported, where they are not found.",
+)
+@click.option(
+    "--option",
+    "pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What the app needs beside the message, as below `app:` in a file: `env.SHOP=test`, "
+    "`run_options=module:function`, `config.configurable.user_id=ada`.",
+)
+@click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
+def init_command(
+    folder: str | None,
+    app: str,
+    messages: tuple[str, ...],
+    is_recorded: bool,
+    call: str,
+    folders: tuple[str, ...],
+    pairs: tuple[str, ...],
+    is_sample: bool,
+) -> int:
+    """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
+
+    They are for an app in DIR (default: here), which is run once, or for a sample if there is no
+    app. All of it passes at once, in a new process. Nothing is overwritten.
+    """
+    from simkit.cli.init.first_test import AppRequest, options_of
+    from simkit.cli.init.starting import start
+
+    request = AppRequest(
+        name=app,
+        messages=messages,
+        call=call,
+        folders=folders,
+        is_recorded=is_recorded,
+        options=options_of(pairs),
+    )
+    return start(folder or ".", request, is_sample=is_sample)
+
+
+@cli.command(
+    name="validate",
+    short_help="Check files without running anything.",
+    epilog="Exit codes: 0 nothing that keeps a file from running or contradicts it, 1 warnings "
+    "and --strict, 2 errors.",
+)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
+@click.option("--strict", is_flag=True, help="Warnings end with 1.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    show_default=True,
+    help="text for people, json for programs, github for a pull request.",
+)
+def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
+    """Check scenario and pipeline files without running them.
+
+    PATH is a file or a folder (default: scenarios). All files are checked; of what keeps a document
+    from running, the first is printed. docs/reference/validate.md explains the codes; a document
+    turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
+    """
+    with imports_frozen():
+        from simkit import __version__
+        from simkit.cli.selection import paths_or_default
+        from simkit.cli.validate import checked
+        from simkit.core.output import echo, echo_commands, echo_json
+        from simkit.report.validation import github_lines, json_text, verdict
+
+    report = checked(paths_or_default(paths))
+    code = 2 if report.count("E") else int(strict and report.count("W") > 0)
+    if form == "json":
+        echo_json(json_text(report, __version__, code))
+        return code
+    if form == "github":
+        echo_commands(github_lines(report))
+    else:
+        for problem in report.problems:
+            echo(problem.text, err=True)
+    echo(verdict(report))
+    return code
+
+
+@cli.command(
+    name="expect",
+    short_help="Write a first full set of claims for turns that have none.",
+    epilog="Exit codes: 0 written, or nothing to write; 1 not written; 2 a file was broken.",
+)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+)
+@click.option("--yes", "accepts_all", is_flag=True, help="Write without asking.")
+def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
+    """Write claims for every turn that has no `expect:`, from a run of it.
+
+    The claims cover agents, reply, contexts (sections and messages, without instructions),
+    handoffs, tool calls and state. The command shows the difference first; on a terminal it asks
+    for each file. Turns with claims stay unchanged. Read the new claims: they say what is, not what
+    should be.
+    """
+    from simkit.cli.expect import expect
+    from simkit.update import refuse_in_ci
+
+    refuse_in_ci("simkit expect", os.environ)
+    return expect(paths, accepts_all)
+
+
+@cli.command(
+    name="schema",
+    short_help="Print the JSON Schema of scenario and pipeline files, for editors.",
+)
+@click.argument(
+    "kind",
+    type=click.Choice(["scenario", "simulation", "pipeline", "code", "program"]),
+    required=False,
+)
+@click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
+def schema_command(kind: str | None, file: str | None) -> None:
+    """Print the JSON Schema of scenario and pipeline files, for editors.
+
+    Without a KIND it accepts either kind of document, as files that hold both need it. Editors with
+    the YAML language server read it from a first line
+    `# yaml-language-server: $schema=simkit.schema.json`.
+    """
+    from simkit.cli.schema import schema_text
+    from simkit.core.output import echo_json
+
+    text = schema_text(kind)
+    if file is None:
+        echo_json(text)
+        return
+    from simkit.cli.pages import write_file
+
+    write_file(file, f"{text}\n".encode(), "-o")

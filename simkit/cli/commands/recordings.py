@@ -1,0 +1,166 @@
+"""The commands on recorded traffic: `record` and `cassettes`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from simkit.cli.commands.group import cli
+from simkit.cli.commands.options import FITTING, PATHS, QUIET, complete_file
+from simkit.core.errors import SimkitError
+
+_MODES: Final = ("once", "new_episodes", "all", "verify", "none")
+
+
+_NEW: Final = {
+    "pipeline": "--pipeline",
+    "messages": "--say",
+    "call": "--call",
+    "folders": "--path",
+    "cassette": "--cassette",
+}
+"""The options of a new scenario."""
+
+
+@cli.command(
+    name="record",
+    short_help="Run scenarios with real traffic, and keep it as cassettes.",
+    epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
+)
+@PATHS
+@click.option(
+    "--mode",
+    type=click.Choice(_MODES),
+    default="once",
+    help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
+    "all: everything anew. verify: send everything, hold requests and the shape of responses "
+    "against the cassette, write nothing. none: replay.",
+)
+@click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
+@click.option("--force", is_flag=True, help="Record although CI is set.")
+@FITTING
+@QUIET
+@click.option(
+    "--outside",
+    is_flag=True,
+    help="Write cassettes that scenarios name outside their project, too.",
+)
+@click.option(
+    "--new",
+    "name",
+    default="",
+    metavar="NAME",
+    help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
+)
+@click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
+@click.option(
+    "--say", "messages", multiple=True, metavar="TEXT", help="With --new: a user's message."
+)
+@click.option(
+    "--call",
+    default="",
+    metavar="METHOD",
+    help="With --new: the method that takes the message, where the app's object has several.",
+)
+@click.option(
+    "--path",
+    "folders",
+    multiple=True,
+    metavar="DIR",
+    help="With --new: a folder from which the app's modules are imported, beside this one.",
+)
+@click.option(
+    "--cassette",
+    default="",
+    metavar="FILE",
+    help="With --new: answer from this file, and send nothing.",
+)
+def record_command(
+    paths: tuple[str, ...],
+    mode: str,
+    keep_failed: bool,
+    force: bool,
+    outside: bool,
+    expression: str,
+    quiet: bool,
+    name: str,
+    **new: Any,
+) -> int:
+    """Run scenarios against their real providers, and keep the traffic.
+
+    Only scenarios with `cassette:` are recorded; the reply lines of a scenario are used as always.
+    A cassette is written only if its scenario passed, completely or not at all, and never with a
+    secret.
+    """
+    from simkit.capture.cassettes.vcrpy import require
+    from simkit.cli.replay import ReplayOptions, replay
+    from simkit.session.execution.recorded import Recording
+    from simkit.update.files import is_ci
+
+    _check(name, paths, new)
+    if is_ci(os.environ) and not force and mode != "none" and not new["cassette"]:
+        raise SimkitError(
+            "simkit record sends real requests and keeps what is answered, and is refused in CI "
+            "(CI is set)\n"
+            "  Record where somebody reads what is written, and commit that; --force records here."
+        )
+    if name:
+        from simkit.cli.record import First, recorded_source, write_first, written_text
+        from simkit.core.output import echo
+
+        cassette = new.pop("cassette")
+        first = write_first(First(name=name, **new), recorded_source(cassette))
+        for line in written_text(first.file):
+            echo(line)
+        return 0
+    if mode not in ("none", "verify"):
+        require()
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
+    return replay(
+        ReplayOptions(paths=paths, expression=expression, quiet=quiet, recording=recording)
+    )
+
+
+def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that do not work together."""
+    if not name:
+        options_given = [option for key, option in _NEW.items() if new[key]]
+        if options_given:
+            raise click.UsageError(
+                f"{options_given[0]} is about a scenario that is to be written: --new."
+            )
+        return
+    if paths:
+        raise click.UsageError(f"--new writes a scenario of its own; leave out {paths[0]}.")
+    for key in ("pipeline", "messages"):
+        if not new[key]:
+            raise click.UsageError(f"--new needs {_NEW[key]}.")
+
+
+@cli.command(
+    name="cassettes",
+    short_help="List recorded traffic that no scenario uses, is old, or holds a secret.",
+    epilog="Exit codes: 0 listed, 1 a secret was found (or, with --strict, an orphan or one over "
+    "age), 2 a file cannot be read.",
+)
+@click.argument("words", nargs=-1, metavar="[scan] [PATH]...", shell_complete=complete_file)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
+def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
+    """List cassettes with their interactions, size and age.
+
+    The list has the files that scenarios below PATH (default: here) name, and those in every folder
+    `cassettes` there. A file that no scenario names is an orphan; one that is older than its
+    scenario's `max_age_days` is over age. `simkit cassettes scan` searches them for secrets,
+    whichever tool recorded them; with a PATH, it searches all YAML and JSON files there.
+    """
+    from simkit.cli.cassettes import list_cassettes, scan_cassettes
+
+    if words[:1] == ("scan",):
+        return scan_cassettes(words[1:], form)
+    return list_cassettes(words or (".",), form, strict)

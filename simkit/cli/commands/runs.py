@@ -1,0 +1,247 @@
+"""The commands that run scenarios: `replay`, `live` and `serve`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from simkit.cli.commands.group import cli
+from simkit.cli.commands.options import (
+    BASE,
+    FITTING,
+    PATHS,
+    QUIET,
+    SHOW,
+    STRICT,
+    FiniteNumber,
+    complete_file,
+)
+from simkit.core.gc_pause import imports_frozen
+
+
+@cli.command(
+    name="replay",
+    short_help="Run scenarios; show what every agent was sent, and what does not hold.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
+)
+@PATHS
+@SHOW
+@click.option("--turn", type=click.IntRange(min=1), help="Show only this turn.")
+@click.option("--agent", default="", help="Show only this agent.")
+@click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Run each for N seeds, from --seed or 0 on; show how often it holds.",
+)
+@click.option(
+    "--verify", is_flag=True, help="Run everything twice, and show where two runs differ."
+)
+@click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
+@FITTING
+@click.option(
+    "-j",
+    "processes",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run in N processes; in one if fewer than 50 scenarios, all of pipeline files, are run.",
+)
+@click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
+@QUIET
+@BASE
+@click.option(
+    "--needs-met",
+    is_flag=True,
+    help="A scenario is broken, not skipped, if what it needs is not installed.",
+)
+@STRICT
+@click.option(
+    "--pipeline",
+    default="",
+    metavar="NAME",
+    help="Run on this pipeline instead: a name, a file, or module:function.",
+)
+@click.option(
+    "--html",
+    "page",
+    default="",
+    metavar="FILE",
+    help="Write a page that shows every run: what each agent was sent, and where it went.",
+)
+@click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
+@click.option("--update", is_flag=True, help="Change failing claims into what was found.")
+@click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
+def replay_command(watch: bool, seeds: int | None, **options: Any) -> int:
+    """Run scenarios, and check their claims and all lints.
+
+    PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
+    and `PATH::NAME` one scenario of a file. A single scenario, or one that fails, is shown turn by
+    turn: what each agent was sent (messages, tokens, and what filters dropped), what it answered,
+    handed off and wrote.
+    """
+    form, update = options["form"], options["update"]
+    if form == "json" and options["show"]:
+        raise click.UsageError(
+            "--show is for people; with --format json, read the file named under `trace`."
+        )
+    if form == "json" and options["base"]:
+        raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
+    if options["pipeline"] and (options["verify"] or update):
+        raise click.UsageError("--pipeline goes with neither --verify nor --update.")
+    others = ("verify", "failed", "update", "base", "pipeline")
+    _check_watch(watch, form, [f"--{option}" for option in others if options[option]])
+    _check_update(update, options["accepts_all"], form, options["seed"])
+    with imports_frozen():
+        from simkit.cli.replay import ReplayOptions, replay
+
+    call = ReplayOptions(**{**options, "show": options["show"] or ""})
+    if seeds is not None:
+        _check_seeds(watch, options)
+        from simkit.cli.seeds import replay_seeds
+
+        return replay_seeds(call, seeds)
+    if not watch:
+        return replay(call)
+    from simkit.cli.watching import watch as run_again
+
+    return run_again(call)
+
+
+def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
+    """Raise UsageError for options that do not work with ``--watch``."""
+    if watch and (others or form != "table"):
+        wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
+        raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
+
+
+def _check_seeds(watch: bool, options: Mapping[str, Any]) -> None:
+    """Raise UsageError for options that concern a single run of each scenario."""
+    others = ("show", "turn", "agent", "verify", "update", "base")
+    wrong = [f"--{option}" for option in others if options[option]]
+    wrong += ["--watch"] if watch else []
+    wrong += ["--format github"] if options["form"] == "github" else []
+    if wrong:
+        raise click.UsageError(f"--seeds runs each scenario many times; leave out {wrong[0]}.")
+
+
+def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
+    """Raise UsageError, and SimkitError in CI, where no file may be changed."""
+    if accepts_all and not update:
+        raise click.UsageError("--yes says that --update may write, and there is no --update.")
+    if not update:
+        return
+    if form != "table":
+        why = "--update shows a difference, for people"
+        raise click.UsageError(f"{why}; leave out --format {form}.")
+    if seed is not None:
+        raise click.UsageError("--update writes what the scenarios' own seeds give, not --seed.")
+    from simkit.update.files import refuse_in_ci
+
+    refuse_in_ci("simkit replay --update", os.environ)
+
+
+@cli.command(
+    name="live",
+    short_help="Run scenarios with real models, many times; say how often each claim holds.",
+    epilog="Exit codes: 0 every scenario held as often as --fail-under says, 1 one did not, "
+    "2 nothing could be run: a file, a key or a price is missing or wrong.",
+)
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+)
+@click.option("--runs", type=click.IntRange(min=1), default=10, help="Run each so many times.")
+@click.option(
+    "-j", "processes", type=click.IntRange(min=1), default=1, help="Make N runs at the same time."
+)
+@click.option(
+    "--budget-usd",
+    type=FiniteNumber(min=0, min_open=True),
+    metavar="USD",
+    help="Start no run that could exceed this. It needs prices of all models.",
+)
+@click.option(
+    "--prices",
+    default="",
+    metavar="FILE",
+    help="A file of prices of models; without it `prices.yaml` here, if there is one.",
+)
+@click.option(
+    "--from",
+    "first_turn",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="TURN",
+    help="Replay the turns before this one, and ask real models from it on.",
+)
+@click.option("--all-claims", is_flag=True, help="Judge claims that only the script can keep, too.")
+@click.option(
+    "--k",
+    type=click.IntRange(min=1),
+    help="Of how many runs pass@k (one holds) and pass^k (all hold) speak: 3, or --runs if those "
+    "are fewer.",
+)
+@click.option(
+    "--fail-under",
+    type=FiniteNumber(0, 100),
+    default=100.0,
+    metavar="PERCENT",
+    help="End with 1 if a scenario holds in a smaller share of its runs; 100 without it.",
+)
+@click.option("--to", "folder", default="live", metavar="DIR", help="Keep failed runs here.")
+@FITTING
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option("--force", is_flag=True, help="Run although CI is set.")
+def live_command(**options: Any) -> int:
+    """Run scenarios with real models in place of their reply lines, and count what holds.
+
+    This sends requests with your key, and costs money. Code asks its models itself; for a declared
+    pipeline simkit asks those under its `models:`. The same claims are judged in every run, without
+    those that only the script can keep, which are listed. For each claim there is the rate, its
+    interval, pass@k and pass^k. A failed run is kept as a scenario with a cassette, which replays
+    it offline.
+    """
+    from simkit.cli.live import LiveOptions, live
+
+    return live(LiveOptions(**options))
+
+
+@cli.command(
+    name="serve",
+    short_help="Answer programs in other languages from a scenario, on this machine's own network.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
+    "--then fails. Ctrl-C ends it, and judges.",
+)
+@click.argument("scenario", metavar="PATH[::NAME]", shell_complete=complete_file)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
+@click.option(
+    "--then",
+    "program",
+    default="",
+    metavar="COMMAND",
+    help="Run this with the environment that points clients here, and judge at its end.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["shell", "json"]),
+    default="shell",
+    help="Without --then: how the environment is printed.",
+)
+@SHOW
+def serve_command(scenario: str, port: int, program: str, form: str, show: str | None) -> int:
+    """Serve the providers' protocols on the loopback interface, and answer from a scenario.
+
+    For programs that simkit cannot run in its own process. simkit recognizes the agent by the
+    header `x-simkit-agent`, by a path `/agents/NAME/v1/…`, or by the scenario's rules under
+    `agents`. A turn begins when a request's latest user message contains the turn's, or with a POST
+    to `/simkit/next`.
+    """
+    from simkit.cli.serve import ServeOptions, serve
+
+    return serve(
+        ServeOptions(path=scenario, port=port, program=program, form=form, show=show or "")
+    )

@@ -1,0 +1,172 @@
+"""The commands that search for what no scenario shows: `explore`, `coverage` and `mutate`."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from simkit.cli.commands.group import cli
+from simkit.cli.commands.options import FAIL_UNDER, FITTING, PATHS, FiniteNumber, complete_file
+from simkit.core.gc_pause import imports_frozen
+
+RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
+"""Those of `simkit.explore.campaigns`, which `--help` must not load."""
+
+
+PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restarts", "long")
+"""The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
+
+
+@cli.command(
+    name="explore",
+    short_help="Search for conversations that break a rule; write scenarios.",
+    epilog="Exit codes: 0 nothing found, 1 something found, 2 the pipeline cannot be run.",
+)
+@click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
+@click.option(
+    "--runs",
+    type=click.IntRange(1, RUNS_LIMIT),
+    default=300,
+    help="Draw so many conversations.",
+)
+@click.option(
+    "--turns",
+    type=click.IntRange(1, TURNS_LIMIT),
+    help="Of at most so many turns; else as the simulation says, or 3.",
+)
+@click.option("--seed", type=int, help="Draw others; else as the simulation says, or 0.")
+@click.option(
+    "--time",
+    "seconds",
+    type=FiniteNumber(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after so long, with what was found.",
+)
+@click.option(
+    "--profile",
+    type=click.Choice(PROFILE_NAMES),
+    help="Let failures of a class happen, too.",
+)
+@click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
+@click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
+@click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    help="Run on the workers of a dask scheduler, as tcp://host:8786; or local.",
+)
+@click.option(
+    "--coverage",
+    "page",
+    type=click.Path(dir_okay=False),
+    default="",
+    metavar="FILE",
+    help="Write a page with what of the pipeline the conversations made happen.",
+)
+@click.option(
+    "--to",
+    "folder",
+    default="found",
+    metavar="DIR",
+    help="Write scenario files here.",
+)
+@click.option(
+    "--needs-met",
+    is_flag=True,
+    help="What needs a library that is not installed cannot be run (2), and is not skipped.",
+)
+@click.option(
+    "--strict",
+    "is_strict",
+    is_flag=True,
+    help="Claims under `always` that no conversation judged end with 1.",
+)
+def explore_command(
+    subject: str, folder: str, page: str, needs_met: bool, is_strict: bool, **options: Any
+) -> int:
+    """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
+
+    PATH is a simulation, a pipeline file, one scenario to start from (its users' texts and options
+    are used), or a folder: its simulations, and its scenarios by pipeline. MODULE:NAME is code.
+    Models answer whatever their requests permit: texts, values of their schemas, calls of the tools
+    that they are offered, handoffs. An error that ends a turn, every lint and every claim of a
+    simulation is found once for each cause, in the smallest conversation that shows it.
+    """
+    # Imported here because `simkit explore --help` must not load what runs scenarios.
+    from simkit.cli.explore import Strictness, explore
+    from simkit.explore.campaigns import Bounds
+
+    strictness = Strictness(needs_met=needs_met, is_strict=is_strict)
+    return explore(subject, Bounds(**options, measures=bool(page)), folder, strictness, page)
+
+
+@cli.command(
+    name="coverage",
+    short_help="Say what of a pipeline no scenario makes happen.",
+    epilog="Exit codes: 0 measured, 1 below --fail-under, 2 a file or script was broken.",
+)
+@PATHS
+@FITTING
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html", "lcov"]),
+    default="text",
+    help="html for a page; lcov for editors and coverage services: the lines of pipeline files.",
+)
+@click.option(
+    "-o",
+    "file",
+    type=click.Path(dir_okay=False),
+    default="",
+    metavar="FILE",
+    help="Write here, not to the terminal; a page is else .simkit/coverage.html.",
+)
+@FAIL_UNDER
+def coverage_command(**options: Any) -> int:
+    """Run scenarios, and list what their pipelines can do and never did.
+
+    These are agents, routes, edges, handoffs, keys of payloads, tools that answer or fail, filters,
+    windows, channels, rules, limits, error policies and more, each with its line and a way to cover
+    it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
+    instead of run. Of conversations that nobody wrote: `simkit explore --coverage`.
+    """
+    with imports_frozen():
+        from simkit.cli.coverage import CoverageOptions, coverage
+
+    return coverage(CoverageOptions(**options))
+
+
+@cli.command(
+    name="mutate",
+    short_help="Change what happened, and say which changes no claim notices.",
+    epilog="Exit codes: 0 judged, 1 below --fail-under, 2 a file or script was broken.",
+)
+@PATHS
+@FITTING
+@click.option(
+    "--max",
+    "most",
+    type=click.IntRange(min=1),
+    default=500,
+    help="Judge at most so many mutants of traces, and so many of pipelines.",
+)
+@click.option("--seed", type=int, default=0, help="Choose others, where there are more.")
+@click.option(
+    "--traces", "is_of_traces", is_flag=True, help="Change traces only: nothing runs again."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@FAIL_UNDER
+def mutate_command(**options: Any) -> int:
+    """Say whether anything is claimed about what happens.
+
+    One fact of a run is changed: a message left out of a context, a payload's key lost, a state's
+    value, a handoff's target, an argument, a result or a reply changed. Its trace is judged again.
+    Then faults are planted in declared pipelines, and their scenarios run again. A change that
+    neither a claim nor a lint notices has survived, and is listed with the claim that would notice
+    it, for the turn's `expect:`. PATH is as for `simkit coverage`. Nothing is written.
+    """
+    with imports_frozen():
+        from simkit.cli.mutate import MutateOptions, mutate
+
+    return mutate(MutateOptions(**options))

@@ -1,0 +1,164 @@
+"""The commands that read runs and pipelines: `judge`, `diff`, `view` and `graph`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from simkit.cli.commands.group import cli
+from simkit.cli.commands.options import BASE, QUIET, STRICT, complete_file
+from simkit.core.gc_pause import imports_frozen
+
+
+@cli.command(
+    name="judge",
+    short_help="Hold stored traces against today's claims and lints; nothing runs.",
+    epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
+)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
+@click.option(
+    "--scenario",
+    "question",
+    default="",
+    metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)
+@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@STRICT
+@QUIET
+def judge_command(
+    traces: tuple[str, ...], question: str, form: str, strict: bool, quiet: bool
+) -> int:
+    """Check stored traces with the current claims and lints.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
+    your code only the predicates under `satisfies`. A trace's scenario is the one from which it was
+    made, in its current text.
+    """
+    with imports_frozen():
+        from simkit.cli.judge import judge_traces
+
+    return judge_traces(traces, question, form, quiet, strict)
+
+
+@cli.command(
+    name="diff",
+    short_help="Compare traces, or a scenario on two pipelines: what each agent was sent.",
+    epilog="Exit codes: 0 equal, 1 different, 2 something was broken.",
+)
+@click.argument("paths", nargs=-1, metavar="[A] [B]", shell_complete=complete_file)
+@BASE
+@click.option(
+    "--pipeline",
+    default="",
+    metavar="X",
+    help="Run the scenario A on its own pipeline and on this one: a file, or a pipeline's name.",
+)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "github", "markdown"]), default="text"
+)
+def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
+    """Show the differences of two runs: the first event, then contexts, handoffs and state.
+
+    \b
+    simkit diff A B                  two traces, or two folders of traces, paired by scenario
+    simkit diff --base DIR [B]       B (default: .simkit, the last run) against a folder
+    simkit diff PATH --pipeline X    scenarios run on their own pipeline, and on X
+
+    Contents are compared, not ids: a new message in the middle is one difference. Nothing is
+    written.
+    """
+    if base and pipeline:
+        raise click.UsageError("--base compares stored traces, --pipeline runs scenarios: use one.")
+    arity = {"--base": (0, 1), "--pipeline": (1, 1)}.get(
+        ("--base" if base else "") or ("--pipeline" if pipeline else ""), (2, 2)
+    )
+    if not arity[0] <= len(paths) <= arity[1]:
+        raise click.UsageError(
+            "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
+            f"one scenario; here are {len(paths)}."
+        )
+    from simkit.cli.diff import on_two_pipelines, stored_pairs, tell
+    from simkit.report.diff_lines import Sides
+
+    if pipeline:
+        pairs, sides = on_two_pipelines(paths[0], pipeline)
+    elif base:
+        pairs, sides = stored_pairs(base, paths[0] if paths else ""), Sides("base", "now")
+    else:
+        pairs, sides = stored_pairs(*paths), Sides()
+    return tell(pairs, sides, form)
+
+
+@cli.command(
+    name="view",
+    short_help="Show runs in a browser: one file, with what every agent was sent.",
+    epilog="Exit codes: 0 written, 2 there is no trace, or the page cannot be written.",
+)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
+@click.option(
+    "-o", "file", default="", metavar="FILE", help="Write here, not to .simkit/report.html."
+)
+@click.option(
+    "--diff",
+    "base",
+    default="",
+    metavar="BASE",
+    help="Show each run beside the one of the same scenario in this trace or folder.",
+)
+@click.option(
+    "--scenario",
+    "question",
+    default="",
+    metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)
+@click.option(
+    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
+)
+def view_command(**options: Any) -> int:
+    """Write one page with the runs, and open it: it needs no network and can be sent to anybody.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). The page shows each
+    run's timeline, what every model call was sent and why something was left out, who saw which
+    message, the state by turn, the pipeline, and the claims at their lines. Claims are those of
+    today, as in `simkit judge`.
+    """
+    from simkit.cli.view import ViewOptions, view
+
+    return view(ViewOptions(**options))
+
+
+@cli.command(
+    name="graph",
+    short_help="Draw a pipeline: its agents, edges and handoffs.",
+    epilog="Exit codes: 0 drawn, 2 there is no pipeline, or it cannot be read.",
+)
+@click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=complete_file)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["svg", "mermaid", "dot"]),
+    default="svg",
+    show_default=True,
+    help="svg for anything, mermaid for Markdown, dot for Graphviz.",
+)
+@click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
+def graph_command(path: str, form: str, file: str | None) -> int:
+    """Draw the pipeline of a file, of a scenario or of traces.
+
+    A declared pipeline is drawn as its file says. Of code, a run shows the agents: name a scenario,
+    which is run for that, or a trace.
+    """
+    from simkit.cli.graph import graph_text
+    from simkit.core.output import echo_picture, picture
+
+    text = picture(graph_text(path, form))
+    if file is None:
+        echo_picture(text)
+        return 0
+    from simkit.cli.pages import write_file
+
+    write_file(file, f"{text}\n".encode(), "-o")
+    return 0
