@@ -21,8 +21,9 @@ from typing import Final
 import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.explore.causes import Cause, label_of
 from simkit.explore.chunks import Tally
-from simkit.explore.conversations import Cause, Subject, converse, label_of
+from simkit.explore.conversations import Subject, converse
 from simkit.explore.search import search
 from simkit.explore.subjects import simulation_subject
 from simkit.language.paths import as_text

@@ -17,7 +17,8 @@ from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
-from simkit.explore.conversations import CLAIM_KEYS, Subject, label_of
+from simkit.explore.causes import CLAIM_KEYS, label_of
+from simkit.explore.conversations import Subject
 from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text

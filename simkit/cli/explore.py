@@ -31,8 +31,9 @@ from simkit.explore.campaigns import (
     is_exhaustive,
     turns_most,
 )
+from simkit.explore.causes import label_of
 from simkit.explore.chunks import Tally, reply_lines
-from simkit.explore.conversations import Subject, label_of
+from simkit.explore.conversations import Subject
 from simkit.explore.network import lines_to_add, network_text
 from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows

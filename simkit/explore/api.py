@@ -10,7 +10,8 @@ import msgspec
 from simkit.core.errors import DirectoryGone, SimkitError
 from simkit.core.text import counted
 from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
-from simkit.explore.conversations import Subject, label_of
+from simkit.explore.causes import label_of
+from simkit.explore.conversations import Subject
 from simkit.explore.network import network_text
 from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.checks.findings import Finding
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Tape
-from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.conversations import ExploredRun
 from simkit.explore.reach import Reach
 from simkit.viewer import CoverageCollector, RunsCoverage
 

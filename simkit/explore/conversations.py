@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
-import os
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, Final, NamedTuple, TextIO
+from typing import Any, Final
 
 import msgspec
 
@@ -17,11 +13,20 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
 from simkit.explore.called_names import check_called
+from simkit.explore.causes import (
+    Cause,
+    cause_of,
+    is_error,
+    is_guardrail,
+    is_of_provider,
+)
 from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
+from simkit.explore.claims import applicable_claims
+from simkit.explore.declared import agents_named, interfaces_of
 from simkit.explore.denials import may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces
-from simkit.explore.network import NETWORK, network_detail
 from simkit.explore.orders import OrderChoices, names_function
+from simkit.explore.output import unheard
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.restarts import check_restarts
 from simkit.explore.scene import Scene
@@ -30,10 +35,9 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
-from simkit.runtime.schemas import schema_of
 from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.scenario.claims import ALL_AGENTS, Expect, selected
+from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.never import claim_against, is_of_whole
@@ -45,41 +49,10 @@ from simkit.trace.events import (
     Event,
     FaultInjected,
 )
-from simkit.trace.store import canonical, copied
-from simkit.trace.views import TurnView, View, run_ids
+from simkit.trace.store import copied
+from simkit.trace.views import View
 
-CLAIM_KEYS: Final = ("always", "never", "finally")
-"""The keys of a simulation that hold its claims."""
-_ERROR: Final = re.compile(r"ended with error (\w+)")
-_RAISED: Final = re.compile(r"raised (\w+)")
-_PREDICATE: Final = re.compile(r"`[\w.]+:(\w+)` ")
-_MISTAKES: Final = frozenset(
-    (
-        "AttributeError", "IndexError", "KeyError", "NameError", "NotImplementedError",
-        "RecursionError", "TypeError", "UnboundLocalError", "UnicodeDecodeError", "ValueError",
-        "ZeroDivisionError",
-    )
-)  # fmt: skip
-"""Errors of Python itself that no client raises for a provider's failure."""
 _NO_CLAIMS: Final = Expect.model_validate({})
-_GUARDRAIL: Final = re.compile(r"(Input|Output)GuardrailTripwireTriggered$")
-"""Errors with which a guardrail ends a turn on purpose: the application catches them."""
-
-
-class Cause(NamedTuple):
-    """The kind of a finding, without what differs from run to run: one cause is one discovery."""
-
-    id: str
-    """The lint, or ``claim`` for a claim or an error that ended a turn."""
-    agent: str
-    detail: str
-    """The claim's place, such as `always.state.balance` or `never.0`, or the type of the error;
-    empty for lints, whose id says what is wrong. Of what needs the network, its place."""
-
-    @property
-    def needs_network(self) -> bool:
-        """Return whether a part could not be explored, since it needs the network."""
-        return self.detail.startswith(NETWORK)
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -155,21 +128,6 @@ def converse_by(subject: Subject, source: Source, *, observes: bool = False) -> 
         return _Conversation(subject, source).run(observes)
 
 
-@contextmanager
-def unheard() -> Iterator[None]:
-    """Drop what the user's code prints: of thousands of conversations nobody could read it."""
-    with redirect_stdout(_nowhere()), redirect_stderr(_nowhere()):
-        yield
-
-
-@lru_cache(maxsize=1)
-def _nowhere() -> TextIO:
-    # It stays open to the end: handlers of logging that are made now keep it.
-    until_exit = ExitStack()
-    atexit.register(until_exit.close)
-    return until_exit.enter_context(open(os.devnull, "w", encoding="utf-8", errors="replace"))
-
-
 class _Conversation:
     def __init__(self, subject: Subject, source: Source) -> None:
         self._subject, simulation = subject, subject.simulation
@@ -238,7 +196,7 @@ class _Conversation:
         pipeline = subject.prepared.pipeline
         # Of code, only these names are known, and one that is misspelt is never reached.
         named = {*subject.prepared.scenario.agents, *subject.lines}
-        declared = _names_of(pipeline) if isinstance(pipeline, Pipeline) else named
+        declared = agents_named(pipeline) if isinstance(pipeline, Pipeline) else named
         skipped = {finding.path[3:5] for finding in judgement.passed_over}
         judged = {
             part
@@ -281,7 +239,7 @@ class _Conversation:
                 continue
             conversation.follow(self._judged(self._crowd.turns, claims, whole))
             for finding in conversation.judgement().findings:
-                if finding.id == CLAIM and _ERROR.search(finding.what) is None:
+                if finding.id == CLAIM and not is_error(finding):
                     cause = Cause(CLAIM, "", f"never.{number}")
                     at_turn = finding.path[0] == "turns"
                     self._denials[cause] = claims[int(finding.path[1])] if at_turn else whole
@@ -347,8 +305,7 @@ class _Conversation:
 
     def _is_planned(self, error: ErrorFacts) -> bool:
         """Return whether a fault explains the error that ended the last turn, or a guardrail."""
-        is_guardrail = _GUARDRAIL.search(_kind_of(error.type, error.message)) is not None
-        return is_guardrail or (bool(self._scene.faults[-1]) and is_of_provider(error))
+        return is_guardrail(error) or (bool(self._scene.faults[-1]) and is_of_provider(error))
 
     def _follow(self, conversation: Conversation) -> None:
         """Take the crowd's last turn."""
@@ -405,7 +362,7 @@ class _Conversation:
                 ChoosingTools(scene, interfaces, lambda tool: True, lambda tool, args: None),
                 order,
             )
-        interfaces = _interfaces_of(ready)
+        interfaces = interfaces_of(ready)
         functions = {
             name: tool.function for name, tool in ready.pipeline.tools.items() if tool.function
         }
@@ -469,97 +426,6 @@ def with_turns(
     )
 
 
-def _names_of(pipeline: Pipeline) -> Collection[str]:
-    """Return the names under which a declared pipeline's agents run: a graph's are its nodes'."""
-    graph = pipeline.flow.graph
-    return pipeline.agents if graph is None else graph.nodes
-
-
-def cause_of(finding: Finding) -> Cause:
-    """Return the cause of a finding."""
-    if detail := network_detail(finding):
-        return Cause(finding.id, finding.agent, detail)
-    if finding.id != CLAIM:
-        return Cause(finding.id, finding.agent, "")
-    error = _ERROR.search(finding.what)
-    if error:
-        return Cause(CLAIM, finding.agent, _kind_of(error[1], finding.what))
-    inner = finding.path[2:] if finding.path[:1] == ("turns",) else finding.path
-    head = "always" if finding.path[:1] == ("turns",) else "finally"
-    names = [str(part) for part in inner[1:3] if isinstance(part, str)]
-    predicate = _PREDICATE.match(finding.what)
-    if names == ["satisfies"] and predicate is not None:
-        names.append(predicate[1])
-    return Cause(CLAIM, finding.agent, ".".join([head, *names]))
-
-
-def is_of_provider(error: ErrorFacts) -> bool:
-    """Return whether an error after a fault may be the client's word for it.
-
-    A client raises errors of its own for a provider's failure. One of Python's own shows that the
-    code did not expect the failure.
-    """
-    return _kind_of(error.type, error.message) not in _MISTAKES
-
-
-def _kind_of(error_type: str, message: str) -> str:
-    """Return the name of the exception, also of one that a user's function raised."""
-    raised = _RAISED.search(message)
-    return raised[1] if raised else error_type
-
-
-def label_of(cause: Cause) -> str:
-    """Return the word by which a cause is reported: a lint, `error`, or the claim's key."""
-    if cause.id != CLAIM:
-        return cause.id
-    head = cause.detail.partition(".")[0]
-    return head if head in CLAIM_KEYS else "error"
-
-
-def applicable_claims(
-    always: Mapping[str, Any],
-    turn: TurnView,
-    channels: Collection[str],
-    persona: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return the claims on a turn that speak of something that took place.
-
-    ``channels`` are those that were written up to its end.
-    """
-    claims: dict[str, Any] = {}
-    for key, claim in always.items():
-        if key in ("context", "runs"):
-            claim = {name: inner for name, inner in claim.items() if _took_place(key, name, turn)}
-        elif key == "state" and isinstance(claim, Mapping) and not _is_operator(claim):
-            claim = {name: inner for name, inner in claim.items() if name in channels}
-        elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
-            continue
-        if claim == {} or claim is None:
-            continue
-        claims[key] = with_persona(claim, persona)
-    return claims
-
-
-def _took_place(key: str, name: str, turn: TurnView) -> bool:
-    """Return whether a turn has the model calls, or the runs, that a claim selects by a name."""
-    selector = selected(name)
-    if selector.agent == ALL_AGENTS:
-        return bool(turn.calls if key == "context" else turn.runs)
-    calls = turn.calls_by_agent.get(selector.agent, [])
-    runs = run_ids(selector.agent, turn.runs, calls)
-    if selector.run is not None:
-        if not -len(runs) <= selector.run < len(runs):
-            return False
-        calls = [call for call in calls if call.run == runs[selector.run]]
-    count = len(calls if key == "context" else runs)
-    place = selector.place
-    return count > 0 and (place is None or -count <= place < count)
-
-
-def _is_operator(claim: Mapping[str, Any]) -> bool:
-    return any(str(key).startswith("$") for key in claim)
-
-
 def _turn(data: Mapping[str, Any]) -> Turn:
     return _read_turn(msgspec.json.encode(data))
 
@@ -567,30 +433,3 @@ def _turn(data: Mapping[str, Any]) -> Turn:
 @lru_cache(maxsize=1024)
 def _read_turn(encoded: bytes) -> Turn:
     return Turn.model_validate(msgspec.json.decode(encoded))
-
-
-def _interfaces_of(ready: CompiledPipeline) -> Interfaces:
-    def payloads_of(source: str, target: str) -> list[tuple[str | None, JsonValue]]:
-        contracts = ready.contracts_for(source, target)
-        must_say_type = len(contracts) > 1
-        return [
-            (
-                contract.type if must_say_type else None,
-                canonical(schema_of(contract.payload, ready.schemas)),
-            )
-            for contract in contracts
-        ] or [(None, None)]
-
-    def delegates(source: str, target: str) -> bool:
-        return any(each.mode == "delegate" for each in ready.contracts_for(source, target))
-
-    return Interfaces(
-        payloads_of,
-        delegates,
-        tuple(ready.agents),
-        ready.tool_args,
-        ready.tool_returns,
-        ready.schemas,
-        ready.functions.named,
-        is_code=False,
-    )

@@ -16,8 +16,10 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
+from simkit.explore.causes import is_of_provider
 from simkit.explore.choices import Drawn, Plan, TurnPlan
-from simkit.explore.conversations import Subject, applicable_claims, is_of_provider
+from simkit.explore.claims import applicable_claims
+from simkit.explore.conversations import Subject
 from simkit.explore.live_faults import CUTS_OF, LiveFaults, left_out, of_turn, settle
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of, run_name
 from simkit.explore.users import Crowd

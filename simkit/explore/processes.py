@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally
-from simkit.explore.conversations import Cause
 from simkit.explore.enumeration import Interval
 from simkit.explore.search import Tell
 from simkit.explore.worker import Answer, Setup, Shrinking, Task

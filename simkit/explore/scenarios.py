@@ -10,14 +10,9 @@ from typing import Any, Final
 
 from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
-from simkit.explore.conversations import (
-    CLAIM_KEYS,
-    Cause,
-    Subject,
-    cause_of,
-    label_of,
-    unheard,
-)
+from simkit.explore.causes import CLAIM_KEYS, Cause, cause_of, label_of
+from simkit.explore.conversations import Subject
+from simkit.explore.output import unheard
 from simkit.explore.search import Discovery
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, with_texts

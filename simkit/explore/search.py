@@ -12,9 +12,10 @@ from typing import Final, Protocol
 
 import msgspec
 
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Source, Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks_of, merged
-from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import Run, draw
 from simkit.explore.enumeration import enumerated
 from simkit.explore.network import part_that_needs_it

@@ -14,9 +14,10 @@ from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
+from simkit.explore.causes import Cause
 from simkit.explore.choices import AnswerTape, Tape, TurnTape
 from simkit.explore.chunks import Size, size_of
-from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.conversations import ExploredRun
 
 TRIES_MAX: Final = 600
 """The number of conversations that are run to make one small."""

@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
+from simkit.explore.causes import label_of
 from simkit.explore.choices import SIMPLEST, Tape, TurnTape
-from simkit.explore.conversations import ExploredRun, label_of
+from simkit.explore.conversations import ExploredRun
 
 _USER_DIGITS: Final = tuple(product(range(5), range(3)))
 """The choices of who speaks first, and of what is said, that are tried."""

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Tape
 from simkit.explore.chunks import Chunk, Tally
-from simkit.explore.conversations import Cause
 from simkit.explore.enumeration import Interval
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, is_exhaustive, run_campaign
-from simkit.explore.conversations import label_of
+from simkit.explore.causes import label_of
 from simkit.explore.network import refused_lines
 from simkit.explore.reach import unjudged_claims
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from simkit.explore.conversations import cause_of
+from simkit.explore.causes import cause_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from simkit.explore.causes import label_of
 from simkit.explore.choices import ODDS, Plan, TurnPlan
-from simkit.explore.conversations import converse, label_of
+from simkit.explore.conversations import converse
 from simkit.explore.search import Discovery
 from tests.explore.test_simulations import DESK, campaign_of, replayed, subject_of
 

@@ -18,9 +18,9 @@ from simkit.checks.findings import Finding
 from simkit.cli.explore import LogTimes, progress_text
 from simkit.core.locks import Lock
 from simkit.core.redact import Redactor
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Tape, TurnTape
 from simkit.explore.chunks import CauseTally, Chunk, Example, Tally
-from simkit.explore.conversations import Cause
 from simkit.explore.journal import KEPT_MAX, Journal, Memory
 from simkit.explore.reach import Part, Reach
 from tests.campaigns import FILE, SIMULATION, campaign, files_in

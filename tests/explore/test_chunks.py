@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.explore.causes import Cause
 from simkit.explore.choices import ODDS, Plan, Tape, TurnPlan, TurnTape
 from simkit.explore.chunks import (
     RUNS_LEAST,
@@ -20,7 +21,7 @@ from simkit.explore.chunks import (
     chunks_of,
     merged,
 )
-from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import ANSWERS_MAX, draw, turn_plan
 from simkit.explore.reach import Part, Reach
 

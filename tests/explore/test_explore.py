@@ -20,15 +20,9 @@ from msgspec import structs
 
 from simkit.checks.findings import Finding
 from simkit.explore import campaigns
+from simkit.explore.causes import Cause, cause_of
 from simkit.explore.choices import Plan, Tape, TurnPlan
-from simkit.explore.conversations import (
-    Cause,
-    ExploredRun,
-    Subject,
-    cause_of,
-    converse,
-    converse_by,
-)
+from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign, Discovery, search, search_all
 from simkit.explore.subjects import scenario_subject

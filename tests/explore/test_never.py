@@ -8,8 +8,9 @@ import pytest
 
 from simkit.checks.findings import CLAIM
 from simkit.core.errors import SourceError
+from simkit.explore.causes import CLAIM_KEYS, label_of
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import CLAIM_KEYS, converse, label_of
+from simkit.explore.conversations import converse
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Discovery
 from simkit.session.simulate import simulate

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.explore.causes import Cause
 from simkit.explore.choices import ODDS, Drawn, Plan, Played, Tape, TurnPlan, TurnTape
-from simkit.explore.conversations import Cause, ExploredRun, Subject, converse
+from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.shrinking import TRIES_MAX, Shrinker
 from tests.explore.test_simulations import BUYER, REFUNDS, subject_of
 

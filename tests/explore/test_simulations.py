@@ -17,15 +17,9 @@ from simkit.checks.findings import Finding
 from simkit.cli.commands import search as options
 from simkit.core.errors import SourceError
 from simkit.explore import campaigns
+from simkit.explore.causes import Cause, cause_of, label_of
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
-from simkit.explore.conversations import (
-    Cause,
-    ExploredRun,
-    Subject,
-    cause_of,
-    converse,
-    label_of,
-)
+from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.profiles import PROFILES, with_profile
 from simkit.explore.reach import Part
 from simkit.explore.scenarios import scenario_text

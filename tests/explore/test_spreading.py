@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.explore.causes import Cause
 from simkit.explore.choices import Source
 from simkit.explore.chunks import Tally
-from simkit.explore.conversations import Cause, ExploredRun
+from simkit.explore.conversations import ExploredRun
 from simkit.explore.enumeration import Enumerated, Enumeration, Interval
 from simkit.explore.search import search_all
 from simkit.explore.spreading import Slice, run_interval, spread
