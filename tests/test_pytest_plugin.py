@@ -379,6 +379,28 @@ def test_what_is_not_needed_yet_is_not_loaded(
     result.stdout.fnmatch_lines([f"*loaded: [[]{str(loaded)[1:]}"])
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["scenarios alone", "beside a test"])
+def test_the_collector_leaves_out_what_scenarios_load_where_no_fixture_can_be_in_it(
+    pytester: pytest.Pytester, others: bool
+) -> None:
+    write(pytester, a=HOLDS)
+    if others:
+        pytester.makepyfile("def test_other(): pass")
+    pytester.makeconftest(
+        """
+        import gc
+
+        def pytest_sessionfinish():
+            print("left out:", gc.get_freeze_count() > 10_000, gc.isenabled())
+        """
+    )
+
+    result = pytester.runpytest_subprocess("-s")
+
+    result.assert_outcomes(passed=2 if others else 1)
+    result.stdout.fnmatch_lines([f"*left out: {not others} True"])
+
+
 def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
     report = "import sys, pytest; had = set(sys.modules); import simkit.pytest_plugin; " + (
         "print(sorted(set(sys.modules) - had))"

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from simkit.core.errors import SimkitError, SourceError
+from simkit.core.gc_pause import gc_paused, imports_frozen
 from simkit.core.output import clean
 from simkit.language.yaml import DocumentCache
 from simkit.pytest_plugin.stopping import listen
@@ -26,6 +30,7 @@ OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")
 )
 """Marks with a meaning in pytest, which cannot be tags."""
+_RUNS: Final = "simkit.pytest_plugin.runs"
 _CACHE: Final[pytest.StashKey[DocumentCache]] = pytest.StashKey()
 _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 
@@ -127,6 +132,7 @@ class ScenarioItem(pytest.Item):
         self._result, self._redactor = result, redactor
 
     def runtest(self) -> None:
+        _load_runs(self.session)
         from simkit.pytest_plugin.runs import run_scenario
 
         run_scenario(self)
@@ -148,9 +154,26 @@ class SimulationItem(ScenarioItem):
     """One simulation: conversations that nobody wrote, of which none may break a rule."""
 
     def runtest(self) -> None:
+        _load_runs(self.session)
         from simkit.pytest_plugin.runs import run_simulation
 
         run_simulation(self)
+
+
+def _load_runs(session: pytest.Session) -> None:
+    """Import what runs items, when the first one begins.
+
+    In a session of scenarios alone, the collector leaves that out from then on, as in a command:
+    the collections at the end of the session and of the process took a third of the time of pytest
+    with one scenario. Where others' tests are, their fixtures must be collected when they end.
+    """
+    if _RUNS in sys.modules:
+        return
+    is_alone = all(isinstance(item, ScenarioItem) for item in session.items)
+    if is_alone:
+        gc.collect()  # Else garbage would be left out, too, and its finalizers would not run.
+    with imports_frozen() if is_alone else gc_paused():
+        import_module(_RUNS)
 
 
 def _cleaned(names: list[str]) -> list[str]:
