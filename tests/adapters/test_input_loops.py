@@ -113,6 +113,13 @@ def test_a_module_runs_as_a_program(tmp_path: Path, code: str) -> None:
     check_program(tmp_path, code, TALK, entry="")
 
 
+@pytest.mark.parametrize("name", ["2-chat", "01_chat", "größe"])
+def test_a_program_has_any_name_that_python_can_import(tmp_path: Path, name: str) -> None:
+    result = ran(tmp_path, MODULES["guarded"], TALK, name=name, entry="")
+
+    assert replies_of(result) == ["Bot: Hi there", "Bot: Fine"]
+
+
 def test_a_package_runs_by_its_main_module(tmp_path: Path) -> None:
     package = tmp_path / "loop_package"
     package.mkdir()

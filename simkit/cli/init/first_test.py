@@ -170,7 +170,8 @@ def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
 def _stems(name: str) -> Iterator[str]:
     """Yield what an app's files may be called, the shortest first."""
     words = [word.lower() for word in re.split(r"\W+", name) if word]
-    yield next((word for word in words if word not in _USUAL), words[0])
+    own = (word for word in words if word not in _USUAL and not word[0].isdigit())
+    yield next(own, words[0])
     yield "_".join(words)
     yield from (f"{'_'.join(words)}_{number}" for number in itertools.count(2))
 

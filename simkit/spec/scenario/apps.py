@@ -331,7 +331,8 @@ class Implements(YamlModel):
     skipped."""
 
 
-MODULE_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+MODULE_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*")
+"""The pattern of a module that is a program: any name that Python can import, `02-chat` too."""
 _CODE: Final = {
     "type": "string",
     "pattern": f"^({FUNCTION_NAME.pattern}|{MODULE_NAME.pattern})$",
