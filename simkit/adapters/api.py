@@ -36,6 +36,7 @@ from simkit.adapters.plain_values import (
     plain_or_text,
 )
 from simkit.adapters.pools import threads_take_turns, wait_for_thread
+from simkit.adapters.run_recorder import status_after
 from simkit.adapters.scoping import (
     ContextListeners,
     ContextScope,
@@ -45,7 +46,7 @@ from simkit.adapters.scoping import (
 from simkit.adapters.serial_executor import PATIENCE_S, Loops, SerialExecutor, keep_in_step
 from simkit.adapters.streams import leading_equal, leading_same
 from simkit.adapters.tool_use import ToolFailure
-from simkit.adapters.trace_recorder import TraceRecorder, status_after
+from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.adapters.wire_messages import attachment_text, parse_messages
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_intercepted

@@ -17,6 +17,7 @@ import msgspec
 from simkit.adapters import thread_turns
 from simkit.adapters.activations import Run
 from simkit.adapters.annotations import current_mark, heard_by
+from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_facts import COUNTER, facts_of, sectioned
 from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
@@ -40,7 +41,7 @@ from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.lost_errors import Ended, Losses, hearing_loops
-from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
+from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.pools import carrying_contexts, taking_turns

@@ -2,56 +2,42 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Callable
-from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
+from typing import Any
 
 import msgspec
 
-from simkit.adapters.activations import Run, ToolRequest
-from simkit.adapters.annotations import Mark, current_mark
+from simkit.adapters.activations import Run
+from simkit.adapters.annotated_code import AnnotatedCode
+from simkit.adapters.annotations import current_mark
+from simkit.adapters.answerers import Answerer
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.refusals import refusal_of, sent_at
+from simkit.adapters.other_requests import OtherRequests
+from simkit.adapters.refusals import sent_at
 from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.thread_turns import is_in_loop
 from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.capture.http.request_router import Decision, Forward, Later, Pauses
+from simkit.capture.http.request_router import Decision, Later, Pauses
 from simkit.core import messages as m
 from simkit.core.errors import (
     CallUnattributed,
-    CassetteMissed,
-    NetworkRefused,
     PipelineError,
-    ProcessCrashed,
     ReplyMissing,
-    RunHalted,
-    ScriptMisfit,
     SimkitError,
-    TurnCancelled,
     TurnCut,
     WireInvalid,
     unanswered_as,
 )
-from simkit.core.messages import JsonValue
 from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
-from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, path_of
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 from simkit.providers.known_messages import KnownMessages
-from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
+from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest
-from simkit.runtime.clock import VirtualClock
-from simkit.runtime.context.tokens import tokens_of
-from simkit.runtime.models.faults import FaultPlan, ToolStart
+from simkit.runtime.models.faults import FaultPlan
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import WHOLE_RUN
-
-_encode: Final = msgspec.json.Encoder().encode
-
-
-_SETTLES_MS: Final = 1
-"""How long a call of a cancelled turn waits; everything that is cancelled has ended by then."""
 
 
 class _LastRequest(msgspec.Struct, frozen=True):
@@ -61,46 +47,7 @@ class _LastRequest(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class Answerer(Protocol):
-    """The part that answers calls without reply lines: recorded traffic, or the provider itself."""
-
-    is_live: bool
-    """Whether requests may reach the network."""
-
-    def decide(
-        self, call: ModelCall, recorder: TraceRecorder, answered: Callable[[HttpAnswer], None]
-    ) -> Decision:
-        """Answer or forward a model call; raise PipelineError if neither is possible.
-
-        ``answered`` is called with the complete answer, as soon as it is known.
-        """
-
-    def decide_other(
-        self, request: HttpRequest, agent: str, recorder: TraceRecorder
-    ) -> Decision | None:
-        """Answer or forward a request that is no model call; None to do neither."""
-
-    def records(self, tool: str) -> bool:
-        """Return whether it executes a tool's calls, or records them."""
-
-    def carried_out(
-        self,
-        tool: str,
-        args: JsonValue,
-        agent: str,
-        recorder: TraceRecorder,
-        real: Callable[[], Any],
-    ) -> Any:
-        """Return a tool's result or an awaitable: a recorded one, or that of ``real``."""
-
-    def unplayed(self) -> list[str]:
-        """Return the unused interactions, a line for each."""
-
-    def drifted(self) -> list[str]:
-        """Return the requests that differ from their recordings, a line for each."""
-
-
-class ModelInterceptor:
+class ModelInterceptor(AnnotatedCode):
     """Takes every request of the pipeline while a scenario runs.
 
     Any thread may call it; one request at a time is recorded.
@@ -132,26 +79,17 @@ class ModelInterceptor:
         agent waits until it is chosen; None if it is answered at once. ``cancels`` returns the
         function that cancels the task that runs the turn; None if there is no such task.
         """
-        self._recorder, self._attribution = recorder, attribution
-        self._script, self._others = script, others
-        self._host_is_allowed, self._plan, self._run_now = host_is_allowed, plan, run_now
-        self._give_up, self._rename, self._around = give_up, rename, around
-        self.wait_turn = wait_turn
-        self._pauses = pauses or _Alone(recorder.clock)
-        self._waits_as, self._cancels = waits_as, cancels
+        super().__init__(recorder, plan, give_up, wait_turn, pauses, cancels, around)
+        self._attribution, self._script, self._others = attribution, script, others
+        self._run_now, self._rename, self._waits_as = run_now, rename, waits_as
         self._chains = Chains()
+        self._other_requests = OtherRequests(recorder, others, host_is_allowed, self._chains)
+        self.counted = self._other_requests.counted
         self._known_messages = {name: KnownMessages() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}
         """The last request of each agent of a session."""
         self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
         """The failure of the last line that answered an agent in a turn."""
-        self.lock: Final = recorder.lock
-        """Held while something is recorded."""
-        self.halted: SimkitError | None = None
-        """Why the run cannot continue, even if the pipeline's code caught the exception; else
-        None."""
-        self.cut: TurnCut | None = None
-        """The cancellation of this turn; None if there was none."""
         self.last_failure: m.Fails | None = None
         """The last served failure; None if there is none."""
 
@@ -159,16 +97,6 @@ class ModelInterceptor:
         """Answer a request, now or later; raise RunHalted if the run cannot continue."""
         self.wait_turn()
         return self._while_locked(lambda: self._take(request))
-
-    def _while_locked(self, work: Callable[[], Decision | Later]) -> Decision | Later:
-        """Do work that records, while nobody else does."""
-        with self.lock:
-            if self.halted is not None:
-                raise RunHalted(self.halted)
-            try:
-                return work()
-            except SimkitError as problem:
-                raise self.halt(problem) from problem
 
     def _later(
         self, call: ModelCall, wait_ms: int, finish: Callable[[], Decision | Later]
@@ -182,17 +110,10 @@ class ModelInterceptor:
             lambda: self._while_locked(lambda: self._with_answer(call, finish)),
         )
 
-    def halt(self, problem: SimkitError) -> RunHalted:
-        """Record why the run cannot continue; return the exception for the pipeline's code."""
-        with self.lock:
-            self.halted = self.halted or problem
-        self._give_up()
-        return RunHalted(problem)
-
     def _take(self, request: HttpRequest) -> Decision | Later:
         protocol = protocol_of(request)
         if protocol is None:
-            return self._something_else(request)
+            return self._other_requests.decide(request)
         if not self._recorder.turn:
             raise CallUnattributed(
                 f"the pipeline calls a model while it is built: {request.method} {request.url}"
@@ -280,64 +201,7 @@ class ModelInterceptor:
         """
         if not self._end_turn(cut) or not is_in_loop():
             return None
-        return Later(
-            self._pauses,
-            _SETTLES_MS,
-            lambda: self._while_locked(
-                lambda: self._with_answer(call, lambda: self._answered(call))
-            ),
-        )
-
-    def refuse_crashed(self) -> None:
-        """Raise RunHalted if the process has ended: what goes on in its threads begins nothing."""
-        if isinstance(self.halted, ProcessCrashed):
-            raise RunHalted(self.halted)
-
-    def begin_tool(self, request: ToolRequest) -> ToolStart | None:
-        """Count a tool's call that begins; return None in a turn that no tool ends."""
-        return self._plan.begin_tool(request.agent, request.call.name)
-
-    def end_turn_if_due(self, start: ToolStart | None, at: str) -> bool:
-        """End the turn if it is to end at this moment of a tool's call.
-
-        Return whether its task was cancelled, and has to wait for that (`settle`); raise RunHalted
-        if the process ends.
-        """
-        if start is None:
-            return False
-        with self.lock:
-            cut = self._plan.due_at_tool(start, at)
-            if cut is None:
-                return False
-            try:
-                return self._end_turn(cut)
-            except SimkitError as problem:
-                raise self.halt(problem) from problem
-
-    async def settle(self) -> None:
-        """Let this task wait until everything that is cancelled has ended; it may be itself."""
-        await self._pauses.sleep_in_loop(_SETTLES_MS / 1_000)
-
-    def _end_turn(self, cut: TurnCut) -> bool:
-        """Raise ProcessCrashed, or let the user cancel the turn; return whether it is cancelled."""
-        cancel = self._cancels() if isinstance(cut, TurnCancelled) else None
-        if isinstance(cut, TurnCancelled) and cancel is None:
-            if not self._plan.is_certain:
-                return False
-            raise ScriptMisfit(
-                f"turn {self._recorder.turn} cannot be cancelled: no task of asyncio runs it.\n"
-                "Only asynchronous code ends where it waits: name an `async def` under "
-                "`pipeline`, or let the process end there: `crash`.",
-                ("turns", self._recorder.turn - 1, "cancel"),
-            )
-        self._recorder.events.record_fault(self._recorder.at(), fault=cut.moment)
-        self._recorder.is_cut = True
-        if cancel is None:
-            raise cut
-        # The task may end at once, in another thread.
-        self.cut = cut
-        cancel()
-        return True
+        return self._settling(lambda: self._with_answer(call, lambda: self._answered(call)))
 
     def _answered(self, call: ModelCall) -> Decision | Later:
         if self._others is not None and not self._script.has_lines(call.run.agent):
@@ -420,62 +284,6 @@ class ModelInterceptor:
                 return known
         return self._recorder.open_run(agent) or self._recorder.begin_run(agent)
 
-    def _something_else(self, request: HttpRequest) -> Decision:
-        """Decide about a request that is no model call: forward or refuse it."""
-        if self._host_is_allowed(request.url):
-            self._record_unread(request)
-            return Forward(None)
-        try:
-            decision = self._of_others(request)
-        except CassetteMissed:
-            decision = self.counted(request)
-            if decision is None:
-                raise
-            return decision
-        if decision is not None:
-            self._record_unread(request)
-            return decision
-        decision = self.counted(request)
-        if decision is None:
-            raise refusal_of(request)
-        return decision
-
-    def _record_unread(self, request: HttpRequest) -> None:
-        """Record a request to a model's provider in an interface that simkit cannot parse."""
-        interface = unspoken(request)
-        if interface:
-            host = urlsplit(request.url).netloc.rpartition("@")[2]
-            self._recorder.events.record_unread_request(
-                self._recorder.at(),
-                method=request.method,
-                url=f"{host}{path_of(request.url)}",
-                interface=interface,
-            )
-
-    def _of_others(self, request: HttpRequest) -> Decision | None:
-        """Return the decision of recorded traffic, or the provider, about other requests."""
-        if self._others is None:
-            return None
-        mark = current_mark()
-        agent = mark.agent if mark is not None else ""
-        return self._others.decide_other(request, agent, self._recorder)
-
-    def counted(self, request: HttpRequest) -> HttpResponse | None:
-        """Return the answer to a request that counts tokens; None for others."""
-        count = self._recorder.count
-        try:
-            return counted(
-                request,
-                lambda messages: sum(tokens_of(m, count) for m in messages),
-                self._chains.followed,
-            )
-        except WireInvalid as problem:
-            raise NetworkRefused(
-                f"{request.method} {request.url} counts no context that simkit knows: {problem}",
-                "",
-                None,
-            ) from problem
-
     def ended(self, error: ErrorFacts | None) -> None:
         """Report unused and drifted recordings at the end of the run."""
         others = self._others if error is None else None
@@ -485,64 +293,6 @@ class ModelInterceptor:
             unplayed=tuple(others.unplayed()) if others is not None else (),
             drifted=tuple(others.drifted()) if others is not None else (),
         )
-
-    # Annotations of the pipeline's code
-
-    def agent_began(self, mark: Mark) -> None:
-        """Handle the start of an agent."""
-        self.wait_turn()
-        with self.lock:
-            mark.run = self._recorder.begin_marked(mark.agent, self._around())
-
-    def agent_ended(self, mark: Mark, problem: BaseException | None) -> None:
-        """Handle the end, or the failure, of annotated code."""
-        self.wait_turn()
-        with self.lock:
-            if mark.run is not None:
-                self._recorder.end_run(mark.run, _status_of(problem))
-
-    def handed_over(
-        self, source: str, to: str, payload: Any, type: str | None, query: str | None
-    ) -> None:
-        """Handle a handoff."""
-        self.wait_turn()
-        with self.lock:
-            runs = self._recorder.runs
-            run = next((r for r in reversed(runs) if not source or r.agent == source), None)
-            self._recorder.hand_over(
-                source or (run.agent if run is not None else ""),
-                to,
-                payload,
-                type=type,
-                query=query,
-                run=run,
-            )
-
-    def state_changed(self, agent: str, update: dict[str, Any]) -> None:
-        """Handle new values of channels."""
-        self.wait_turn()
-        with self.lock:
-            self._recorder.wrote(update, agent)
-
-
-class _Alone:
-    """Waits when no others wait: it advances the clock."""
-
-    def __init__(self, clock: VirtualClock) -> None:
-        self._clock = clock
-
-    def sleep(self, seconds: float) -> None:
-        self._clock.advance_to(self._clock.now + round(seconds * 1_000))
-
-    async def sleep_in_loop(self, seconds: float) -> None:
-        self.sleep(seconds)
-
-
-def _status_of(problem: BaseException | None) -> str:
-    """Return the status of an agent run that ended with this exception."""
-    if problem is None:
-        return "done"
-    return "cancelled" if isinstance(problem, CancelledError) else "failed"
 
 
 def _settings(model_request: ParsedRequest) -> dict[str, Any]:

@@ -11,10 +11,11 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from simkit.adapters.activations import Run, ToolRequest
+from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.driver import Script, record_run_start
-from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
+from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.refusals import handoff_tools_of
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.tool_use import ToolFailure, ToolUse

@@ -13,10 +13,10 @@ from urllib.parse import unquote
 
 import msgspec
 
+from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.driver import Script
-from simkit.adapters.model_interceptor import Answerer
 from simkit.adapters.reports import (
     NEXT,
     REPLY,

@@ -12,7 +12,8 @@ import msgspec
 
 from simkit.adapters.activations import ToolRequest
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.model_interceptor import Answerer, ModelInterceptor
+from simkit.adapters.answerers import Answerer
+from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Pauses
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing

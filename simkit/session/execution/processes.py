@@ -27,8 +27,8 @@ from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
 
 if TYPE_CHECKING:
+    from simkit.adapters.answerers import Answerer
     from simkit.adapters.driver import CodeDriver
-    from simkit.adapters.model_interceptor import Answerer
     from simkit.adapters.program import ProgramDriver
     from simkit.runtime.models.recorded import Provider
 
