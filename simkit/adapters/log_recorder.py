@@ -44,9 +44,9 @@ class LogRecorder(ToolRecorder):
         """Return a message as it is in the log; append it if it is new."""
         ours = self._ours(message)
         mark = print_of(ours)
-        numbers = self._session.log.get(mark)
-        if numbers:
-            return replace(_said_by(ours, run), id=f"m{numbers[-1]}")
+        number = self._session.number_of(mark)
+        if number:
+            return replace(_said_by(ours, run), id=f"m{number}")
         return self._joined(ours, mark, run)
 
     def _joined(self, ours: Message, mark: Print, run: Run | None) -> Message:
@@ -80,10 +80,11 @@ class LogRecorder(ToolRecorder):
             # A repeated message means its last occurrence, in all places.
             references.clear()
         reading.repeats, start = session.repeats, len(references)
-        log, counters = session.log, self.numbers
-        for message, mark in zip(reading.messages[start:], reading.prints[start:], strict=True):
-            if mark in log:
-                number = log[mark][-1]
+        new, prints = reading.messages[start:], reading.prints[start:]
+        latest, counters = session.latest, self.numbers
+        for message, mark in zip(new, prints, strict=True):
+            if mark in latest:
+                number = session.number_of(mark)
             else:
                 self._joined(message, mark, run)
                 number = counters.messages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import msgspec
@@ -34,8 +35,10 @@ class Session:
         self.project = ""
         self.initial_state: Mapping[str, JsonValue] = {}
         """The initial state."""
-        self.log: dict[Print, list[int]] = {}
-        """Numbers of logged messages, by their print."""
+        self._numbers: dict[Print, int] = {}
+        """Print of a logged message to the number of its last one."""
+        self._several: dict[Print, list[int]] = {}
+        """All numbers of messages that were logged several times, or that have two prints."""
         self.latest: dict[Print, Message] = {}
         """The last logged message with a print."""
         self.repeats = 0
@@ -64,29 +67,38 @@ class Session:
 
     def add(self, message: Message, mark: Print, number: int) -> None:
         """Add a message to the log under a number; ``mark`` is its print."""
-        if mark in self.log:
+        numbers = self._numbers
+        if mark in numbers:
             self.repeats += 1
-            self.log[mark] += (number,)
-        else:
-            self.log[mark] = [number]
+            if mark not in self._several:
+                self._several[mark] = [numbers[mark]]
+            self._several[mark] += (number,)
+        numbers[mark] = number
         self.latest[mark] = message
+
+    def number_of(self, mark: Print) -> int:
+        """Return the number of the last logged message with a print; 0 if there is none."""
+        if mark in self._several:
+            return self._several[mark][-1]
+        return self._numbers[mark] if mark in self._numbers else 0
 
     def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
         """Return the messages' numbers in the log, all below ``before``; 0 for a new message.
 
         If the log has the same message several times, the latest one that keeps the order counts.
         """
-        known = [*map(self.log.get, prints)]
-        result = [numbers[-1] if numbers else 0 for numbers in known]
+        result = [*map(self._numbers.get, prints, repeat(0))]
         if not self.repeats:
             return result
-        for place in range(len(known) - 1, -1, -1):
-            numbers = known[place]
-            if numbers:
+        several = self._several
+        for place in range(len(result) - 1, -1, -1):
+            mark = prints[place]
+            if mark in several:
                 # The last one below `before`; if there is none, the last of all.
+                numbers = several[mark]
                 last = numbers[-1]
-                before = last if last < before else numbers[bisect_left(numbers, before) - 1]
-                result[place] = before
+                result[place] = last if last < before else numbers[bisect_left(numbers, before) - 1]
+            before = result[place] or before
         return result
 
     def served(self, ours: str, prefix: str) -> str:
@@ -109,8 +121,12 @@ class Session:
         for mark, message in [*self.latest.items()]:
             if any(call.id in ours for call in message.calls):
                 message = with_targets(message, ours)
-                self.latest[print_of(message)] = message
-                self.log[print_of(message)] = self.log[mark]
+                other = print_of(message)
+                self.latest[other] = message
+                if mark not in self._several:
+                    self._several[mark] = [self._numbers[mark]]
+                self._several[other] = self._several[mark]
+                self._numbers[other] = self._numbers[mark]
                 request.call = next(call for call in message.calls if call.id in ours)
 
     def ask_together(self, agent: str, run: str, calls: Sequence[ToolCall]) -> None:

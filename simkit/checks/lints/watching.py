@@ -206,6 +206,8 @@ class Watch:
         """The kinds of these."""
         self._idle: frozenset[int] = frozenset()
         """The indices of those that find nothing in this pipeline."""
+        self._pipeline: e.PipelineFacts | None = None
+        """The pipeline for which lints were chosen."""
         self._silence: Silence | None = None
         """The proof, as long as it holds."""
 
@@ -288,7 +290,8 @@ class Watch:
                     kind = ToolMessage
             elif type(event) is e.RunStarted:
                 view.begin(event)
-                self._begin(event.pipeline)
+                if event.pipeline is not self._pipeline:  # Else the proof has chosen them already.
+                    self._begin(event.pipeline)
             if kind not in watching:
                 watching[kind] = self._methods_for(kind)
             for waits, fields, unset, look in watching[kind]:
@@ -301,6 +304,7 @@ class Watch:
 
     def _begin(self, pipeline: e.PipelineFacts) -> None:
         """Choose the lints that may find something in a pipeline."""
+        self._pipeline = pipeline
         readers: dict[Any, None] = {}
         for lint in self._lints:
             if hasattr(lint, "reader"):
