@@ -8,6 +8,9 @@ from typing import Final
 
 SPARED_MIN: Final = 10_000
 """The number of new objects from which on a pause spares the collector the walk through them."""
+FROZEN_MAX: Final = 2_000
+"""The number of objects that Python itself keeps frozen, at most: Python 3.12 does so with those that
+never end. A program that freezes what it has loaded freezes more."""
 SPARED_MAX: Final = 500_000
 """The number of objects that are spared before all of them are collected."""
 
@@ -49,7 +52,7 @@ class _Collector:
         frozen would thaw.
         """
         new = gc.get_count()[0]
-        if new < SPARED_MIN or gc.get_freeze_count():
+        if new < SPARED_MIN or gc.get_freeze_count() > FROZEN_MAX:
             return
         self._spared += new
         gc.freeze()

@@ -42,7 +42,9 @@ def _plain(run: Activation, recipe: PlainRecipe, reading: HistorySelection) -> A
         place, shown_as = recipe.current
         message, number, _ = reading.current
         if number:
-            part, omit = turn.users_part(shown_as), message.id
+            if shown_as not in turn.users_parts:
+                turn.make_users_part(shown_as)
+            part, omit = turn.users_parts[shown_as], message.id
         else:
             part = _query(turn, message, *shown_as)
         parts[place] = part

@@ -82,6 +82,8 @@ def ran_straight(turn: Turn, agent: str, plan: Plan | None) -> StraightRun | Non
 
 def _plan_of(agent: CompiledAgent, plain: PlainRecipe, compiled: CompiledPipeline) -> Plan:
     name, count = agent.name, compiled.count
+    # Most replies begin with a letter, and are what they are.
+    plain_starts = PLAIN_STARTS if agent.parse == "auto" else frozenset[str]()
     ask, read, writes = _asking(agent, plain), _reading(agent), agent.writes
     write = agent.plain_writes.write if agent.plain_writes is not None else None
 
@@ -115,10 +117,12 @@ def _plan_of(agent: CompiledAgent, plain: PlainRecipe, compiled: CompiledPipelin
                     call=call, message=place, reply=kind, usage=answer.usage,
                 )
             )  # fmt: skip
-            if kind == "text":
-                recorded = read(turn, this, text, call)
-            else:
+            if kind == "json":
                 this.output, recorded = value, canonical(value)
+            elif text[:1] in plain_starts:
+                this.output = recorded = text
+            else:
+                recorded = read(turn, this, text, call)
             if write is not None:
                 write(turn, identity, text, this.output, recorded, message, place)
             elif writes is not None:
@@ -153,7 +157,10 @@ def _asking(agent: CompiledAgent, plain: PlainRecipe) -> _Ask:
         tokens = constant_tokens
         if current is not None:
             place, shown_as = current
-            built[place] = part = turn.users_part(shown_as)
+            parts_of_user = turn.users_parts
+            if shown_as not in parts_of_user:
+                turn.make_users_part(shown_as)
+            built[place] = part = parts_of_user[shown_as]
             tokens += part.tokens
         for place, show in histories:
             built[place], size = show(turn)
@@ -178,13 +185,8 @@ def _asking(agent: CompiledAgent, plain: PlainRecipe) -> _Ask:
 def _reading(agent: CompiledAgent) -> _Read:
     """Return the function that reads an agent's texts."""
     name, parse = agent.name, agent.parse
-    # Most replies begin with a letter.
-    starts = PLAIN_STARTS if parse == "auto" else frozenset()
 
     def read(turn: Turn, this: StraightRun, text: str, call: str) -> JsonValue:
-        if text[:1] in starts:
-            this.output = text
-            return text
         this.output, how = parsed(text, parse, name)
         recorded = canonical(this.output)
         if how:

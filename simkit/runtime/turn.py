@@ -158,15 +158,12 @@ class Turn(msgspec.Struct, eq=False):
         log = self.conversation.log_of(outer)
         return Branch(group, run, outer, self.values(outer), log, self.state.joined)
 
-    def users_part(self, shown_as: tuple[str, str]) -> e.Made:
-        """Return the user's message for a section and its role; the contexts of a turn share it."""
-        parts = self.users_parts
-        if shown_as not in parts:
-            section, role = shown_as
-            message, number, tokens = self.user
-            copy = Message(role, message.content, message.id, turn=message.turn, section=section)
-            parts[shown_as] = e.Made(section, copy, tokens, (), number)
-        return parts[shown_as]
+    def make_users_part(self, shown_as: tuple[str, str]) -> None:
+        """Make the user's message for a section and its role; the contexts of a turn share it."""
+        section, role = shown_as
+        message, number, tokens = self.user
+        copy = Message(role, message.content, message.id, turn=message.turn, section=section)
+        self.users_parts[shown_as] = e.Made(section, copy, tokens, (), number)
 
     def write(
         self,

@@ -45,14 +45,15 @@ class Appended(Sequence[Any]):
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
         """Return this list with ``more`` appended, cut to its ``last`` items if given."""
-        items, head = self._items, self._head
+        items = self._items
         size = len(items)
-        if not last and self._hi == size:
+        if self._hi == size and not last:
             # As nearly always; `__init__` would be one more call.
             items += more
             new = Appended.__new__(Appended)
-            new._items, new._lo, new._hi, new._head = items, self._lo, len(items), head
+            new._items, new._lo, new._hi, new._head = items, self._lo, len(items), self._head
             return new
+        head = self._head
         if self._hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
                 return Appended(list(more), head=self)
@@ -373,7 +374,7 @@ def reducer_of(name: str, last: int = 0) -> Reducer:
     def append_list(current: Any, update: Any) -> Any:
         # Nearly all updates are lists, for a list that has grown before.
         if type(update) is list and type(current) is Appended:
-            return current.extended(update, last)
+            return current.extended(update, last) if last else current.extended(update)
         return reduced(current, update)
 
     if name != "append":

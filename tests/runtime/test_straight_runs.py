@@ -319,6 +319,34 @@ def test_a_channel_that_does_not_only_grow(channel: str, monkeypatch: pytest.Mon
     assert same(readers("history: {from: side}", *turns, channel=channel), monkeypatch)
 
 
+@pytest.mark.parametrize(("place", "filter"), [(0, "tool_calls"), (1, "tool_messages")])
+def test_a_message_that_filters_edit_or_drop_by_its_kind(
+    place: int, filter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call without its result, and a result without its call."""
+    pipeline = """
+    version: 1
+    pipeline: p
+    channels: {side: {reducer: append}}
+    tools: {find: {}}
+    agents:
+      router:
+        instructions: Choose.
+        tools: [find]
+        context: [instructions]
+        writes: {side: ["${run.messages.PLACE}"]}
+      reads: {instructions: B., context: [history: {from: side, filters: [FILTER]}]}
+    flow: {router: {decide: router, to: reads}}
+    """.replace("PLACE", str(place)).replace("FILTER", filter)
+    turn = """
+      - user: Find it
+        replies: {router: [{calls: {find: {}}}, Done], reads: Read}
+        tool_results: {find: {found: 1}}
+    """
+
+    assert same(prepared(pipeline, f"turns:{turn * 2}"), monkeypatch) == 2
+
+
 def test_messages_that_a_channel_begins_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """The conversation has none of them; filters cut those of assistants."""
     default = (
