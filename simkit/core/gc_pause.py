@@ -9,7 +9,7 @@ from typing import Final
 SPARED_MIN: Final = 10_000
 """The number of new objects from which on a pause spares the collector the walk through them."""
 FROZEN_MAX: Final = 2_000
-"""The number of objects that Python itself keeps frozen, at most: Python 3.12 does so with those that
+"""The number of objects, at most, that Python itself keeps frozen: 3.12 does so with those that
 never end. A program that freezes what it has loaded freezes more."""
 SPARED_MAX: Final = 500_000
 """The number of objects that are spared before all of them are collected."""

@@ -144,6 +144,20 @@ def test_one_agent(name: str, limits: str, monkeypatch: pytest.MonkeyPatch) -> N
     assert bool(number) is not is_stepped
 
 
+USERS: Final = {
+    "a value": "{user: {json: {a: 1}}, replies: {desk: Hello}}",
+    "no text": "{user: '', replies: {desk: Hello}}",
+    "a schedule": "{user: Hi, replies: {desk: Hello}, schedule: [desk]}",
+}
+
+
+@pytest.mark.parametrize("name", USERS)
+def test_turns_that_are_not_plain(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = PIPELINE.format(agent="", limits="")
+    turns = f"turns: [{{user: Hi, replies: {{desk: Welcome}}}}, {USERS[name]}]"
+    assert same(prepared(pipeline, turns), monkeypatch) == 1
+
+
 def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(conversation(ROUTER, ROUTED, 4), monkeypatch) == 12
 
@@ -287,9 +301,10 @@ def readers(history: str, *turns: str, channel: str = "reducer: append") -> Prep
     """Returns a scenario of agents with one history, of which each turn runs some in order."""
     lines = ["turns:"]
     for number, names in enumerate(turns):
-        replies = {name: f"{name} {number}" for name in names.split()}
-        lines.append(f"  - user: Question {number}")
-        lines.append(f"    replies: {json.dumps({'router': {'json': names.split()}, **replies})}")
+        replies: dict[str, list[Any]] = {"router": [{"json": names.split()}]}
+        for place, name in enumerate(names.split()):
+            replies.setdefault(name, []).append(f"{name} {number} {place}")
+        lines.append(f"  - user: Question {number}\n    replies: {json.dumps(replies)}")
     pipeline = READERS.format(history=history, message=FINAL_MESSAGE, channel=channel)
     return prepared(pipeline, "\n".join(lines))
 
@@ -311,12 +326,19 @@ def test_a_message_becomes_part_of_the_conversation_after_its_turn(
 
 @pytest.mark.parametrize(
     "channel",
-    ["reducer: {append: {last: 2}}", "reducer: union", "reducer: append, scope: project",
-     "reducer: append, scope: turn", "reducer: append, scope: global"],
-)  # fmt: skip
+    [
+        "reducer: {append: {last: 2}}",
+        "reducer: union",
+        "reducer: replace",
+        "reducer: append, scope: project",
+        "reducer: append, scope: turn",
+        "reducer: append, scope: global",
+    ],
+)
 def test_a_channel_that_does_not_only_grow(channel: str, monkeypatch: pytest.MonkeyPatch) -> None:
     turns = ("asks reads asks", "also", "asks also reads", "reads asks also")
-    assert same(readers("history: {from: side}", *turns, channel=channel), monkeypatch)
+    scenario = readers("history: {from: side}", *turns, channel=channel)
+    assert same(scenario, monkeypatch) == 14
 
 
 @pytest.mark.parametrize(("place", "filter"), [(0, "tool_calls"), (1, "tool_messages")])
@@ -334,7 +356,7 @@ def test_a_message_that_filters_edit_or_drop_by_its_kind(
         instructions: Choose.
         tools: [find]
         context: [instructions]
-        writes: {side: ["${run.messages.PLACE}"]}
+        writes: {side: ["${run.messages[PLACE]}"]}
       reads: {instructions: B., context: [history: {from: side, filters: [FILTER]}]}
     flow: {router: {decide: router, to: reads}}
     """.replace("PLACE", str(place)).replace("FILTER", filter)
@@ -345,6 +367,12 @@ def test_a_message_that_filters_edit_or_drop_by_its_kind(
     """
 
     assert same(prepared(pipeline, f"turns:{turn * 2}"), monkeypatch) == 2
+
+
+@pytest.mark.parametrize("filter", ["drop: {agent: asks}", "agents: {only: [asks]}"])
+def test_filters_that_are_no_names(filter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = readers(f"history: {{from: log, filters: [{{{filter}}}]}}", "asks reads", "reads")
+    assert same(scenario, monkeypatch) == 5
 
 
 def test_messages_that_a_channel_begins_with(monkeypatch: pytest.MonkeyPatch) -> None:
