@@ -94,5 +94,5 @@ def test_a_mapping_that_is_no_such_value_is_told_at_its_place(tmp_path: Path) ->
     with pytest.raises(SourceError) as caught:
         used(tmp_path, "search", "{pages: [{title: Tea}]}")
 
-    text = "tool 'search' returns a `Found`, and its result is none: pages.0.url: Field required"
-    assert str(caught.value).endswith(f":7:28: {text}")
+    problem = "tool 'search' returns a `Found`, and its result is none: pages.0.url: Field required"
+    assert str(caught.value).endswith(f":7:28: {problem}")

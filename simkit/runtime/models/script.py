@@ -383,7 +383,8 @@ class ScriptedTools:
             # Most tools have one result for all their calls.
             self._used[tool] = _FIRST
             self._calls[tool] = self._calls[tool] + 1 if tool in self._calls else 1
-            return ToolReply(answer.returns, answer.error, answer.latency_ms)
+            path = self._place_of(tool, 0)[:-1]
+            return ToolReply(answer.returns, answer.error, answer.latency_ms, None, path)
         function = self._functions.get(tool)
         if function is None:
             raise ToolMissing(
