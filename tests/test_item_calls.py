@@ -72,8 +72,8 @@ def reported(scenario: Prepared) -> object:
 @pytest.mark.parametrize(
     ("differ", "bounds"),
     [
-        (False, {"read": 930, "prepare": 190, "run": 860, "judge and report": 610}),
-        (True, {"read": 930, "prepare": 1_090, "run": 890, "judge and report": 660}),
+        (False, {"read": 830, "prepare": 190, "run": 785, "judge and report": 550}),
+        (True, {"read": 830, "prepare": 1_090, "run": 820, "judge and report": 595}),
     ],
     ids=["equal turns", "turns that differ"],
 )

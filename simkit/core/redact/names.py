@@ -109,7 +109,7 @@ _ENVIRONMENT: Final = _Environment()
 
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-_SILENT_NAMES: Final[set[str]] = set()
+SILENT_NAMES: Final[set[str]] = set()
 """Names of which it is known that what stands under them is no secret."""
 _SILENT_MAX: Final = 4_096
 
@@ -140,12 +140,12 @@ def secrets_written_in(data: Any) -> Iterator[str]:
 
 def no_secret_stands_under(names: Set[str]) -> bool:
     """Return whether `secrets_written_in` finds nothing where all mappings have only such names."""
-    new_names = names - _SILENT_NAMES
+    new_names = names - SILENT_NAMES
     if not new_names:
         return True
     silent = {name for name in new_names if name != "env" and not _says_so(name)}
-    if len(_SILENT_NAMES) < _SILENT_MAX:
-        _SILENT_NAMES.update(silent)
+    if len(SILENT_NAMES) < _SILENT_MAX:
+        SILENT_NAMES.update(silent)
     return len(silent) == len(new_names)
 
 

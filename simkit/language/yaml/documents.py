@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
@@ -33,6 +33,7 @@ from simkit.language.yaml.values import construct, mapping_of
 EXCERPT_LINES_MAX: Final = 8
 NODES_KEPT_MAX: Final = 100_000
 """Characters of the texts whose nodes are kept: they take about thirty times as many bytes."""
+_NO_SECRETS: Final[frozenset[str]] = frozenset()
 _T = TypeVar("_T")
 HEAD_KEYS: Final = frozenset(
     ("scenario", "simulation", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
@@ -63,7 +64,7 @@ class Document:
     """
 
     __slots__ = (
-        "_lines", "_move", "_names", "_root_of", "_secrets", "_span", "_text", "_turns", "data",
+        "_lines", "_move", "_root_of", "_secrets", "_span", "_text", "_turns", "data",
         "file", "index",
     )  # fmt: skip
 
@@ -75,12 +76,12 @@ class Document:
         root: Callable[[], Node],
         text: str,
         span: tuple[int, int] | None = None,
-        names: Set[str] | None = None,
+        secrets: frozenset[str] | None = None,
     ) -> None:
         """``root`` returns the document's node; it is called only when a place is needed.
 
-        ``span`` is the range of the document in ``text``; None means all of it. ``names`` are the
-        keys of all mappings in the data; None means that they are not known.
+        ``span`` is the range of the document in ``text``; None means all of it. ``secrets`` are
+        those in the data; None means that they are not known yet.
         """
         self.file = file
         """The file's path as the user gave it."""
@@ -94,15 +95,13 @@ class Document:
         self._lines: list[str] = []
         self._turns: tuple[tuple[int, str], ...] = ()
         self._move: Callable[[SourcePath], SourcePath] | None = None
-        self._names = names
-        self._secrets: frozenset[str] | None = None
+        self._secrets = secrets
 
     @property
     def secrets(self) -> frozenset[str]:
         """The secrets that a user has written into it under names that say so."""
         if self._secrets is None:
-            is_silent = self._names is not None and no_secret_stands_under(self._names)
-            self._secrets = frozenset(() if is_silent else secrets_written_in(self.data))
+            self._secrets = frozenset(secrets_written_in(self.data))
         return self._secrets
 
     def with_turns(self, data: Any, turns: Iterable[tuple[int, str]]) -> Document:
@@ -271,7 +270,9 @@ class _Nodes:
         names: set[str] = set()
         data = built(self._file, root, lambda node: construct(node, names))
         span = root.start_mark.index, root.end_mark.index
-        return Document(self._file, index, data, partial(self.root, index), self.text, span, names)
+        secrets = _NO_SECRETS if no_secret_stands_under(names) else None
+        root_of = partial(self.root, index)
+        return Document(self._file, index, data, root_of, self.text, span, secrets)
 
     def root(self, index: int) -> Node:
         """Return the node of a document."""
