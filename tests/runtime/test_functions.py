@@ -127,3 +127,21 @@ def test_a_functions_time_and_chance_do_not_depend_on_functions_called_before() 
 
 def numbers(_messages: Any) -> str:
     return f"{random()} {time()}"
+
+
+def test_what_a_function_draws_depends_on_its_turn_alone() -> None:
+    function = "function: 'tests.runtime.test_functions:numbers'"
+    pipeline = """
+    agents: {router: {instructions: R.}, a: {instructions: A.}, b: {instructions: B.}}
+    flow: {router: {decide: router, to: [a, b]}}
+    """
+    drawn = f"{{user: Hi, replies: {{router: x, a: {{{function}}}, b: {{{function}}}}}}}"
+    plain = "{user: Hi, replies: {router: x, a: x, b: x}}"
+
+    texts = []
+    for first in (plain, drawn):
+        view = run_yaml(pipeline, f"turns: [{first}, {drawn}]").view
+        texts.append([message.content for message in view.messages.values()][-2:])
+
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) == 2

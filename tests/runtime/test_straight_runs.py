@@ -158,8 +158,22 @@ def test_turns_that_are_not_plain(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert same(prepared(pipeline, turns), monkeypatch) == 1
 
 
+def test_turns_after_one_with_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no fault any more, and its runs are straight again."""
+    pipeline = PIPELINE.format(agent="", limits="")
+    first = "{user: Hi, faults: [{error: rate_limit}], expect: {error: {type: ModelError}}}"
+    scenario = prepared(pipeline, f"turns: [{first}, {{user: Hi, replies: {{desk: Welcome}}}}]")
+    assert same(scenario, monkeypatch) == 1
+
+
 def test_a_router(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(conversation(ROUTER, ROUTED, 4), monkeypatch) == 12
+
+
+def test_a_limit_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that passes it is not straight: it fails after its event."""
+    pipeline = ROUTER.replace("turns: 1000", "agent_runs_per_turn: 2")
+    assert same(conversation(pipeline, ROUTED, 1), monkeypatch) == 2
 
 
 @pytest.mark.parametrize("flow", FLOWS)
