@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
 from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -56,12 +53,14 @@ from simkit.adapters.refusals import (
     unnamed,
 )
 from simkit.adapters.renaming import RenamingSink
+from simkit.adapters.script import Script, record_run_start
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.terminal import Unmanned, at_terminal
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
 from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.waits import Waits
 from simkit.capture.http.guards import guarded
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
@@ -69,7 +68,6 @@ from simkit.capture.http.processes import Children, children_of_run, watching_pr
 from simkit.capture.http.request_router import (
     AllowedHosts,
     Owner,
-    Pauses,
     owned_by,
     passing_through,
 )
@@ -89,61 +87,15 @@ from simkit.core.errors import (
     halt_in,
 )
 from simkit.core.gc_pause import collected_meanwhile
-from simkit.core.messages import JsonValue
 from simkit.core.rng import Chance
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
-from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Schedule, Tools, TurnModel, UserTurn
-from simkit.spec.pipeline.model import Limits
+from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import TURNS, App
-from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.trace import events as e
-from simkit.trace.recorder import WHOLE_RUN, Sink
-
-
-class Script(msgspec.Struct, frozen=True):
-    """The parts of a scenario that a driver needs."""
-
-    scenario: str
-    seed: int
-    start: str
-    model: TurnModel
-    tools: Tools
-    has_lines: Callable[[int, str], bool]
-    """Returns whether the turn at an index has reply lines for an agent."""
-    agents: Callable[[], Iterable[str]]
-    """Returns the agents in reply lines since the last call, including targets of handoffs."""
-    limits: Limits
-    plan: FaultPlan
-    """The model calls that fail, whatever would answer them."""
-    schedule: Schedule
-    """The order in which waiting model calls are answered."""
-    initial_state: Mapping[str, JsonValue] = {}
-    stubs: Callable[[int], Collection[str]] = lambda place: ()
-    """Returns the tools for which the turn at an index has results."""
-    logs: bool = False
-    """Whether the scenario claims log records."""
-    given_project: str | None = None
-    """The project that gets given project channels; None means the first turn's."""
-
-
-def record_run_start(
-    recorder: TraceRecorder, script: Script, driver: str, facts: e.PipelineFacts
-) -> None:
-    """Record that a run begins."""
-    recorder.learn_channels(facts.channels)
-    recorder.events.record_run_start(
-        WHOLE_RUN,
-        scenario=script.scenario,
-        seed=script.seed,
-        start=script.start,
-        driver=driver,
-        pipeline=facts,
-    )
-
+from simkit.trace.recorder import Sink
 
 _NOTHING: Final = nullcontext()
 
@@ -220,15 +172,16 @@ class CodeDriver:
         self._answers = answers = ScriptedAnswers(
             recorder, script.model, self._has_lines, self._is_marked
         )
+        waits = self._waits = Waits(
+            self._turns, self._clock, script.schedule, lambda problem: self._gate.halt(problem)
+        )
         self._gate = ModelInterceptor(
             recorder, attribution, answers, self._others, self._is_allowed,
-            script.plan, lambda: self._driver.run_now(), self._caller.give_up, self._wait_turn,
-            self._names.rename, lambda: self._driver.run_around(), _Waiting(self), self._waits_as,
+            script.plan, lambda: self._driver.run_now(), self._caller.give_up, waits.wait_turn,
+            self._names.rename, lambda: self._driver.run_around(), waits, waits.as_agent,
             self._caller.cancels,
         )  # fmt: skip
-        self._use = use = ToolUse(
-            recorder, self._gate, script.tools, self._others, self._tool_waits_as
-        )
+        self._use = use = ToolUse(recorder, self._gate, script.tools, self._others, waits.as_tool)
         self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
         self._stack.callback(self._driver.close)
         self.name = self._driver.name
@@ -400,7 +353,7 @@ class CodeDriver:
                     self._caused,
                     home=home,
                     allow_hosts=app.allow_hosts,
-                    slept=self._slept,
+                    slept=self._waits.sleep_alone,
                     slept_in_loop=self._turns.sleep_in_loop,
                     trusts_libraries=True,
                     keeper=self._keeper,
@@ -478,52 +431,10 @@ class CodeDriver:
             )
         )
 
-    def _wait_turn(self) -> None:
-        """Wait until it is this thread's turn; code that outlives the run gets none."""
-        self._turns.stop()
-        self.refuse_late()
-
-    @contextmanager
-    def halting(self) -> Iterator[None]:
-        """End the run with an error of the scenario in the block."""
-        try:
-            yield
-        except SimkitError as problem:
-            raise self._gate.halt(problem) from problem
-
-    def _waits_as(self, agent: str) -> Pauses | None:
-        return None if self._turns.calls.is_at_once else _InOrder(self, agent)
-
-    def _tool_waits_as(self, tool: str) -> Pauses | None:
-        """Return the way in which a tool waits, if the turn orders tools."""
-        if self._turns.calls.is_at_once:
-            return None
-        self._turns.stop()  # Threads that call at the same time ask in a fixed order.
-        orders = self._script.schedule.orders_tools
-        return _InOrder(self, f"{tool}{TOOL_MARK}") if orders else None
-
-    def refuse_late(self) -> None:
-        """Raise RunHalted for code that outlives the run."""
-        if self._turns.is_over:
-            raise RunHalted(
-                CallUnattributed(
-                    "a model is called from a task or thread of a scenario that is over.\n"
-                    "Wait for it inside the run."
-                )
-            )
-
     def _logged(self, entry: LogEntry) -> None:
         run = self._driver.run_around()
         with self._recorder.lock:
             self._recorder.events.record_log_entry(self._recorder.at(run), **entry._asdict())
-
-    def _slept(self, seconds: float) -> None:
-        if self._turns.is_over:  # A thread that outlives its scenario sleeps for real.
-            threading.Event().wait(seconds)
-        elif _is_in_loop():
-            self._clock.advance_to(self._clock.now + round(seconds * 1_000))
-        else:
-            self._turns.sleep(seconds)
 
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """End the run."""
@@ -549,48 +460,3 @@ class CodeDriver:
                 self._owner.is_over = True
                 self._keeper.close()
                 self._stack.close()
-
-
-class _Waiting:
-    """Lets threads and tasks wait for an answer in virtual time, in parallel."""
-
-    def __init__(self, driver: CodeDriver) -> None:
-        self._driver = driver
-
-    def sleep(self, seconds: float) -> None:
-        self._driver._slept(seconds)
-        self._driver.refuse_late()
-
-    async def sleep_in_loop(self, seconds: float) -> None:
-        if _is_in_loop():
-            await self._driver._turns.sleep_in_loop(seconds)
-        else:  # In a loop that is not asyncio's, tasks wait one after the other.
-            self._driver._slept(0.0)
-            self._driver._clock.advance_to(self._driver._clock.now + round(seconds * 1_000))
-        self._driver.refuse_late()
-
-
-class _InOrder:
-    """Lets threads and tasks wait until the schedule chooses their model call."""
-
-    def __init__(self, driver: CodeDriver, agent: str) -> None:
-        self._driver, self._agent = driver, agent
-
-    def sleep(self, seconds: float) -> None:
-        with self._driver.halting():
-            self._driver._turns.wait_answer(self._agent)
-        self._driver.refuse_late()
-
-    async def sleep_in_loop(self, seconds: float) -> None:
-        with self._driver.halting():
-            await self._driver._turns.wait_answer_in_loop(self._agent)
-        self._driver.refuse_late()
-
-
-def _is_in_loop() -> bool:
-    """Return whether this code is inside an event loop, which must not wait for threads."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_facts import facts_of, sectioned
-from simkit.adapters.driver import Script
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.refusals import refuse_unreached
 from simkit.adapters.reports import NEXT, REPLY, as_json, opened, reply_in, turn_told
+from simkit.adapters.script import Script
 from simkit.adapters.served import addressed
 from simkit.capture.http.programs import PATIENCE_S, Program, Request
 from simkit.core.errors import (

@@ -14,9 +14,9 @@ from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.driver import Script, record_run_start
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.refusals import handoff_tools_of
+from simkit.adapters.script import Script, record_run_start
 from simkit.adapters.scripted import ScriptedAnswers
 from simkit.adapters.tool_use import ToolFailure, ToolUse
 from simkit.adapters.trace_recorder import TraceRecorder

@@ -16,7 +16,6 @@ import msgspec
 from simkit.adapters.answerers import Answerer
 from simkit.adapters.app_facts import facts_of
 from simkit.adapters.attribution import AGENT_HEADER
-from simkit.adapters.driver import Script
 from simkit.adapters.reports import (
     NEXT,
     REPLY,
@@ -27,6 +26,7 @@ from simkit.adapters.reports import (
     reply_in,
     turn_told,
 )
+from simkit.adapters.script import Script
 from simkit.capture.http.request_router import Decision, decide
 from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, value_said

@@ -12,8 +12,8 @@ From the bottom up: ``choices`` (numbers that decide), ``values`` (values of a
 JSON Schema), ``interfaces`` (models and tools that choose), ``declared`` (what a pipeline's file
 offers them), ``causes`` (of findings), ``claims`` (that speak of what took place),
 ``conversations`` (one run), ``chunks`` (parts of a campaign, whose tallies are merged in any
-order), ``drawing`` (Hypothesis), ``shrinking`` (small conversations), ``search`` (a
-campaign in this process), ``spreading`` (every conversation, in several processes),
+order), ``drawing`` (Hypothesis), ``shrinking`` (small conversations), ``search`` (a campaign in
+this process), ``spreading`` (every conversation, in several processes),
 ``scenarios`` (files of what was found), ``subjects`` (what a name stands for), ``journal``,
 ``worker``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one place that
 sets a search up), ``scouts`` (the agents of code that does not name them), ``api`` (the function).

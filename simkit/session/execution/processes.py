@@ -154,8 +154,9 @@ class InProcessWorker:
         return self._native(task, pipeline)
 
     def _plain(self, task: ProcessSetup, app: App) -> Driver:
-        from simkit.adapters.driver import CodeDriver, Script
+        from simkit.adapters.driver import CodeDriver
         from simkit.adapters.program import ProgramDriver
+        from simkit.adapters.script import Script
 
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)

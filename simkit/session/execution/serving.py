@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simkit.adapters.driver import Script
+from simkit.adapters.script import Script
 from simkit.adapters.served import ServedRun
 from simkit.adapters.traffic import GatedTraffic
 from simkit.language.yaml import path_text
