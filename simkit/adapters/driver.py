@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.adapters import thread_turns
+from simkit.adapters import watched_threads
 from simkit.adapters.activations import Run
 from simkit.adapters.annotations import current_mark, heard_by
 from simkit.adapters.answerers import Answerer
@@ -385,10 +385,10 @@ class CodeDriver:
 
     def _tell_left_threads(self) -> None:
         """Report threads that the others no longer waited for: they run in no fixed order."""
-        left, self._turns.left = self._turns.left, []
+        left, self._turns.threads.left = self._turns.threads.left, []
         for where in left:
             self._uncontrolled(
-                f"a thread that did not come to rest within {thread_turns.LIMIT_S:g} s", where
+                f"a thread that did not come to rest within {watched_threads.LIMIT_S:g} s", where
             )
         if self._turns.is_endless:
             self._turns.is_endless = False
@@ -445,7 +445,7 @@ class CodeDriver:
     def close(self) -> None:
         """Close the event loop, and restore the environment."""
         # First of all: a loop that is closed waits for its threads, which may have stopped.
-        self._owner.unfinished = self._turns.unfinished()
+        self._owner.unfinished = self._turns.threads.unfinished()
         self._turns.end()
         self._losses.end()
         with (

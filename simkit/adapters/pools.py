@@ -100,8 +100,8 @@ def _submit(before: Replacement) -> Replacement:
             args, work = (work, *args), contextvars.copy_context().run
         future: Future[Any] = before(self, work, *args, **kwargs)
         if turns is not None:
-            turns.pending(rank, self._work_queue, future)
-            turns.watch([*self._threads])
+            turns.threads.pending(rank, self._work_queue, future)
+            turns.threads.watch([*self._threads])
         return future
 
     return submit
@@ -114,21 +114,21 @@ def _start(before: Replacement) -> Replacement:
             before(self)
             return
         if serves_many(self):
-            with turns.starting(self):
+            with turns.threads.starting(self):
                 before(self)
             return
         if _serves_connections(self):
             before(self)
             return
         rank = turns.submitted()
-        turns.starts(rank, self)
+        turns.threads.starts(rank, self)
         context = contextvars.copy_context()
         run = _in_turn(turns, rank, partial(_to_its_end, self.run))
         self.run = partial(context.run, run)  # type: ignore[method-assign]
         try:
             before(self)
         except BaseException:
-            turns.failed_to_start(rank)
+            turns.threads.failed_to_start(rank)
             raise
 
     return start
@@ -165,12 +165,12 @@ def _start_raw(before: Replacement) -> Replacement:
         rank = turns.submitted()
         context = contextvars.copy_context()
         run = _in_turn(turns, rank, partial(_to_its_end, work))
-        turns.starts(rank)
+        turns.threads.starts(rank)
         try:
             ident = before(partial(context.run, run), args, *kwargs)
             return ident
         except BaseException:
-            turns.failed_to_start(rank)
+            turns.threads.failed_to_start(rank)
             raise
 
     return start_new_thread

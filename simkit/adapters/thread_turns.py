@@ -9,14 +9,13 @@ for an answer. Sleeping threads, and sleeping tasks of event loops
 Before time goes on, one of the model calls that wait is answered: the schedule chooses it.
 
 A thread rests when it has ended, has stopped here, or waits for another one
-(`simkit.adapters.rest_detection`). Threads are checked one after the other, so that a result
-counts only if none has moved meanwhile.
+(`simkit.adapters.watched_threads`).
 
 Every wait here ends. The others wait for a thread that does not rest, whatever the reason (it
-works, it moves at each check, it was started and never begins), but no longer than `LIMIT_S`: then
-it is reported, and they do not wait for it until it stops here by itself. So stopped threads
-continue after a bounded number of checks; a turn whose threads make calls after its reply ends
-after `AFTER_REPLY` of them; and after the end of a run (`end`) no thread is held.
+works, it moves at each check, it was started and never begins), but no longer than a limit: then it
+is reported, and they do not wait for it until it stops here by itself. So stopped threads continue
+after a bounded number of checks; a turn whose threads make calls after its reply ends after
+`AFTER_REPLY` of them; and after the end of a run (`end`) no thread is held.
 """
 
 from __future__ import annotations
@@ -25,40 +24,27 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from types import FrameType
-from typing import Any, Final, Literal
+from typing import Final
 
+from simkit.adapters import watched_threads
 from simkit.adapters.call_order import CallOrder, PendingCall
 from simkit.adapters.rest_detection import (
     IsOver,
     LoopSleeps,
     SleepingTask,
-    StartingThread,
     StoppedThread,
     WatchedThread,
-    awaits_work,
-    idle_worker,
-    instructions_of,
-    thread_of,
-    waiting,
 )
-from simkit.capture.http.places import place, user_frame
-from simkit.core.frames import current_frames
+from simkit.adapters.watched_threads import WatchedThreads
 from simkit.runtime.ports import Schedule
 from simkit.runtime.schedules import Fifo
 
-LIMIT_S: Final = 10.0
-"""Seconds that stopped threads wait for one that does not rest."""
 AFTER_REPLY: Final = 200
 """The number of times that threads may continue after a turn's reply."""
-_OWN_FILES: Final = frozenset((__file__, LoopSleeps.sleep.__code__.co_filename))
+_OWN_FILES: Final = (__file__, LoopSleeps.sleep.__code__.co_filename)
 """The files whose code holds the lock of a run's turns."""
 _POLLS_S: Final = (0.0002, 0.0002, 0.0005, 0.001, 0.002, 0.005)
-
-Rest = Literal["no", "yes", "perhaps"]
-"""Whether a thread rests; ``perhaps`` until it was observed for long enough."""
 
 
 class ThreadTurns:
@@ -78,26 +64,19 @@ class ThreadTurns:
         """
         self.calls = CallOrder(schedule or Fifo())
         """The order in which model calls that wait are answered."""
-        self._now, self._advance_to, self._home = now, advance_to, home
-        self.left: list[str] = []
-        """Places of threads that the others no longer waited for."""
+        self._now, self._advance_to = now, advance_to
         self.is_endless = False
         """Whether a turn has ended although its threads made further calls."""
         # Finalizers run wherever the garbage collector does, also here: they must not deadlock.
         self._lock = threading.RLock()
         self._tasks = LoopSleeps(self._lock, self._advance)
+        self.threads = WatchedThreads(self._lock, home, (self, self._tasks), _OWN_FILES)
+        """The threads of the run, as far as they began or were started."""
         self._submitted = 0
         self._within: dict[int, tuple[int, ...]] = {}
         """Rank to the ranks around it, from the outside, and its own."""
         self._ranks: dict[int, int] = {}
         """Thread to the rank of its work."""
-        self._watched: dict[int, WatchedThread] = {}
-        self._started_threads: set[int] = set()
-        """The ranks of work that began before its pool had reported it as submitted."""
-        self._starting: dict[object, StartingThread] = {}
-        """Started threads that have not begun, by rank; a pool's worker by itself."""
-        self._pending: dict[int, tuple[object, Future[Any]]] = {}
-        """Rank to a pool's queue, and the future of submitted work that has not begun."""
         self._stopped: dict[int, StoppedThread] = {}
         """Stopped threads by identifier."""
         self._next: list[StoppedThread] = []
@@ -118,48 +97,6 @@ class ThreadTurns:
             self._within[self._submitted] = (*around, self._submitted)
             return self._submitted
 
-    def starts(self, rank: int, thread: threading.Thread | None = None) -> None:
-        """Record that a thread is being started, which calls `working`."""
-        with self._lock:
-            self._starting[rank] = StartingThread(thread)
-
-    def failed_to_start(self, rank: int) -> None:
-        """Record that a thread could not be started."""
-        with self._lock:
-            self._starting.pop(rank, None)
-
-    @contextmanager
-    def starting(self, worker: threading.Thread) -> Iterator[None]:
-        """Start a pool's worker: its starter waits for it, though it is not watched yet."""
-        with self._lock:
-            self._starting[worker] = StartingThread(worker)
-        try:
-            yield
-            self.watch([worker])
-        finally:
-            with self._lock:
-                self._starting.pop(worker, None)
-
-    def pending(self, rank: int, queue: object, future: Future[Any]) -> None:
-        """Record that a pool, by its queue, has accepted work, which calls `working`."""
-        with self._lock:
-            if rank not in self._started_threads:
-                self._pending[rank] = queue, future
-            self._started_threads.discard(rank)
-
-    def watch(self, threads: Iterable[threading.Thread]) -> None:
-        """Watch threads that take submitted work, such as a pool's workers."""
-        with self._lock:
-            for thread in threads:
-                if thread.ident is not None:
-                    self._watch(thread.ident, thread)
-
-    def _watch(self, ident: int, thread: threading.Thread | None) -> None:
-        # The system reuses the identifiers of ended threads.
-        watched = self._watched.get(ident)
-        if watched is None or watched.thread is not thread:
-            self._watched[ident] = WatchedThread(thread, threading.get_native_id())
-
     @contextmanager
     def working(self, rank: int) -> Iterator[None]:
         """Do started or submitted work, when it is its turn."""
@@ -167,11 +104,7 @@ class ThreadTurns:
         with self._lock:
             before = self._ranks.get(me)
             self._ranks[me] = rank
-            thread = thread_of(me)
-            self._watch(me, thread)
-            self._starting.pop(rank, None)
-            if self._pending.pop(rank, None) is None:
-                self._started_threads.add(rank)
+            thread = self.threads.begin(me, rank)
         try:
             self.stop()
             yield
@@ -180,7 +113,7 @@ class ThreadTurns:
                 if before is None:
                     self._ranks.pop(me, None)
                     if thread is None:  # Nothing else would show that it has ended.
-                        self._watched.pop(me, None)
+                        self.threads.forget(me)
                 else:
                     self._ranks[me] = before
 
@@ -191,10 +124,7 @@ class ThreadTurns:
     def _lead(self, me: int) -> WatchedThread | None:
         """Begin a turn in this thread; return how it was watched before."""
         with self._lock:
-            before = self._watched[me] if me in self._watched else None
-            thread = thread_of(me)
-            native_id = threading.get_native_id() if thread is None else None
-            self._watched[me] = WatchedThread(thread, native_id)
+            before = self.threads.lead(me)
             self._ranks[me] = 0
             self.is_led = True
         return before
@@ -204,8 +134,8 @@ class ThreadTurns:
             self.is_led = False
             if me in self._ranks:
                 del self._ranks[me]
-            if before is None and me in self._watched:
-                del self._watched[me]
+            if before is None:
+                self.threads.forget(me)
 
     def end(self) -> None:
         """Let all stopped threads continue; none stops from now on."""
@@ -216,19 +146,6 @@ class ThreadTurns:
             self._stopped.clear()
             self._next.clear()
             self._tasks.clear()
-
-    def unfinished(self) -> frozenset[int]:
-        """Return the identifiers of the other threads that are busy."""
-        frames = current_frames()
-        del frames[threading.get_ident()]
-        with self._lock:
-            return frozenset(
-                ident
-                for ident, watched in self._watched.items()
-                if not watched.is_gone(ident)
-                and (frame := frames.get(ident)) is not None
-                and not awaits_work(frame, frames)
-            )
 
     @property
     def is_over(self) -> bool:
@@ -300,7 +217,7 @@ class ThreadTurns:
         if self._lock._is_owned():  # type: ignore[attr-defined]
             return  # A finalizer, called in the middle of this.
         with self._lock:
-            self._come_back(me)
+            self.threads.come_back(me)
             is_later = follows is not None or (wakes is not None and not self._tasks.is_empty)
             if self._is_over or (not is_later and self._goes_at_once(me)):
                 if call is not None:
@@ -322,18 +239,12 @@ class ThreadTurns:
                     del self._stopped[me]
                     self._next = [thread for thread in self._next if thread is not stopped]
 
-    def _come_back(self, me: int) -> None:
-        watched = self._watched.get(me)
-        if watched is not None:
-            watched.is_left, watched.worked_s = False, 0.0
-
     def _goes_at_once(self, me: int) -> bool:
         if not self.is_led:
             return me not in self._ranks  # Not a thread of the run: code that builds the pipeline.
         if self._stopped or self._next:
             return False
-        is_alone = not self._starting and all(ident == me for ident in self._watched)
-        return is_alone or self._rest({me})
+        return self.threads.are_only(me) or self._rest({me})
 
     def _wait(self, stopped: StoppedThread) -> None:
         polls = 0
@@ -381,8 +292,7 @@ class ThreadTurns:
 
     def _is_alone(self, me: int) -> bool:
         """Return whether there is no other thread."""
-        others = self._stopped or self._starting or self._next
-        return not others and self._watched.keys() == {me}
+        return not self._stopped and not self._next and self.threads.are_only(me)
 
     # Order of turns
 
@@ -413,7 +323,7 @@ class ThreadTurns:
             if sleeper is not None and sleeper.call is None:
                 self._advance_to(sleeper.wakes or 0)
             if isinstance(sleeper, SleepingTask):
-                self._begin_anew()
+                self.threads.begin_anew()
                 self._tasks.wake(sleeper)
                 return False
             if sleeper is not None:
@@ -422,7 +332,7 @@ class ThreadTurns:
             return True
         chosen = self._next.pop(0)
         self._stopped = {k: thread for k, thread in self._stopped.items() if thread is not chosen}
-        self._begin_anew()
+        self.threads.begin_anew()
         self._after_reply += 1
         self._go_on(chosen)
         return False
@@ -436,7 +346,7 @@ class ThreadTurns:
             thread
             for thread in ready
             if somebody_sleeps
-            or thread.waited_s >= LIMIT_S
+            or thread.waited_s >= watched_threads.LIMIT_S
             or (thread.follows and thread.follows())
         ]
         return [min(may, key=self._place)] if may else []
@@ -458,96 +368,12 @@ class ThreadTurns:
             return sleeper or task
         return task if task.wakes < (sleeper.wakes or 0) else sleeper
 
-    def _begin_anew(self) -> None:
-        """Reset the waiting times of threads, because one has continued."""
-        for watched in self._watched.values():
-            watched.begin_anew()
-
     def _go_on(self, stopped: StoppedThread) -> None:
         stopped.goes_on = True
         stopped.lock.release()
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
-        """Return whether all rest except the given ones, which wait for that."""
-        frames = current_frames()
-        if self._starting and self._are_starting(frames, waited_s):
-            return False
-        counts = instructions_of(frames)
-        unknown: list[tuple[WatchedThread, FrameType]] = []
-        is_resting = True
-        for ident, watched in [*self._watched.items()]:
-            if watched.is_gone(ident):
-                del self._watched[ident]
-                continue
-            if ident in resting or ident in self._stopped or watched.is_left:
-                continue
-            frame = frames.get(ident)
-            # Without a frame it is about to end, and to wake the threads that wait for that.
-            reason = "no" if frame is None else self._waiting(frame, ident, frames)
-            if reason == "perhaps" and frame is not None:
-                unknown.append((watched, frame))
-            elif reason == "no" and self._is_waited_for(watched, frame, waited_s):
-                is_resting = False
-        if not self._is_as_seen(frames, counts, waited_s):
-            is_resting = False
-        # A thread woken by one that rests now has moved, or is about to: these are checked last.
-        waited_s = waited_s if is_resting else 0.0
-        for watched, frame in unknown:
-            if not watched.has_settled(frame, waited_s):
-                is_resting &= not self._is_waited_for(watched, frame, waited_s)
-        return is_resting
-
-    def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
-        """Return whether a started thread is still expected to begin."""
-        for rank, starting in [*self._starting.items()]:
-            starting.waited_s += waited_s
-            if starting.has_died(alive):
-                del self._starting[rank]
-            elif starting.waited_s >= LIMIT_S:
-                del self._starting[rank]
-                self.left.append("")
-        return bool(self._starting)
-
-    def _is_as_seen(
-        self, frames: dict[int, FrameType], counts: dict[int, int], waited_s: float
-    ) -> bool:
-        """Return whether each thread of the run is where it was, or none waits for it."""
-        frames_now = current_frames()
-        now = instructions_of(frames_now)
-        me = threading.get_ident()
-        is_as_seen = True
-        for ident, watched in [*self._watched.items()]:
-            if ident == me or ident in self._stopped or watched.is_left:
-                continue
-            frame = frames_now.get(ident)
-            if frame is not frames.get(ident) or now.get(ident) != counts.get(ident):
-                is_as_seen &= not self._is_waited_for(watched, frame, waited_s)
-        return is_as_seen
-
-    def _waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Rest:
-        queue = idle_worker(frame)
-        if queue is not None and self._is_about_to_take(queue):
-            return "no"
-        if frame.f_code.co_filename in _OWN_FILES:
-            # It is about to stop or to continue, when this releases the lock; in another run it may
-            # have stopped for long.
-            return "no" if _owner(frame) in (self, self._tasks, None) else "yes"
-        return waiting(frame, ident, frames)
-
-    def _is_about_to_take(self, queue: object) -> bool:
-        """Return whether an idle worker is about to take work from a pool's queue."""
-        self._pending = {k: item for k, item in self._pending.items() if not item[1].done()}
-        return any(item[0] is queue for item in self._pending.values())
-
-    def _is_waited_for(
-        self, watched: WatchedThread, frame: FrameType | None, waited_s: float
-    ) -> bool:
-        if watched.is_waited_for(waited_s, LIMIT_S):
-            return True
-        user = user_frame(frame, self._home, nearest=True)
-        near = user if user is not None else frame
-        self.left.append(place(near) if near is not None else "")
-        return False
+        return self.threads.rest(resting, self._stopped, waited_s)
 
 
 class _Led:
@@ -578,7 +404,3 @@ def is_in_loop() -> bool:
         return isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
     except RuntimeError:
         return False
-
-
-def _owner(frame: FrameType) -> Any:
-    return frame.f_locals.get("self")

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from simkit.adapters import thread_turns
+from simkit.adapters import watched_threads
 from simkit.trace.events import MessageAdded, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps.threaded import WAYS
@@ -104,7 +104,7 @@ def test_threads_that_never_end_hold_up_nobody() -> None:
 def test_a_thread_that_works_for_long_is_told_and_no_longer_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(thread_turns, "LIMIT_S", 0.05)
+    monkeypatch.setattr(watched_threads, "LIMIT_S", 0.05)
 
     ran = run_app("threaded:long", SCENARIO)
 

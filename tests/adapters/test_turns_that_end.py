@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from simkit.adapters import pools, thread_turns
+from simkit.adapters import pools, thread_turns, watched_threads
 from simkit.adapters.rest_detection import SleepingTask
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Owner, owned_by
@@ -51,7 +51,7 @@ def test_a_thread_that_waits_in_an_unusual_way_holds_up_nobody(way: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["never_begins", "changes_its_place"])
 def test_a_thread_that_never_rests_is_reported(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_turns, "LIMIT_S", 0.1)
+    monkeypatch.setattr(watched_threads, "LIMIT_S", 0.1)
 
     outcome = ran(way)
 
@@ -151,13 +151,13 @@ def test_a_thread_that_ended_is_not_taken_for_the_next_with_its_identifier() -> 
         thread.join()
         busy = pool.submit(lambda: [None for _ in iter(over.is_set, True)])
         thread._ident = worker.ident  # type: ignore[attr-defined]
-        item.watch([thread])
+        item.threads.watch([thread])
 
         item.stop()
 
         over.set()
         busy.result()
-    assert item.left == []
+    assert item.threads.left == []
 
 
 def test_what_is_called_in_the_midst_of_a_look_does_not_wait_for_itself() -> None:
@@ -170,7 +170,7 @@ def test_what_is_called_in_the_midst_of_a_look_does_not_wait_for_itself() -> Non
     with item.led():
         item.sleep(1)
 
-    assert item.left == []
+    assert item.threads.left == []
 
 
 @pytest.mark.parametrize("way", ["task", "thread"])
@@ -188,7 +188,7 @@ def test_what_waits_for_the_lock_of_who_looks_does_not_rest(way: str) -> None:
         inner = ("_forget", "_stop")
         while (frame := current_frames()[thread.ident]).f_code.co_name not in inner:
             time.sleep(0.001)
-        rest = item._waiting(frame, thread.ident, current_frames())
+        rest = item.threads.waiting(frame, thread.ident, current_frames())
 
     thread.join()
     assert rest == "no"
