@@ -73,6 +73,8 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
     """Yield the claims on each context; without sections, on its messages."""
     for agent, calls in scope.calls.items():
         before: CallView | None = None
+        if stable is not None:
+            stable = stable.with_other_agents(_instructions_of_others(scope, agent))
         for place, call in enumerate(calls):
             last = before if before is not None and before.run == call.run else None
             if scope.can_observe("sections"):
@@ -84,6 +86,17 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
             if claims:
                 yield (f"{agent}[{place}]" if place else agent), claims
             before = call
+
+
+def _instructions_of_others(scope: Scope, agent: str) -> list[str]:
+    return [
+        message.content
+        for name, calls in scope.calls.items()
+        if name != agent
+        for call in calls
+        for message in call.context.messages
+        if message.role == "system" and isinstance(message.content, str)
+    ]
 
 
 def _sections(call: CallView, *, goes_on: bool) -> Iterator[tuple[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any, Final
 
 import msgspec
@@ -96,6 +97,10 @@ START_MAX: Final = 60
 """The length of such a beginning."""
 _FIRST_LINE: Final = re.compile(rf"(\s*[^\n]{{0,{START_MAX}}}).*", re.DOTALL)
 """Instructions in triple quotes begin with an empty line."""
+PARTS_MAX: Final = 4
+"""The number of parts of a long text that are claimed beside its beginning."""
+_LINE_LEAST: Final = 12
+"""The least length of a line that distinguishes instructions."""
 _LEAST: Final = 4
 """The least length of a beginning that says anything."""
 _ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
@@ -104,9 +109,22 @@ _ANYTHING: Final[Mapping[str, Any]] = {"$any": True}
 class StableClaims:
     """Makes claims for one scenario."""
 
-    def __init__(self, redactor: Redactor, own_words: str = "") -> None:
-        """``own_words`` are the scenario's texts: a date in them is stable."""
+    def __init__(self, redactor: Redactor, own_words: str = "", texts: Sequence[str] = ()) -> None:
+        """``own_words`` are the scenario's texts: a date in them is stable.
+
+        ``texts`` are what users, models and tools say in it: a claim on a part of a message names
+        those in the rest.
+        """
         self._redactor, self._own_words = redactor, own_words
+        self._texts = [text for text in texts if redactor.value(text) == text]
+        self._instructions: Sequence[str] = ()
+        """The instructions of the other agents."""
+
+    def with_other_agents(self, instructions: Sequence[str]) -> StableClaims:
+        """Return the same for an agent, given the instructions of the others."""
+        other = copy(self)
+        other._instructions = instructions
+        return other
 
     def without_secrets(self, claim: Any) -> Any:
         """Return a claim without secrets."""
@@ -139,7 +157,40 @@ class StableClaims:
         if message.role == "system" and isinstance(content, str):
             first = _FIRST_LINE.sub(r"\1", content, count=1)
             claim[message.role] = first if first == content else {"$starts": first.rstrip()}
-        return self.without_secrets(self.lasting(claim, WHOLE_MAX))
+        claim = self.without_secrets(self.lasting(claim, WHOLE_MAX))
+        part = claim.get(message.role) if isinstance(claim, Mapping) else None
+        if isinstance(content, str) and isinstance(part, Mapping) and [*part] == ["$starts"]:
+            claim[message.role] = self._with_own_parts(part, content, message.role)
+        return claim
+
+    def _with_own_parts(
+        self, part: Mapping[str, Any], content: str, role: str
+    ) -> Mapping[str, Any]:
+        """Return a claim on a message's beginning and on what distinguishes the rest.
+
+        That is what the scenario's own texts put there, and for instructions that begin as those of
+        another agent their first line that no other has.
+        """
+        parts = [text for text in self._texts if text in content and text not in part["$starts"]]
+        parts = [text for text in parts if not any(text in more for more in parts if more != text)]
+        if role == "system" and any(
+            text.startswith(part["$starts"]) for text in self._instructions
+        ):
+            parts = [*self._own_line(content), *parts]
+        parts = parts[:PARTS_MAX]
+        if not parts:
+            return part
+        return {**part, "$contains": parts[0] if len(parts) == 1 else parts}
+
+    def _own_line(self, content: str) -> list[str]:
+        """Return the first line that no other agent's instructions have, if it is stable."""
+        for line in content.splitlines():
+            start = line.strip()[:START_MAX].rstrip()
+            if len(start) < _LINE_LEAST or any(start in other for other in self._instructions):
+                continue
+            if self._redactor.value(start) == start == self.lasting(start):
+                return [start]
+        return []
 
     def lasting(self, claim: Any, most: int | None = None) -> Any:
         """Return a claim without values that change, and with texts cut to ``most`` characters."""
@@ -156,6 +207,39 @@ class StableClaims:
             if pattern.group() not in self._own_words:
                 return _starting(claim[: pattern.start()])
         return claim if most is None or len(claim) <= most else _starting(claim)
+
+
+def texts_of(turns: Any) -> list[str]:
+    """Return the texts that users, models and tools say in a scenario's turns, each once.
+
+    Longer ones are cut to the beginning of their first line. A single plain word is left out:
+    instructions may have it by chance.
+    """
+    texts: dict[str, None] = {}
+    for turn in turns if is_list(turns) else ():
+        if isinstance(turn, Mapping):
+            for key in ("user", "resume", "replies", "tool_results"):
+                for text in _leaves(turn.get(key)):
+                    first = (text.strip().splitlines() or [""])[0][:START_MAX].strip()
+                    if len(first) >= _LEAST and not first.isalpha() and "${" not in first:
+                        texts[first] = None
+    return [*texts]
+
+
+_NO_TEXTS: Final = ("to", "from", "type", "mode", "latency_ms", "signature", "url")
+"""Keys of lines and results whose values are no texts."""
+
+
+def _leaves(data: Any) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            if key not in _NO_TEXTS:
+                yield from _leaves(value)
+    elif is_list(data):
+        for item in data:
+            yield from _leaves(item)
 
 
 def words_of(data: Any) -> str:

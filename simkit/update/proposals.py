@@ -32,6 +32,7 @@ from simkit.update.observed_values import (
     claim_of,
     claim_of_handoff,
     claim_of_tool_call,
+    texts_of,
     words_of,
 )
 
@@ -203,7 +204,8 @@ def additions(
     """Return a first set of claims for each turn that has no ``expect``; with ``names``, of no
     other kinds."""
     document, original = prepared.document, _original_document(prepared)
-    stable = StableClaims(redactor, words_of(document.data["turns"]))
+    turns = document.data["turns"]
+    stable = StableClaims(redactor, words_of(turns), texts_of(turns))
     edits, notes = [], []
     for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
         path: Path = ("turns", place)
