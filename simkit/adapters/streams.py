@@ -128,20 +128,23 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
-    start = 0
+    same = 0
     if len(after) > _NEAR[0] and type(before) is list and type(after) is list:
         # They mostly differ near the end: lists compare their common part without a look at it.
-        start = _common_front(before, after)
-    are_same = [*map(is_, before[start:], after[start:])] if start else [*map(is_, before, after)]
-    if False not in are_same:
-        return start + len(are_same)
-    same = are_same.index(False)
-    tail = are_same[same:][: -_NEAR[0] - 1 : -1]
+        same = _common_front(before, after)
+    for old, new in zip(before[same:], after[same:], strict=False):
+        if old is not new:
+            break
+        same += 1
+    else:
+        return same
+    rest = [*map(is_, before[same:], after[same:])]
+    tail = rest[: -_NEAR[0] - 1 : -1]
     if True in tail:
-        end = start + len(are_same) - tail.index(True)
-        if end > start + same and is_equal(before[:end], after[:end]):
+        end = same + len(rest) - tail.index(True)
+        if is_equal(before[:end], after[:end]):
             return end
-    return start + same
+    return same
 
 
 def _common_front(before: list[Any], after: list[Any]) -> int:
