@@ -73,7 +73,7 @@ def reported(scenario: Prepared) -> object:
     ("differ", "bounds"),
     [
         (False, {"read": 830, "prepare": 190, "run": 785, "judge and report": 550}),
-        (True, {"read": 830, "prepare": 1_090, "run": 820, "judge and report": 595}),
+        (True, {"read": 830, "prepare": 1_035, "run": 820, "judge and report": 595}),
     ],
     ids=["equal turns", "turns that differ"],
 )

@@ -142,6 +142,32 @@ def test_damaged_documents_are_read_and_refused_as_by_pydantic(seed: int) -> Non
         assert not unlike, (name, wrong, unlike)
 
 
+def test_what_code_changes_in_its_data_changes_no_equal_turn_that_was_read_before() -> None:
+    value, claim = {"to": ["billing"]}, ["billing"]
+    data = {"user": "Hi", "replies": {"a": {"json": value}}, "expect": {"agents": claim}}
+    equal = copy.deepcopy(data)
+    head = {"scenario": "a", "pipeline": "p"}
+    read(Scenario, {**head, "turns": [data]})
+
+    value["to"].append("sales")
+    claim.append("sales")
+
+    [turn] = read(Scenario, {**head, "turns": [equal]}).turns
+    reply: Any = turn.replies["a"]
+    assert (reply.json_, turn.expect.agents) == ({"to": ["billing"]}, ["billing"])
+
+
+def test_a_value_that_looks_like_bytes_is_read_as_it_is() -> None:
+    head = {"scenario": "a", "pipeline": "p"}
+    for value in (b"abc", bytearray(b"abc"), b"abc"):
+        data = {"user": "Hi", "replies": {"a": {"json": value}}}
+
+        [turn] = read(Scenario, {**head, "turns": [data]}).turns
+
+        reply: Any = turn.replies["a"]
+        assert type(reply.json_) is type(value)
+
+
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_shipped_files_need_hardly_any_validator(
     monkeypatch: pytest.MonkeyPatch,

@@ -369,15 +369,37 @@ def _shared(model: type[BaseModel]) -> Read:
         except ValueError:
             return read(model, value)
         instance = known.get(content)
-        if instance is None:
-            instance = read(model, value)
-            if len(content) <= _CONTENT_MAX:
-                if len(known) >= _REPEATED_MAX:
-                    known.clear()
-                known[content] = instance
+        if instance is not None:
+            return instance
+        own = marshal.loads(content)
+        if len(content) > _CONTENT_MAX or _has_bytes(own):
+            return read(model, value)
+        # Code may change the data that it gave: the instance has its own.
+        instance = read(model, own)
+        if len(known) >= _REPEATED_MAX:
+            known.clear()
+        known[content] = instance
         return instance
 
     return reader
+
+
+_SEQUENCES: Final = frozenset((list, tuple, set, frozenset))
+
+
+def _has_bytes(value: Any) -> bool:
+    """Return whether plain data has bytes, which may have been an array or another buffer."""
+    below = [value]
+    for item in below:
+        kind = type(item)
+        if kind is dict:
+            below += item
+            below += item.values()
+        elif kind in _SEQUENCES:
+            below += item
+        elif kind is bytes:
+            return True
+    return False
 
 
 def _chosen(kind: Any, choice: Discriminator) -> Read:

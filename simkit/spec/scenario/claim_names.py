@@ -307,6 +307,13 @@ class ClaimNames:
         if matcher is None:
             return
         known, also = self._names(noun, sections)
+        if type(matcher) is list and isinstance(known, tuple):
+            # Most are a list of known names, which needs no paths.
+            for text in matcher:
+                if type(text) is not str or text not in known:
+                    break
+            else:
+                return
         for path, text in _texts_in(matcher, at):
             if text not in also:
                 require(self._document, path, noun.removeprefix("called "), text, known)
