@@ -23,7 +23,7 @@ TURNS = 200
 
 @pytest.mark.parametrize(
     ("pipeline", "turn", "bound"),
-    [(ROUTER, ROUTED, 194), (DESK, HANDED_OVER, 230)],
+    [(ROUTER, ROUTED, 190), (DESK, HANDED_OVER, 230)],
     ids=["a router and two agents", "a tool and a handoff"],
 )
 def test_running_a_turn_calls_few_functions(pipeline: str, turn: str, bound: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final
@@ -189,13 +188,14 @@ class ScriptedModel:
         self._place = 0
         self._unused: dict[str, Sequence[ScriptLine]] = {}
         """Agent to its unused lines."""
-        self._calls = defaultdict[str, int](int)
+        self._missed: dict[str, int] = {}
+        """Agent to the number of its calls in the turn that no line has answered."""
 
     def begin_turn(self, place: int) -> None:
         """Begin a turn with its lines; unused lines of the last turn are dropped."""
         self._place = place
         self._unused = {**self._turns[place]}
-        self._calls = defaultdict(int)
+        self._missed = {}
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Reject lines without ``when`` for an agent that runs twice in parallel."""
@@ -212,7 +212,6 @@ class ScriptedModel:
     def answer(self, request: ModelRequest) -> Answer:
         """Use the first unused line whose ``when`` holds for the context."""
         agent = request.agent
-        self._calls[agent] += 1
         unused = self._unused.get(agent, ())
         root: dict[str, Any] | None = None
         for at, line in enumerate(unused):
@@ -225,7 +224,8 @@ class ScriptedModel:
                 return line.answer
             where = ("turns", self._place, "replies", agent, line.place)
             return self._lines.answer(line, request, where)
-        raise ReplyMissing(self._missing(request, self._calls[agent], unused))
+        self._missed[agent] = self._missed.get(agent, 0) + 1
+        raise ReplyMissing(self._missing(request, self._calls(agent), unused))
 
     def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
         """Use an agent's next line if it has neither ``when`` nor latency."""
@@ -239,7 +239,6 @@ class ScriptedModel:
                 return None
         elif asks is None or not self._lines.permits(line, asks):
             return None
-        self._calls[agent] += 1
         unused[agent] = lines[1:]
         return line.answer
 
@@ -252,8 +251,14 @@ class ScriptedModel:
             lines = self._unused[agent]
             if lines:
                 places = tuple(line.place for line in lines)
-                left.append(UnusedLines(agent, places, self._calls[agent]))
+                left.append(UnusedLines(agent, places, self._calls(agent)))
         return tuple(left)
+
+    def _calls(self, agent: str) -> int:
+        """Return the number of an agent's calls in the turn: each used a line, or found none."""
+        lines = self._turns[self._place].get(agent, ())
+        used = len(lines) - len(self._unused.get(agent, ()))
+        return used + self._missed.get(agent, 0)
 
     def _missing(self, request: ModelRequest, number: int, waiting: Sequence[ScriptLine]) -> str:
         agent, place = request.agent, self._place
@@ -271,7 +276,7 @@ class ScriptedModel:
         if lines is None:
             others = ", ".join(name for name in self._unused if name != agent)
             hint = f" (the turn has replies for {others})" if others else ""
-            nearest = near(agent, [name for name in self._unused if name not in self._calls])
+            nearest = near(agent, [name for name in self._unused if not self._calls(name)])
             hint += f": is `{nearest}` meant for it?" if nearest else ""
             return (
                 f"agent {agent!r} made a model call in turn {place + 1}, "
