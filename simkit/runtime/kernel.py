@@ -258,4 +258,5 @@ class NativeDriver:
             )
         )  # fmt: skip
         if question is None:
+            turn.scheduler = None  # It refers to the turn, and only the collector would free both.
             self._sessions.state.end_turn(turn.session)

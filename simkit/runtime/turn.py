@@ -111,6 +111,7 @@ class Turn(msgspec.Struct, eq=False):
         """End what waits for the user, unanswered."""
         if self.scheduler is not None:
             self.scheduler.drop()
+            self.scheduler = None
 
     def begin_again(self, number: int) -> None:
         """Continue as another turn, because the user has answered."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 
 from simkit.core.errors import SourceError
+from simkit.runtime.turn import Turn
+from simkit.session.simulate import run
 from simkit.trace.events import (
     AgentFinished,
     AgentStarted,
@@ -18,7 +21,7 @@ from simkit.trace.events import (
     StateUpdated,
     TurnFinished,
 )
-from tests.building import Ran, message_lines, run_yaml
+from tests.building import Ran, message_lines, prepared, run_yaml
 
 ROUTER = """
 version: 1
@@ -523,3 +526,39 @@ def test_updates_name_their_session() -> None:
     assert [(e.session, e.turn, e.cause) for e in mixed.events(StateUpdated)] == [
         ("s1", 1, "user"), ("s1", 1, "writes"), ("s2", 2, "user"), ("s2", 2, "writes"),
     ]  # fmt: skip
+
+
+STEPS = {
+    "a run that waits": "{user: Hi, replies: {desk: {text: Hello, latency_ms: 5}}}",
+    "a question": (
+        "{user: Hi, replies: {desk: {interrupt: Who?}}}, {resume: I, replies: {desk: Ah}}"
+    ),
+    "a question without an answer": "{user: Hi, replies: {desk: {interrupt: Who?}}}",
+    "another turn in place of an answer": (
+        "{user: Hi, replies: {desk: {interrupt: Who?}}}, {user: No, replies: {desk: Ah}}"
+    ),
+    "an error": "{user: Hi, faults: [{error: rate_limit}], expect: {error: {type: ModelError}}}",
+}
+
+
+def turns_alive() -> int:
+    """Returns how many turns this process holds."""
+    return sum(type(value) is Turn for value in gc.get_objects())
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_turn_is_freed_without_the_collector(name: str) -> None:
+    pipeline = "agents: {desk: {instructions: Help.}}\nflow: {handoffs: {start: desk}}"
+    scenario = prepared(f"version: 1\npipeline: p\n{pipeline}", f"turns: [{STEPS[name]}]")
+    run(scenario)  # what a process makes once
+    gc.collect()
+    before = turns_alive()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        run(scenario)
+
+        assert turns_alive() == before
+    finally:
+        if was_enabled:
+            gc.enable()
