@@ -39,8 +39,8 @@ class Activation(msgspec.Struct, eq=False):
     id: str = ""
     started_at: int = 0
     input: Any = None
-    root: dict[str, Any] = {}
-    """The values for references before the run."""
+    values: dict[str, Any] | None = None
+    """The state that it can read; None for a straight run, which has ended."""
     onward: Request | None = None
     """The handoff that ended this run, by transfer or replace; None if there is none."""
     output: Any = None
@@ -58,6 +58,10 @@ class Activation(msgspec.Struct, eq=False):
     """The histories of its context; None until it is built."""
     built: Assembled | None = None
     """Its context without its own messages; None until it is built."""
+    call: str = ""
+    """Its last model call."""
+    answer: m.Answer | None = None
+    """The model's last answer, until the run acts on it."""
     base: str = ""
     """Its first model call, whose context the later ones repeat; empty before it."""
     model_calls: int = 0
@@ -72,6 +76,7 @@ class Activation(msgspec.Struct, eq=False):
     """Target and type of handoffs that were refused once and may not be refused again."""
     thinking: str = ""
     """The thinking before the model's last reply."""
+    _root: dict[str, Any] | None = None
     _usage: dict[str, int] = {}
     _has_ended: bool = False
 
@@ -106,7 +111,7 @@ class Activation(msgspec.Struct, eq=False):
         self.input, recorded_input = turn.input, turn.recorded_input
         if handoff is not None or spec.input is not ABSENT:
             self.input, recorded_input = self._given_input()
-        self.root = self._root_before(values)
+        self.values, self._root = values, None
         recorder = turn.recorder
         recorder.emit(
             e.AgentStarted(
@@ -130,11 +135,13 @@ class Activation(msgspec.Struct, eq=False):
         if spec.problem_text and not self.messages:
             self.hear(spec.problem_text, role="system")
 
-    def _root_before(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the values for references before the run; ``values`` is the state."""
+    def root(self) -> dict[str, Any]:
+        """Return the values for references before the run; few runs need them."""
+        if self._root is not None:
+            return self._root
         turn, spec, handoff = self.turn, self.spec, self.spec.handoff
-        return {
-            "state": values,
+        self._root = {
+            "state": dict(turn.values(self.branch)) if self.values is None else self.values,
             "run": None,
             "handoff": handoff.facts() if handoff is not None else None,
             "user": turn.input,
@@ -146,6 +153,7 @@ class Activation(msgspec.Struct, eq=False):
             if turn.clock.last_iso[0] == self.started_at
             else turn.clock.iso(self.started_at),
         }
+        return self._root
 
     def _given_input(self) -> tuple[Any, m.JsonValue]:
         """Return the input that a step or a handoff gives, and the same as plain data."""
@@ -156,11 +164,6 @@ class Activation(msgspec.Struct, eq=False):
             if value is handoff.payload:
                 return value, handoff.recorded_payload
         return value, turn.recorded_input if value is turn.input else canonical(value)
-
-    @property
-    def name(self) -> str:
-        """Return the name under which it runs."""
-        return self.agent.name
 
     def position(self) -> Position:
         """Return the run's current position: a run may go on in a later turn."""
@@ -204,10 +207,7 @@ class Activation(msgspec.Struct, eq=False):
 
     def root_with_run(self) -> dict[str, Any]:
         """Return the values for references after the run, with the state before it."""
-        if not self.root:
-            # A straight run seldom needs them.
-            self.root = self._root_before(dict(self.turn.values(self.branch)))
-        root, tools, now = self.root, self.tools, self.turn.clock.now
+        root, tools, now = self.root(), self.tools, self.turn.clock.now
         run: dict[str, Any] = {
             "agent": self.agent.name,
             "reply": self.final.content if self.final is not None else None,
@@ -240,11 +240,10 @@ class Activation(msgspec.Struct, eq=False):
         calls: tuple[m.ToolCall, ...] = (),
         data: Any = None,
         *,
-        call: str = "",
         kind: str = "",
         usage: m.Usage | None = None,
     ) -> Message:
-        """Log a message of the run; if it answers a model call, emit the reply, of this kind."""
+        """Log a message of the run; with a kind, it is a reply to the model call."""
         turn, name = self.turn, self.agent.name
         message = turn.conversation.add(
             "assistant", text, agent=name, run=self.id, calls=calls, data=data, branch=self.branch
@@ -255,7 +254,7 @@ class Activation(msgspec.Struct, eq=False):
         self.own_tokens += tokens
         if not calls:
             self.final = message
-        if call:
+        if kind:
             recorder = turn.recorder
             recorder.emit(
                 e.ModelReplied(
@@ -264,7 +263,7 @@ class Activation(msgspec.Struct, eq=False):
                     turn.number,
                     name,
                     self.id,
-                    call=call,
+                    call=self.call,
                     message=number,
                     reply=kind,
                     usage=usage,

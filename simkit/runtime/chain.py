@@ -22,9 +22,9 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
 
     ``started`` is the first run if it was announced already, with its parallel group.
     """
-    run, remaining = _went(turn, start, started)
+    run, remaining = ran_chain(turn, start, started)
     if remaining is not None:
-        run = yield from _goes_on(turn, run, remaining)
+        run = yield from rest_of_chain(turn, run, remaining)
     return run
 
 
@@ -33,11 +33,11 @@ def run_chain(turn: Turn, start: Start) -> Activation | Steps:
 
     If one of them has to wait, return the steps that remain, which return the last run.
     """
-    run, remaining = _went(turn, start)
-    return run if remaining is None else _goes_on(turn, run, remaining)
+    run, remaining = ran_chain(turn, start)
+    return run if remaining is None else rest_of_chain(turn, run, remaining)
 
 
-def _went(
+def ran_chain(
     turn: Turn, start: Start, started: Activation | None = None
 ) -> tuple[Activation, Steps | None]:
     """Run a chain until a run has to wait; return that run, with the steps that remain of it.
@@ -56,10 +56,11 @@ def _went(
         if run.onward is None:
             turn.reply = run.output
             return run, None
-        start = _onward_from(run, run.onward)
+        onward = run.onward
+        start = Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
 
 
-def _goes_on(turn: Turn, run: Activation, remaining: Steps | None) -> Steps:
+def rest_of_chain(turn: Turn, run: Activation, remaining: Steps | None) -> Steps:
     """Run a chain to its end from a run that has to wait; return the last run."""
     while remaining is not None:
         handoff = run.spec.handoff
@@ -78,12 +79,10 @@ def _goes_on(turn: Turn, run: Activation, remaining: Steps | None) -> Steps:
         if run.onward is None:
             turn.reply = run.output
             return run
-        run, remaining = _went(turn, _onward_from(run, run.onward))
+        onward = run.onward
+        start = Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
+        run, remaining = ran_chain(turn, start)
     return run
-
-
-def _onward_from(run: Activation, onward: Request) -> Start:
-    return Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
 
 
 def _timeout_of(handoff: Request) -> int | None:

@@ -181,7 +181,7 @@ class CompiledPipeline:
             for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts
-        self._readers: dict[tuple[str, int, int], HistoryReader | None] = {}
+        self.readers: dict[tuple[str, int, int], HistoryReader | None] = {}
         """The readers made so far: agent, history section and contract (0 for none) to reader."""
         for name, agent in self.agents.items():
             if agent.function is None:
@@ -221,9 +221,9 @@ class CompiledPipeline:
         """Return the reader of an agent's history section; None if no history is passed on."""
         key = (agent, place, 0 if contract is None else id(contract))
         try:
-            return self._readers[key]
+            return self.readers[key]
         except KeyError:
-            reader = self._readers[key] = self._reader_of(agent, place, contract)
+            reader = self.readers[key] = self._reader_of(agent, place, contract)
             return reader
 
     def _reader_of(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:

@@ -11,7 +11,7 @@ from simkit.core.messages import Message
 from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.context.history import Stream
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.tokens import Counter, chars_over_four, tokens_of
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder
 from simkit.trace.reducers import Appended
@@ -184,7 +184,12 @@ class Conversation:
         numbers.messages = number = numbers.messages + 1
         identity = f"m{number}"
         message = Message(role, content, identity, agent, turn, calls, call_id, tool, data)
-        tokens = tokens_of(message, self.count) if calls else self.count(content)
+        if calls:
+            tokens = tokens_of(message, self.count)
+        elif self.count is chars_over_four:
+            tokens = (len(content) + 3) >> 2  # As it does, without a call for each message.
+        else:
+            tokens = self.count(content)
         self.log += (message,)
         if branch is not None:
             branch.hear(message)

@@ -145,7 +145,7 @@ class HandoffsFlow:
     def run(self, turn: Turn) -> Steps | None:
         """Run the starting agent and those it passes control to."""
         first = self._start.resolve({} if self._start.is_constant else turn.root())
-        if not isinstance(first, str) or first not in self._agents:
+        if (type(first) is not str and not isinstance(first, str)) or first not in self._agents:
             target_text = "nobody" if first is None else repr(first)
             raise NoRoute(
                 f"the flow starts with {target_text}, which is no agent; agents: "

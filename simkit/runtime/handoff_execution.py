@@ -23,11 +23,11 @@ class TurnStopped(Exception):
 
 
 def hand_off(
-    source: Activation, reply: Handoff, call: str = "", usage: Usage | None = None
+    source: Activation, reply: Handoff, usage: Usage | None = None, kind: str = "handoff"
 ) -> Steps | None:
     """Pass control if the contract allows it; otherwise the run gets the reason.
 
-    Return the steps of a delegate that has to wait.
+    Return the steps of a delegate that has to wait. ``kind`` is empty if no model asked for it.
     """
     turn, numbers, name = source.turn, source.turn.numbers, source.agent.name
     turn.handoffs += 1
@@ -36,10 +36,13 @@ def hand_off(
     numbers.handoffs += 1
     numbers.calls += 1
     request = requested(turn.compiled, f"h{numbers.handoffs}", name, reply, source.spec.depth + 1)
-    handoff_call = ToolCall(
-        f"call{numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", _arguments(request)
-    )
-    source.say(reply.text, (handoff_call,), call=call, kind="handoff", usage=usage)
+    arguments: dict[str, Any] = {"type": request.type}
+    if request.query is not None:
+        arguments["query"] = request.query
+    if request.recorded_payload is not None:
+        arguments["payload"] = request.recorded_payload
+    handoff_call = ToolCall(f"call{numbers.calls}", f"{HANDOFF_PREFIX}{reply.to}", arguments)
+    source.say(reply.text, (handoff_call,), kind=kind, usage=usage)
     event = record_request(source, request, handoff_call.id)
     reason = ""
     if not source.agent.hands_over:
@@ -166,12 +169,3 @@ def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
         turn.closing = "cancelled"
         raise
     return result
-
-
-def _arguments(request: Request) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"type": request.type}
-    if request.query is not None:
-        arguments["query"] = request.query
-    if request.recorded_payload is not None:
-        arguments["payload"] = request.recorded_payload
-    return arguments

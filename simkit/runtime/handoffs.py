@@ -48,16 +48,18 @@ def requested(
     compiled: CompiledPipeline, identity: str, source: str, reply: Handoff, depth: int
 ) -> Request:
     """Return the request; type and mode come from the contract if the reply leaves them out."""
-    contracts = compiled.contracts_for(source, reply.to)
+    contracts = compiled.contracts_for(source, reply.to) if compiled.contracts else []
     contract: Contract | None
-    if reply.type is None:
+    if not contracts:
+        contract = None
+    elif reply.type is None:
         if len(contracts) > 1:
             types = ", ".join(c.type for c in contracts)
             raise ScriptMisfit(
                 f"the handoff from {source!r} to {reply.to!r} must say its type: "
                 f"there are contracts for {types}."
             )
-        contract = contracts[0] if contracts else None
+        contract = contracts[0]
     else:
         contract = next((c for c in contracts if c.type == reply.type), None)
     kind = reply.type or (contract.type if contract else DEFAULT_TYPE)
@@ -85,19 +87,18 @@ def _completed(
 
 def reason_against(compiled: CompiledPipeline, request: Request) -> str:
     """Return why a handoff is rejected; empty if it is made."""
-    contract = request.contract
+    if request.contract is not None:
+        breaches = _breaches(compiled, request, request.contract)
+        return "; ".join(breaches) if breaches else ""
+    contracts = compiled.contracts and compiled.contracts_for(request.source, request.target)
+    if contracts:
+        known = ", ".join(c.type for c in contracts)
+        return f"type {request.type!r} is not registered for this pair; known: {known}"
     declared = compiled.agents[request.source].handoffs
-    contracts = compiled.contracts_for(request.source, request.target)
-    if request.target not in declared and not contracts:
-        known = ", ".join(declared) or "none"
-        return f"{request.source!r} has no handoff to {request.target!r}; declared: {known}"
-    if contract is None:
-        if contracts:
-            known = ", ".join(c.type for c in contracts)
-            return f"type {request.type!r} is not registered for this pair; known: {known}"
+    if request.target in declared:
         return ""
-    breaches = _breaches(compiled, request, contract)
-    return "; ".join(breaches) if breaches else ""
+    known = ", ".join(declared) or "none"
+    return f"{request.source!r} has no handoff to {request.target!r}; declared: {known}"
 
 
 def _breaches(compiled: CompiledPipeline, request: Request, contract: Contract) -> list[str]:

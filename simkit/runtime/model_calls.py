@@ -39,20 +39,36 @@ def converse(run: Activation) -> Steps | None:
     """
     turn, agent = run.turn, run.agent
     while not run.is_over:
-        if run.built is None and build(run).latency_ms:
-            return _summaries(run)
-        call = _called(run)
-        # A schedule decides which of the calls that wait is answered.
-        answer = turn.model.at_hand(agent.name, agent) if turn.schedule.answers_at_once else None
-        if answer is None:
-            return _answered_later(run, call)
-        remaining = _act_on(run, call, answer)
+        if run.answer is None:
+            if run.built is None and build(run).latency_ms:
+                return _summaries(run)
+            _emit_call(run)
+            # A schedule decides which of the calls that wait is answered.
+            if turn.schedule.answers_at_once:
+                run.answer = turn.model.at_hand(agent.name, agent)
+            if run.answer is None:
+                return _answered_later(run)
+        answer, run.answer = run.answer, None
+        reply, usage = answer.reply, answer.usage
+        run.thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
+        if usage is not None:
+            run.add_usage(usage)
+        remaining: Steps | None = None
+        if type(reply) is m.Text or type(reply) is m.Structured:
+            _conclude(run, reply, usage)
+        elif type(reply) is m.Calls:
+            remaining = _use_tools(run, reply, usage)
+        elif type(reply) is m.Handoff:
+            remaining = hand_off(run, reply, usage)
+        elif type(reply) is m.Interrupts:
+            remaining = _ask_user(run, reply, usage)
+        elif type(reply) is m.Fails:
+            _fail(run, reply)
+        else:
+            raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
         if remaining is not None:
             return remaining
     return None
-
-
-# The context
 
 
 def _summaries(run: Activation) -> Steps:
@@ -62,11 +78,11 @@ def _summaries(run: Activation) -> Steps:
     run.reading.latency_ms = 0
     if run.branch is not None:
         # A parallel run may have emitted meanwhile what this context was about to emit.
-        run.built = run.agent.assembly.build(run.root, run.reading)
+        run.built = run.agent.assembly.build(run.root(), run.reading)
 
 
-def _called(run: Activation) -> str:
-    """Emit a model call and its context; return its id."""
+def _emit_call(run: Activation) -> None:
+    """Emit a model call and its context."""
     turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
     assert built is not None
     assert reading is not None
@@ -76,16 +92,15 @@ def _called(run: Activation) -> str:
     # They are others after a wait, if another process continues the turn.
     recorder, numbers = turn.recorder, turn.numbers
     numbers.model_calls = number = numbers.model_calls + 1
-    call, base, now = f"c{number}", run.base, recorder.clock.now
-    emit = recorder.emit
-    emit(
+    run.call, base, now = f"c{number}", run.base, recorder.clock.now
+    recorder.emit(
         e.ContextBuilt(
             now,
             turn.session,
             turn.number,
             agent.name,
             run.id,
-            call=call,
+            call=run.call,
             parts=() if base else tuple(built.parts),
             base=base,
             said=run.own_numbers,
@@ -98,21 +113,20 @@ def _called(run: Activation) -> str:
         )
     )
     if not base:
-        run.base = call
+        run.base = run.call
     for name in reading.slices:
         # The event has reported all settled parts.
         stream = reading.slices[name].stream
         if stream.numbers_kept or stream.cuts or stream.restarts:
             stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-    emit(e.ModelCalled(now, turn.session, turn.number, agent.name, run.id, call=call))
-    return call
+    recorder.emit(e.ModelCalled(now, turn.session, turn.number, agent.name, run.id, call=run.call))
 
 
 # The answer
 
 
-def _answered_later(run: Activation, call: str) -> Steps:
-    """Ask the model, and do what it answers."""
+def _answered_later(run: Activation) -> Steps:
+    """Ask the model, and wait for its answer."""
     turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
     assert built is not None
     assert reading is not None
@@ -122,7 +136,7 @@ def _answered_later(run: Activation, call: str) -> Steps:
         return parsed(text, agent.parse, agent.name)[0]
 
     request = ModelRequest(
-        agent.name, turn.number, run.id, call, agent.tools, agent.output,
+        agent.name, turn.number, run.id, run.call, agent.tools, agent.output,
         context.messages, context.sections, read, {}, agent.passes_to, turn.session,
     )  # fmt: skip
     if not turn.schedule.answers_at_once:
@@ -133,74 +147,49 @@ def _answered_later(run: Activation, call: str) -> Steps:
         if not isinstance(problem, TurnCut):
             error, status, message = unanswered_as(problem)
             turn.recorder.record_model_failure(
-                run.position(), call=call, error=error, status=status, message=message
+                run.position(), call=run.call, error=error, status=status, message=message
             )
         raise
     if answer.fault:
         turn.recorder.record_fault(run.position(), fault=answer.fault)
     if answer.latency_ms:
         yield answer.latency_ms
-    remaining = _act_on(run, call, answer)
-    if remaining is not None:
-        yield from remaining
+    run.answer = answer
 
 
-def _act_on(run: Activation, call: str, answer: m.Answer) -> Steps | None:
-    """Do what an answer asks for; return the steps that remain."""
-    reply, usage = answer.reply, answer.usage
-    run.thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
-    if usage is not None:
-        run.add_usage(usage)
-    if type(reply) is m.Calls:
-        return _use_tools(run, call, reply, usage)
-    if type(reply) is m.Handoff:
-        return hand_off(run, reply, call, usage)
-    if type(reply) is m.Text or type(reply) is m.Structured:
-        _conclude(run, call, reply, usage)
-    elif isinstance(reply, m.Fails):
-        _fail(run, call, reply)
-    elif isinstance(reply, m.Interrupts):
-        return _ask_user(run, call, reply, usage)
-    else:
-        raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
-    run.is_over = True
-    return None
-
-
-def _conclude(
-    run: Activation, call: str, reply: m.Text | m.Structured, usage: m.Usage | None
-) -> None:
+def _conclude(run: Activation, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
     """End the conversation with the model's last message."""
     agent = run.agent
     if type(reply) is m.Structured:
         run.output = reply.value
         text = _encode(reply.value).decode()
-        run.say(text, data=reply.value, call=call, kind="json", usage=usage)
+        run.say(text, data=reply.value, kind="json", usage=usage)
     else:
         assert type(reply) is m.Text
-        run.say(reply.text, call=call, kind="text", usage=usage)
+        run.say(reply.text, kind="text", usage=usage)
         run.output, how = parsed(reply.text, agent.parse, agent.name)
         if how:
             run.turn.recorder.record_parsed_reply(
-                run.position(), call=call, how=how, value=run.output
+                run.position(), call=run.call, how=how, value=run.output
             )
     if agent.output is not None:
         run.check_output()
+    run.is_over = True
 
 
-def _fail(run: Activation, call: str, reply: m.Fails) -> None:
+def _fail(run: Activation, reply: m.Fails) -> None:
     """Emit a provider's failure.
 
     A broken reply is passed on broken, so that the parser meets it.
     """
     if reply.kind == "malformed_json":
-        _conclude(run, call, m.Text('{"malformed": '), None)
+        _conclude(run, m.Text('{"malformed": '), None)
         if run.agent.output is None:
             return
         raise OutputInvalid(f"the output of agent {run.agent.name!r} is not valid JSON")
     run.turn.recorder.record_model_failure(
         run.position(),
-        call=call,
+        call=run.call,
         error=reply.kind,
         status=reply.status,
         message=reply.message,
@@ -212,14 +201,14 @@ def _fail(run: Activation, call: str, reply: m.Fails) -> None:
 # Tools
 
 
-def _use_tools(run: Activation, call: str, reply: m.Calls, usage: m.Usage | None) -> Steps | None:
+def _use_tools(run: Activation, reply: m.Calls, usage: m.Usage | None) -> Steps | None:
     """Call all tools of one message at once."""
     if run.tools is None:
         run.tools = ToolUse(run.turn, run.agent.name, run.id)
     tools = run.tools
     calls = tools.calls_of(reply)
-    run.say(reply.text, calls, call=call, kind="calls", usage=usage)
-    answered = tools.called(calls, run.root["state"])
+    run.say(reply.text, calls, kind="calls", usage=usage)
+    answered = tools.called(calls, run.values or {})
     if type(answered) is list:
         _hear(run, calls, answered)
         return None
@@ -254,7 +243,7 @@ def _hear(run: Activation, calls: tuple[m.ToolCall, ...], replies: list[ToolRepl
 # The user
 
 
-def _ask_user(run: Activation, call: str, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
+def _ask_user(run: Activation, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
     """Wait for the user: this run ends, and a new one continues with the answer.
 
     The new run belongs to the same agent and gets the messages of this one.
@@ -262,7 +251,7 @@ def _ask_user(run: Activation, call: str, reply: m.Interrupts, usage: m.Usage | 
     question = reply.question
     text = question if isinstance(question, str) else _encode(question).decode()
     data = None if text is question else question
-    run.say(text, data=data, call=call, kind="interrupt", usage=usage)
+    run.say(text, data=data, kind="interrupt", usage=usage)
     run.final = None
     event = run.turn.recorder.record_question(run.position(), question=question)
     run.end("interrupted")

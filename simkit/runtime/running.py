@@ -64,7 +64,7 @@ def _first_steps(run: Activation) -> Steps | None:
     if agent.input is not None:
         run.check(agent.input, run.input, InputInvalid, "input")
     if agent.before:
-        run.stood_in = _first_that_holds(agent.before, run.root)
+        run.stood_in = _first_that_holds(agent.before, run.root())
     if run.stood_in is not None:
         run.is_over = True
         return None
@@ -122,7 +122,7 @@ def _first_that_holds(
 
 def _call_function(run: Activation) -> Steps | None:
     """Call the user's function that is the agent."""
-    root_copy = {key: copied(value) for key, value in run.root.items()}
+    root_copy = {key: copied(value) for key, value in run.root().items()}
     state: Mapping[str, Any] = root_copy["state"]
     before = {channel: _encode(canonical(value)) for channel, value in state.items()}
     assert run.agent.function is not None
@@ -136,7 +136,7 @@ def _call_function(run: Activation) -> Steps | None:
         if channel not in after or _encode(canonical(after[channel])) != before.get(channel)
     )
     if isinstance(answer, m.Handoff):
-        remaining = hand_off(run, answer)
+        remaining = hand_off(run, answer, kind="")
         if remaining is not None:
             return _handed_off_later(run, remaining)
     elif answer is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.messages import Calls, JsonValue, ToolCall, call_of
+from simkit.core.messages import HANDOFF_PREFIX, Calls, JsonValue, ToolCall
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.models.returned import refuse_unwrapped
@@ -40,17 +40,16 @@ class Answered(msgspec.Struct, frozen=True, gc=False):
         return int(self.call.id.removeprefix(CALL))
 
 
-class ToolUse:
+class ToolUse(msgspec.Struct, eq=False):
     """The tools that one run has called."""
 
-    __slots__ = ("_agent", "_answered", "_run", "_starts", "_turn")
-
-    def __init__(self, turn: Turn, agent: str, run: str) -> None:
-        self._turn, self._agent, self._run = turn, agent, run
-        self._answered: list[Answered] = []
-        """In the order of the answers."""
-        self._starts: dict[str, ToolStart | None] = {}
-        """Call id to its numbers, in a turn that is to end at a tool."""
+    _turn: Turn
+    _agent: str
+    _run: str
+    _answered: list[Answered] = []
+    """In the order of the answers."""
+    _starts: dict[str, ToolStart | None] = {}
+    """Call id to its numbers, in a turn that is to end at a tool."""
 
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Return the calls of a reply with new ids."""
@@ -58,7 +57,11 @@ class ToolUse:
         calls: tuple[ToolCall, ...] = ()
         for line in reply.calls:
             numbers.calls += 1
-            calls += (call_of(f"{CALL}{numbers.calls}", line.tool, line.args),)
+            # An agent's tool may be named as a handoff is.
+            is_ordinary = line.tool.startswith(HANDOFF_PREFIX)
+            calls += (
+                ToolCall(f"{CALL}{numbers.calls}", line.tool, line.args, is_ordinary=is_ordinary),
+            )
         return calls
 
     # Values for templates and later runs
@@ -123,7 +126,7 @@ class ToolUse:
         if not turn.plan.ends_at_tool:  # A call at which the turn ends was never made.
             for call in calls:
                 self._begin(call)
-        if len(calls) > 1 and not schedule.answers_at_once and schedule.orders_tools:
+        if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
             return self._in_chosen_order(calls, state, started)
         turn.compiled.functions.caller = self._agent
         replies: list[ToolReply] = []

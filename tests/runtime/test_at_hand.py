@@ -12,7 +12,8 @@ from typing import Any, Final
 import pytest
 
 from simkit.core.errors import SimkitError
-from simkit.runtime import contexts, flows, running
+from simkit.runtime import compiled, flows, running
+from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.models.script import ScriptedModel
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
@@ -30,9 +31,8 @@ def waits_for_each(patch: Patch) -> None:
 
 def builds_each_context(patch: Patch) -> None:
     """No recipe is plain, so that each context is built entry by entry."""
-    patch.setattr(
-        contexts, "_plain", lambda run, _, reading: run.agent.assembly.build(run.root, reading)
-    )
+    patch.setattr(Assembly, "plain", lambda *of: None)
+    patch.setattr(compiled._COMPILED, "known", {})
 
 
 def steps_each_run(patch: Patch) -> None:

@@ -91,6 +91,7 @@ class Section:
         "after",
         "constant",
         "format",
+        "is_payload",
         "is_plain",
         "item",
         "name",
@@ -115,6 +116,12 @@ class Section:
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
+        self.is_payload = (
+            isinstance(options, r.HandoffSection)
+            and options.fields is None
+            and options.format is None
+        )
+        """Whether it shows a handoff's payload, and nothing if there is none."""
         self.is_plain = self._is_bare and self.when is None
         """Whether it has nothing around its text, and is always there."""
         self.constant: SectionText | None = constant if self.is_plain else None

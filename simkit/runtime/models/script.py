@@ -117,18 +117,17 @@ class ScriptedLines:
         )
 
     def permits(self, line: ScriptLine, asks: Asks) -> bool:
-        """Return whether it is certain that a line at hand, which is no plain one, needs no error.
-
-        It calls tools, or passes control.
-        """
+        """Return whether it is certain that a line needs no error that names the request."""
         reply = line.answer.reply
-        if type(reply) is Calls and not line.is_unchecked:
-            for call in reply.calls:
-                if call.tool not in asks.tools:
-                    return False
-                schema = self._tool_args.get(call.tool)
-                if schema is not None and schema_errors(schema, call.args, self._schemas):
-                    return False
+        if type(reply) is not Calls or line.is_unchecked:
+            return True
+        args = self._tool_args
+        for call in reply.calls:
+            schema = args[call.tool] if call.tool in args else None
+            if call.tool not in asks.tools or (
+                schema is not None and schema_errors(schema, call.args, self._schemas)
+            ):
+                return False
         return True
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
@@ -237,16 +236,16 @@ class ScriptedModel:
         if line.is_plain:
             if asks is not None and asks.output is not None:
                 return None
-        elif asks is None or not self._lines.permits(line, asks):
+        elif asks is None or not (
+            type(line.answer.reply) is Handoff or self._lines.permits(line, asks)
+        ):
             return None
         unused[agent] = lines[1:]
         return line.answer
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
-        if not any(self._unused.values()):
-            return ()
-        left = []
+        left: list[UnusedLines] = []
         for agent in self._unused:
             lines = self._unused[agent]
             if lines:
@@ -360,7 +359,8 @@ class ScriptedTools:
             return ()
         for tool in results:
             scripted = results[tool]
-            if scripted.may_wait:
+            # A single result that every call gets is used from the first call on.
+            if scripted.may_wait or (tool in self._used and not scripted.answers[1:]):
                 continue
             used = self._used.get(tool, ())
             left = tuple(place for place in range(len(scripted.answers)) if place not in used)
