@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from simkit.core.errors import MatcherError
 from simkit.language.json_schema import check_schema, compile_schema, schema_errors
+from simkit.language.json_schema.keywords import KEYWORDS
+from simkit.language.json_schema.quick import quick_test
 
 
 @pytest.mark.parametrize(
@@ -214,3 +216,98 @@ def comparable(errors: Iterable[tuple[Iterable[str | int], str]]) -> list[str]:
         text if text.startswith("False schema") else f"{tuple(path)}: {text}"
         for path, text in errors
     )
+
+
+# Quick tests
+
+
+def sized(kind: str, *words: str) -> st.SearchStrategy[Any]:
+    return st.fixed_dictionaries(
+        {"type": st.sampled_from([kind, [kind]])}, optional=dict.fromkeys(words, COUNTS)
+    )
+
+
+TYPED = st.recursive(
+    st.one_of(
+        sized("string", "minLength", "maxLength"),
+        sized("integer", "minimum", "exclusiveMaximum"),
+        sized("number", "maximum", "exclusiveMinimum"),
+        st.lists(st.sampled_from(NAMES), min_size=1, max_size=3).map(lambda types: {"type": types}),
+        st.lists(st.sampled_from(["a", "ab", 1]), min_size=1).map(lambda texts: {"enum": texts}),
+        st.just({"type": "string", "title": "T", "x-mine": 1}),
+        st.booleans() | st.just({}),
+    ),
+    lambda inner: (
+        st.fixed_dictionaries(
+            {"type": st.just("array"), "items": inner}, optional={"minItems": COUNTS}
+        )
+        | st.fixed_dictionaries(
+            {"properties": st.dictionaries(st.sampled_from("abc"), inner, max_size=2)},
+            optional={
+                "type": st.just("object"),
+                "required": st.lists(st.sampled_from("abc"), unique=True, max_size=2),
+                "additionalProperties": st.booleans(),
+            },
+        )
+    ),
+    max_leaves=5,
+)
+"""Schemas of which nearly all have a quick test."""
+
+
+@given(TYPED | st.recursive(LEAVES, combined, max_leaves=4), VALUES)
+def test_quick_test_accepts_only_what_has_no_errors(schema: Any, value: Any) -> None:
+    holds = quick_test(schema)
+
+    assert holds is None or not holds(value) or compile_schema(schema)(value) == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}}, {"n": 1}),
+        ({"properties": {"a": {"enum": ["x", "y"]}}, "required": ["a"]}, {"a": "y", "b": None}),
+        ({"type": ["string", "null"]}, None),
+        ({"type": "array", "items": {"type": "number"}, "maxItems": 2}, [1, 2.5]),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, {"a": 1}),
+    ],
+)
+def test_quick_test_knows_usual_values(schema: Any, value: Any) -> None:
+    holds = quick_test(schema)
+
+    assert holds is not None
+    assert holds(value)
+
+
+@pytest.mark.parametrize("word", sorted(KEYWORDS))
+def test_every_keyword_counts_in_a_quick_test(word: str) -> None:
+    """Beside any type and in any place; a keyword that is left out would be seen here."""
+    operands: list[Any] = [False, 0, 1, ["a"], [{"type": "null"}], {"a": False}, {"type": "null"}]
+    values: list[Any] = [None, True, 2, 0.5, "", "ab", [], [1, 1], {}, {"a": 1}, {"b": 1}]
+    for operand in operands:
+        for kind in ("null", "boolean", "integer", "number", "string", "array", "object"):
+            schema = {"type": kind, word: operand}
+            try:
+                check = compile_schema(schema)
+            except MatcherError:
+                continue
+            holds = quick_test(schema)
+            assert holds is None or all(check(v) == () for v in values if holds(v)), schema
+
+
+def test_schema_that_is_checked_often_finds_the_same_errors() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    values = [{"a": 1}, {"a": 1.0}, {"a": "1"}, {}, [], {"a": True}]
+
+    found = [[schema_errors(schema, value) for value in values] for _ in range(20)]
+
+    assert found == [found[0]] * 20
+    assert [bool(errors) for errors in found[0]] == [False, False, True, True, True, True]
+
+
+def test_schema_that_python_cannot_nest_has_no_quick_test() -> None:
+    schema: Any = {"type": "integer"}
+    for _ in range(120):
+        schema = {"type": "array", "items": schema}
+
+    assert quick_test(schema) is None

@@ -24,6 +24,7 @@ from simkit.language.json_schema.document import (
     place_text,
 )
 from simkit.language.json_schema.keywords import KEYWORDS
+from simkit.language.json_schema.quick import QuickTest, quick_test
 
 __all__ = [
     "TYPES",
@@ -55,21 +56,42 @@ def check_schema(schema: Any, registry: Registry | None = None) -> None:
     compile_schema(schema, registry)
 
 
+class _Compiled:
+    """A compiled schema, kept alive, so that no other object gets its identity."""
+
+    __slots__ = ("check", "holds", "registry", "schema", "uses")
+
+    def __init__(self, schema: Any, registry: Registry | None) -> None:
+        self.schema, self.registry = schema, registry
+        self.check = compile_schema(schema, registry)
+        self.uses = 0
+        self.holds: QuickTest | None = None
+        """Its quick test, once it is used often, if it has one."""
+
+
 def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> list[SchemaError]:
     """List the errors of a value.
 
     A schema object is compiled on first use; the caller must not change it afterwards.
     """
     key = id(schema), id(registry)
-    compiled = _COMPILED.get(key)
-    if compiled is None or compiled[0] is not schema or compiled[1] is not registry:
+    compiled = _COMPILED[key] if key in _COMPILED else None
+    if compiled is None or compiled.schema is not schema or compiled.registry is not registry:
         if len(_COMPILED) >= _COMPILED_MAX:
             _COMPILED.clear()
-        compiled = _COMPILED[key] = (schema, registry, compile_schema(schema, registry))
-    return list(compiled[2](value))
+        compiled = _COMPILED[key] = _Compiled(schema, registry)
+    if compiled.holds is not None:
+        if compiled.holds(value):
+            return []
+    elif compiled.uses < _USES_MAX:
+        compiled.uses += 1
+        if compiled.uses == _USES_MAX:
+            compiled.holds = quick_test(schema)
+    return list(compiled.check(value))
 
 
-_COMPILED: Final[dict[tuple[int, int], tuple[Any, Any, Check]]] = {}
-"""Compiled schemas by identity. The schemas are kept alive, so that no other object gets their
-identity."""
+_COMPILED: Final[dict[tuple[int, int], _Compiled]] = {}
+"""Compiled schemas by identity."""
 _COMPILED_MAX: Final = 512
+_USES_MAX: Final = 30
+"""The number of checks of a schema after which it gets a quick test."""
