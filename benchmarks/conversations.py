@@ -1,4 +1,7 @@
-"""A generated conversation: a router and two agents, unlimited history, claims in every turn."""
+"""Generated conversations with unlimited histories.
+
+A router and two agents, with claims in every turn; or a desk that calls a tool and passes on.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,31 @@ TURN = """  - user: "{place} {text}"
       writer: "writer {place} {text}"
 """
 
+DESK = """
+version: 1
+pipeline: desk
+agents:
+  desk: {instructions: Help., tools: [find_order], handoffs: [billing]}
+  billing: {instructions: Answer about bills.}
+contracts:
+  - from: desk
+    to: billing
+    payload: {type: object, properties: {order: {type: integer}}, required: [order]}
+tools:
+  find_order: {args: {type: object, properties: {id: {type: integer}}, required: [id]}}
+flow: {handoffs: {start: desk}}
+limits: {turns: 1000000}
+"""
+
+PASSED_ON = """  - user: "{place} {text}"
+    replies:
+      desk:
+        - calls: {{find_order: {{id: {place}}}}}
+        - handoff: {{to: billing, query: "{place}", payload: {{order: {place}}}}}
+      billing: "billing {place} {text}"
+    tool_results: {{find_order: {{total: {place}}}}}
+"""
+
 CLAIMS = """    expect:
       agents: [triage, billing, writer]
       context:
@@ -60,21 +88,21 @@ def scenario_text(turns: int, claims: bool, word: str = "") -> str:
     return "".join(parts)
 
 
-def prepared_from(text: str) -> Prepared:
+def prepared_from(text: str, pipeline: str = PIPELINE) -> Prepared:
     """Returns a scenario's text, ready to run; all share the pipeline."""
     (document,) = load_text(text, "generated.scenario.yaml")
     return Prepared(
         ScenarioCase("generated.scenario.yaml", "generated", 0, 1),
         validated(Scenario, document),
         document,
-        *_pipeline(),
+        *_pipeline(pipeline),
         (),
     )
 
 
 @cache
-def _pipeline() -> tuple[Pipeline, Document]:
-    (document,) = load_text(PIPELINE, "generated.pipeline.yaml")
+def _pipeline(text: str) -> tuple[Pipeline, Document]:
+    (document,) = load_text(text, "generated.pipeline.yaml")
     return validated(Pipeline, document), document
 
 
@@ -82,3 +110,11 @@ def _pipeline() -> tuple[Pipeline, Document]:
 def conversation(turns: int, claims: bool = True) -> Prepared:
     """Returns a scenario of so many turns, ready to run."""
     return prepared_from(scenario_text(turns, claims))
+
+
+@lru_cache(maxsize=8)
+def desk(turns: int) -> Prepared:
+    """Returns a scenario of so many turns with a tool and a handoff, ready to run."""
+    parts = ["version: 1\nscenario: generated\npipeline: desk\nturns:\n"]
+    parts += [PASSED_ON.format(place=place, text=TEXT) for place in range(turns)]
+    return prepared_from("".join(parts), DESK)

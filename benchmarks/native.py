@@ -1,4 +1,7 @@
-"""Native turns against LangGraph with fake models: three agents a turn, default lints, trace."""
+"""Native turns against LangGraph with fake models: default lints, and the whole trace.
+
+Three agents a turn, or two of which one calls a tool and passes control to the other.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.conversations import PIPELINE, conversation, prepared_from, scenario_text
-from benchmarks.graph import langgraph
+from benchmarks.conversations import PIPELINE, conversation, desk, prepared_from, scenario_text
+from benchmarks.graph import langgraph, langgraph_desk
 from benchmarks.measuring import calls, child_seconds, medians
 from simkit.checks.judge import Outcome, judge
 from simkit.runtime.functions import function_named
@@ -39,6 +42,7 @@ def rows(rounds: int) -> list[list[object]]:
         for subject, seconds in times.items():
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
+    table += _with_tool_and_handoff(rounds)
     table += [*_command(rounds, 1_000), *_command(rounds, 2_000)]
     turns, warm = 300, conversation(5, claims=False)
     ours = conversation(turns, claims=False)
@@ -48,6 +52,34 @@ def rows(rounds: int) -> list[list[object]]:
     again = calls(lambda: run(ours)) / turns
     table.append(["calls a turn: run with another seed", "simkit", f"{again:.0f}", ""])
     table.append(["300 seeds / 300 scenarios", "simkit", *_seeds(rounds)])
+    return table
+
+
+def _with_tool_and_handoff(rounds: int) -> list[list[object]]:
+    """Returns what a turn with a tool and a handoff costs, with schemas for both."""
+    turns, first = 500, desk(5)
+    ours = desk(turns)
+    _judged(first, run(first))  # what a process makes once
+    words = "a tool and a handoff"
+    run(ours)
+    table: list[list[object]] = [
+        [f"calls a turn with {words}: run", "simkit", f"{calls(lambda: run(ours)) / turns:.0f}", ""]
+    ]
+    judging = calls(partial(_judged, ours, run(ours))) / turns
+    table.append([f"calls a turn with {words}: judge", "simkit", f"{judging:.0f}", ""])
+    subjects: dict[str, Callable[[], object]] = {
+        "simkit": partial(_simulated, ours),
+        "simkit, without judgement": partial(run, ours),
+    }
+    what = f"{turns} turns with {words}"
+    try:
+        subjects["LangGraph"] = langgraph_desk(turns)
+    except ImportError:
+        table.append([what, "LangGraph", "not installed", ""])
+    times = medians(subjects, rounds)
+    for subject, seconds in times.items():
+        ratio = "" if subject.startswith("simkit,") else f"{seconds / times['simkit']:.0f}×"
+        table.append([what, subject, f"{turns / seconds:.0f} turns/s", ratio])
     return table
 
 
