@@ -54,6 +54,56 @@ HANDED_OVER: Final = """
     tool_results: {{find_order: {{total: {number}}}}}
 """
 
+CONTRACT: Final = """
+version: 1
+pipeline: p
+agents:
+  desk: {instructions: Help., tools: [find_order], handoffs: [billing]}
+  billing: {instructions: Answer about bills.}
+contracts:
+  - from: desk
+    to: billing
+    type: bill
+    history: filters
+    payload:
+      type: object
+      properties:
+        order: {type: integer}
+        reason: {type: string}
+        source_agent: {type: string}
+      required: [order]
+tools:
+  find_order:
+    args: {type: object, properties: {id: {type: integer}}, required: [id]}
+    returns: {type: object}
+flow: {handoffs: {start: desk}}
+limits: {turns: 1000}
+"""
+PAID: Final = """
+  - user: Question {number}
+    replies:
+      desk:
+        - calls: {{find_order: {{id: {number}}}}}
+        - handoff: {{to: billing, query: Bill, payload: {{order: {number}, reason: none}}}}
+      billing: Bill {number}
+    tool_results: {{find_order: {{total: {number}}}}}
+"""
+
+DELEGATE: Final = """
+version: 1
+pipeline: p
+agents:
+  desk: {instructions: Help., handoffs: [billing]}
+  billing: {instructions: Answer about bills.}
+contracts: [{from: desk, to: billing, type: bill, mode: delegate}]
+flow: {handoffs: {start: desk}}
+limits: {turns: 1000}
+"""
+DELEGATED: Final = """
+  - user: Question {number}
+    replies:
+      desk: [{{handoff: {{to: billing, query: Bill}}}}, Done {number}]
+      billing: Bill {number}
 REGISTERED: Final = """
 version: 1
 pipeline: p

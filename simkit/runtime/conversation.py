@@ -187,7 +187,7 @@ class Conversation:
         if calls:
             tokens = tokens_of(message, self.count)
         elif self.count is chars_over_four:
-            tokens = (len(content) + 3) >> 2  # As it does, without a call for each message.
+            tokens = (len(content) + 3) >> 2  # As it does, without a call.
         else:
             tokens = self.count(content)
         self.log += (message,)

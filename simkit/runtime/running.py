@@ -101,7 +101,6 @@ def _wrote_plainly(run: Activation) -> bool:
         or not writes.is_direct
         or final is None
         or run.branch is not None
-        or run.agent.function is not None
         or type(turn.input) is not str
     ):
         return False

@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import Any, Final
 
+from simkit.core.messages import Handoff
 from simkit.spec.scenario.files import Prepared
 from tests.building import prepared
 
@@ -22,15 +23,21 @@ PAYLOAD: Final = {
     "required": ["order"],
 }
 ARGS: Final = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
-SECTIONS: Final[tuple[Any, ...]] = (
+PLAIN: Final[tuple[Any, ...]] = (
     "instructions",
     "current_message",
-    "handoff",
-    {"handoff": {"fields": {"Query": "query", "Order": "payload.order"}, "title": "Passed on"}},
-    {"handoff": {"format": "${handoff.from} asks: ${handoff.query}"}},
+    {"handoff": {"name": "payload"}},
+    {"handoff": {"name": "fields", "fields": {"Query": "query", "Order": "payload.order"}}},
+    {"handoff": {"name": "form", "format": "${handoff.from} asks: ${handoff.query}"}},
+    {"handoff": {"name": "cut", "preview": {"payload.reason": 2}, "title": "Passed on"}},
     "history",
     {"history": {"name": "log", "from": "log", "filters": ["tool_messages", "handoffs"]}},
+    {"history": {"name": "written", "from": "log", "filters": ["intermediate_ai"]}},
     {"history": {"name": "few", "window": {"messages": 3}}},
+)
+"""Sections of plain recipes."""
+SECTIONS: Final[tuple[Any, ...]] = (
+    *PLAIN,
     {"previous_agents": {"from": "facts"}},
     {"history": {"name": "rolling", "window": {"messages": 2}, "summary": "cyd"}},
     {"current_message": {"name": "again", "when": {"agent": "ben"}}},
@@ -49,6 +56,19 @@ WRITES: Final[tuple[Any, ...]] = (
 )
 
 
+def reply(messages: list[dict[str, Any]]) -> Any:
+    """A reply line that is computed from the context."""
+    return {"text": f"{len(messages)} messages", "usage": {"output_tokens": 1}}
+
+
+def act(root: dict[str, Any]) -> Any:
+    """An agent that is a function."""
+    of = len(root["state"]["notes"] or ()) % 4
+    if of == 3 and root["agent"] != "ada":
+        return Handoff("ada", query="Again")
+    return [None, f"I am {root['agent']}", {"$message": of}, of][of]
+
+
 class Passing:
     """One drawing."""
 
@@ -60,14 +80,14 @@ class Passing:
 
     def agent(self, name: str) -> dict[str, Any]:
         rng = self.rng
-        recipe = [*rng.sample(SECTIONS, rng.randint(1, 5))]
+        recipe = rng.sample(PLAIN if self.chance(0.6) else SECTIONS, rng.randint(1, 6))
         agent: dict[str, Any] = {
             "instructions": f"I am {name}.",
             "tools": rng.sample(TOOLS, rng.randint(0, 3)),
             "handoffs": [other for other in AGENTS if other != name and self.chance(0.7)],
         }
-        if self.chance(0.6):
-            agent["context"] = self.without_repetition(recipe)
+        if self.chance(0.7):
+            agent["context"] = recipe
         if self.chance(0.7):
             agent["writes"] = rng.choice(WRITES)
         if self.chance(0.1):
@@ -79,16 +99,11 @@ class Passing:
         if self.chance(0.1):
             agent["before"] = [{"when": {"user": {"$contains": "1"}}, "writes": {"last": "before"}}]
         if self.chance(0.1):
+            agent = {key: agent[key] for key in agent if key in ("writes", "handoffs")}
+            agent["function"] = f"{__name__}:act"
+        elif self.chance(0.1):
             agent["parse"] = rng.choice(["json_in_text", "text"])
         return agent
-
-    def without_repetition(self, recipe: list[Any]) -> list[Any]:
-        kinds = [item if isinstance(item, str) else next(iter(item)) for item in recipe]
-        return [
-            item
-            for place, item in enumerate(recipe)
-            if kinds[place] not in kinds[:place] or "name" in str(item)
-        ]
 
     def contract(self, source: str, target: str, kind: str) -> dict[str, Any]:
         rng = self.rng
@@ -138,9 +153,17 @@ class Passing:
         rng = self.rng
         kinds = ["calls"] * 4 * bool(tools) + ["handoff"] * 4 * bool(others)
         kinds += ["text", "json"] * may_end or ["text"]
+        if may_end and self.chance(0.15):
+            kinds = ["computed", "error", "interrupt"]
         kind = rng.choice(kinds)
         if kind == "text":
             line: dict[str, Any] = {"text": rng.choice(["Hello", '{"a": 1}', "", "It is [1]"])}
+        elif kind == "computed":
+            return {"function": f"{__name__}:reply"}
+        elif kind == "error":
+            return {"error": rng.choice(["server_error", "malformed_json"])}
+        elif kind == "interrupt":
+            return {"interrupt": "Who?"}
         elif kind == "json":
             line = {"json": rng.choice([{"a": [1]}, "text", 3, None])}
         elif kind == "calls":
@@ -172,7 +195,7 @@ class Passing:
         rng = self.rng
         replies = {}
         for name in AGENTS:
-            tools = pipeline["agents"][name]["tools"]
+            tools = pipeline["agents"][name].get("tools", [])
             targets = [other for other in AGENTS if other != name]
             lines = [self.line(tools, targets, False) for _ in range(rng.randint(0, 3))]
             replies[name] = [*lines, self.line([], [], True)]
@@ -183,7 +206,7 @@ class Passing:
             ),
         }
         turn: dict[str, Any] = {
-            "user": rng.choice([f"Question {number}", {"json": {"n": number}}, "Same"]),
+            "user": rng.choice([f"Question {number}", {"json": {"$more": number}}, "Same"]),
             "replies": replies,
             "tool_results": results,
         }
@@ -203,6 +226,6 @@ def passing(rng: Random) -> Prepared:
     """Draws a scenario."""
     draw = Passing(rng)
     pipeline = draw.pipeline()
-    turns = [draw.turn(pipeline, number) for number in range(1, rng.randint(2, 5))]
+    turns = [draw.turn(pipeline, number) for number in range(1, rng.randint(3, 6))]
     keys = "\n".join(f"{key}: {json.dumps(value)}" for key, value in pipeline.items())
     return prepared(keys, f"turns: {json.dumps(turns)}")

@@ -15,7 +15,17 @@ from simkit.runtime.state import Channel
 from simkit.session.simulate import run
 from simkit.spec.scenario import model
 from tests.building import prepared
-from tests.conversations import DESK, HANDED_OVER, ROUTED, ROUTER, conversation
+from tests.conversations import (
+    CONTRACT,
+    DELEGATE,
+    DELEGATED,
+    DESK,
+    HANDED_OVER,
+    PAID,
+    ROUTED,
+    ROUTER,
+    conversation,
+)
 from tests.test_linear import counted
 
 TURNS = 200
@@ -23,8 +33,13 @@ TURNS = 200
 
 @pytest.mark.parametrize(
     ("pipeline", "turn", "bound"),
-    [(ROUTER, ROUTED, 190), (DESK, HANDED_OVER, 230)],
-    ids=["a router and two agents", "a tool and a handoff"],
+    [
+        (ROUTER, ROUTED, 190),
+        (DESK, HANDED_OVER, 199),
+        (CONTRACT, PAID, 250),
+        (DELEGATE, DELEGATED, 200),
+    ],
+    ids=["a router and two agents", "a tool and a handoff", "both with schemas", "a subagent"],
 )
 def test_running_a_turn_calls_few_functions(pipeline: str, turn: str, bound: int) -> None:
     scenario = conversation(pipeline, turn, TURNS)
