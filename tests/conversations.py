@@ -104,6 +104,7 @@ DELEGATED: Final = """
     replies:
       desk: [{{handoff: {{to: billing, query: Bill}}}}, Done {number}]
       billing: Bill {number}
+"""
 REGISTERED: Final = """
 version: 1
 pipeline: p

@@ -299,10 +299,10 @@ def test_schema_that_is_checked_often_finds_the_same_errors() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     values = [{"a": 1}, {"a": 1.0}, {"a": "1"}, {}, [], {"a": True}]
 
-    found = [[schema_errors(schema, value) for value in values] for _ in range(20)]
+    errors_by_time = [[schema_errors(schema, value) for value in values] for _ in range(20)]
 
-    assert found == [found[0]] * 20
-    assert [bool(errors) for errors in found[0]] == [False, False, True, True, True, True]
+    assert errors_by_time == [found[0]] * 20
+    assert [bool(errors) for errors in errors_by_time[0]] == [False, False, True, True, True, True]
 
 
 def test_schema_that_python_cannot_nest_has_no_quick_test() -> None:
