@@ -258,6 +258,9 @@ _ROLE: Final = re.compile(
     r"(?P<role>[^\W_][\w'-]*(?:\s+(?!(?i:of|for|who|that|which|in|at|on|with|and|to|from)\b)"
     r"[^\W_][\w'-]*)*)"
 )
+_HEADING: Final = re.compile(r"\s*(?:#{1,6} .*|<[^<>]+>|\*\*[^*]+\*\*:?|[-=*_ ]*)\s*")
+"""A line that instructions of several agents share: ``# IDENTITY``, ``< Role >``, ``**Task**``."""
+_BULLET: Final = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
 _SENTENCE: Final = re.compile(r"[.!?:](?=\s|$)|\n")
 
 
@@ -281,7 +284,7 @@ def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]
     owners = []
     for call in calls:
         system = system_of(call)
-        head = _head(system)
+        head = _head(_without_headings(system))
         offers = {offer.name for offer in call.offers}
         voice = next(
             (
@@ -302,8 +305,9 @@ def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]
 
 def proposed_name(system: str) -> str:
     """Return a name for an agent: ``You are the triage agent of …`` gives ``triage_agent``."""
-    role = _ROLE.search(_head(system))
-    words = re.findall(r"[a-z0-9]+", (role["role"] if role else _head(system)).lower())
+    head = _head(_without_headings(system))
+    role = _ROLE.search(head)
+    words = re.findall(r"[^\W_]+", (role["role"] if role else head).lower())
     return "_".join(words[:WORDS_MAX]) or NOBODY
 
 
@@ -313,6 +317,11 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
         system for candidate in voices if candidate is not voice for system in candidate.systems
     ]
     shared = _shared(voice.systems)
+    own = voice.head[:HEAD_MAX].rstrip()
+    if own and own not in shared:  # The headings before it differ: a date.
+        rule: dict[str, Any] = {"system": {"$contains": own}}
+        is_shared = any(own in system for system in others)
+        return _by_tools(voice, voices, rule) if is_shared else rule
     if not shared:
         return {"system": ""} if not any(voice.systems) else _by_tools(voice, voices, {})
     # Instructions in triple quotes begin with an empty line.
@@ -322,7 +331,9 @@ def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
             return {"system": {"$starts": start}}
     if len(set(voice.systems)) == 1 and shared not in others:
         return {"system": {"$eq": shared}}
-    return _by_tools(voice, voices, {"system": {"$starts": f"{blank}{voice.head[:HEAD_MAX]}"}})
+    return _by_tools(
+        voice, voices, {"system": {"$starts": f"{blank}{_head(shared.lstrip())[:HEAD_MAX]}"}}
+    )
 
 
 def _starts(shared: str) -> list[str]:
@@ -348,6 +359,16 @@ def _shared(systems: Sequence[str]) -> str:
 
 def _shares_tools(voice: Voice, offers: set[str]) -> bool:
     return not offers or not voice.offers or bool(offers & voice.offers)
+
+
+def _without_headings(system: str) -> str:
+    """Return instructions from their first line that is no heading; all of them if all are."""
+    lines = system.strip().split("\n")
+    first = (
+        k for k, line in enumerate(lines) if _ROLE.search(line) or not _HEADING.fullmatch(line)
+    )
+    place = next(first, 0)
+    return _BULLET.sub("", "\n".join(lines[place:]), count=1)
 
 
 def _head(system: str) -> str:

@@ -20,6 +20,11 @@ from simkit.providers.values import Offer, ParsedRequest
         ("Act as our night nurse, and be kind.", "night_nurse"),
         ("Summarise the text.\nYou are the editor.", "summarise_the_text"),
         ("  \n", "assistant"),
+        ("# IDENTITY and PURPOSE\n- You are a research planner.", "research_planner"),
+        ("\n< Role >\nYou are the mailman.\n</ Role >", "mailman"),
+        ("**You are the cook.**\nCook.", "cook"),
+        ("# HEADINGS ALONE", "headings_alone"),
+        ("あなたは係です。", "あなたは係です"),
     ],
 )
 def test_a_name_is_proposed_from_the_first_sentence(system: str, name: str) -> None:
@@ -60,6 +65,29 @@ def test_instructions_that_go_on_where_others_end_are_told_by_being_whole() -> N
     assert rules(make_request("Go on"), make_request("Go on and on")) == {
         "go_on": {"system": {"$eq": "Go on"}},
         "go_on_and_on": {"system": {"$starts": "Go on and on"}},
+    }
+
+
+def test_agents_under_one_heading_are_told_apart() -> None:
+    heading = "# IDENTITY and PURPOSE\n"
+    calls = (make_request(f"{heading}- You plan."), make_request(f"{heading}- You write."))
+
+    assert rules(*calls) == {
+        "you_plan": {"system": {"$starts": f"{heading}- You plan."}},
+        "you_write": {"system": {"$starts": f"{heading}- You write."}},
+    }
+
+
+def test_an_agent_under_a_heading_that_differs_is_told_by_the_rest() -> None:
+    calls = (
+        make_request("# Monday\nYou are the clerk."),
+        make_request("# Friday\nYou are the clerk."),
+        make_request("# Monday\nYou are the boss."),
+    )
+
+    assert rules(*calls) == {
+        "clerk": {"system": {"$contains": "You are the clerk."}},
+        "boss": {"system": {"$starts": "# Monday\nYou are the boss."}},
     }
 
 
