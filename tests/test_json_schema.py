@@ -301,7 +301,7 @@ def test_schema_that_is_checked_often_finds_the_same_errors() -> None:
 
     errors_by_time = [[schema_errors(schema, value) for value in values] for _ in range(20)]
 
-    assert errors_by_time == [found[0]] * 20
+    assert errors_by_time == [errors_by_time[0]] * 20
     assert [bool(errors) for errors in errors_by_time[0]] == [False, False, True, True, True, True]
 
 
