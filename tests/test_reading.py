@@ -147,19 +147,21 @@ def test_what_code_changes_in_its_data_changes_no_equal_turn_that_was_read_befor
     data = {"user": "Hi", "replies": {"a": {"json": value}}, "expect": {"agents": claim}}
     equal = copy.deepcopy(data)
     head = {"scenario": "a", "pipeline": "p"}
-    read(Scenario, {**head, "turns": [data]})
+    first, second = read(Scenario, {**head, "turns": [data, data]}).turns
+    assert first == second
 
     value["to"].append("sales")
     claim.append("sales")
 
     [turn] = read(Scenario, {**head, "turns": [equal]}).turns
     reply: Any = turn.replies["a"]
+    assert turn is second
     assert (reply.json_, turn.expect.agents) == ({"to": ["billing"]}, ["billing"])
 
 
 def test_a_value_that_looks_like_bytes_is_read_as_it_is() -> None:
     head = {"scenario": "a", "pipeline": "p"}
-    for value in (b"abc", bytearray(b"abc"), b"abc"):
+    for value in (b"abc", bytearray(b"abc"), b"abc", bytearray(b"abc")):
         data = {"user": "Hi", "replies": {"a": {"json": value}}}
 
         [turn] = read(Scenario, {**head, "turns": [data]}).turns
@@ -221,11 +223,13 @@ def test_a_replay_makes_no_validator(tmp_path: Path) -> None:
 
 
 def test_equal_claims_of_many_turns_are_one_value_and_others_are_not() -> None:
-    claims = [{"reply": 1}, {"reply": 1}, {"reply": 1.0}, {"reply": True}, {"reply": "1"}]
+    claims: list[Any] = [*({"reply": 1},) * 3, {"reply": 1.0}, {"reply": True}, {"reply": "1"}]
     (document,) = load_text("{a: 1.50, b: 1.5}", "numbers.yaml")
     claims += [{"reply": document.data["a"]}, {"reply": document.data["b"]}]
 
-    first, same, *others = (read(Turn, {"user": "Hello", "expect": each}).expect for each in claims)
+    _, first, same, *others = (
+        read(Turn, {"user": "Hello", "expect": each}).expect for each in claims
+    )
 
     assert first is same
     kinds = [int, float, bool, str, SourceFloat, float]

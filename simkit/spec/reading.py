@@ -338,8 +338,9 @@ def _model(model: type[BaseModel]) -> Read:
 
 
 _REPEATED: Final[dict[type[BaseModel], dict[bytes, BaseModel]]] = {}
-"""Models whose equal values are read once, and are one instance: content to instance."""
+"""Models whose equal values are one instance, from the second on: content to instance."""
 _REPEATED_MAX: Final = 1_024
+_SEEN_MAX: Final = 16_384
 _CONTENT_MAX: Final = 8_192
 """Bytes of content that are kept: larger values seldom repeat."""
 
@@ -362,6 +363,16 @@ def content_of(value: Any) -> bytes:
 
 def _shared(model: type[BaseModel]) -> Read:
     known = _REPEATED[model]
+    seen: set[int] = set()
+
+    def seen_before(content: int) -> bool:
+        """Return whether there was a value with this hash of its content: most never come again."""
+        if content in seen:
+            return True
+        if len(seen) >= _SEEN_MAX:
+            seen.clear()
+        seen.add(content)
+        return False
 
     def reader(value: Any) -> Any:
         try:
@@ -371,8 +382,10 @@ def _shared(model: type[BaseModel]) -> Read:
         instance = known.get(content)
         if instance is not None:
             return instance
+        if not seen_before(hash(content)) or len(content) > _CONTENT_MAX:
+            return read(model, value)
         own = marshal.loads(content)
-        if len(content) > _CONTENT_MAX or _has_bytes(own):
+        if _has_bytes(own):
             return read(model, value)
         # Code may change the data that it gave: the instance has its own.
         instance = read(model, own)
