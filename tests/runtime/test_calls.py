@@ -34,10 +34,10 @@ TURNS = 200
 @pytest.mark.parametrize(
     ("pipeline", "turn", "bound"),
     [
-        (ROUTER, ROUTED, 190),
-        (DESK, HANDED_OVER, 199),
-        (CONTRACT, PAID, 250),
-        (DELEGATE, DELEGATED, 200),
+        (ROUTER, ROUTED, 182),
+        (DESK, HANDED_OVER, 184),
+        (CONTRACT, PAID, 246),
+        (DELEGATE, DELEGATED, 184),
     ],
     ids=["a router and two agents", "a tool and a handoff", "both with schemas", "a subagent"],
 )

@@ -93,5 +93,5 @@ def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> 
 _COMPILED: Final[dict[tuple[int, int], _Compiled]] = {}
 """Compiled schemas by identity."""
 _COMPILED_MAX: Final = 512
-_USES_MAX: Final = 30
+_USES_MAX: Final = 100
 """The number of checks of a schema after which it gets a quick test."""
