@@ -7,16 +7,18 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from simkit.core.errors import SimkitError
 from simkit.runtime import compiled, flows, running
 from simkit.runtime.context.assembly import Assembly
+from simkit.runtime.functions import function_named
 from simkit.runtime.models.script import ScriptedModel
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.replies import compiled_script, line_of
 from tests.oracle.comparing import played
 from tests.oracle.generator import FLOWS, Draw
 from tests.runtime.passing import passing
@@ -124,3 +126,22 @@ def test_drawn_pipelines(flow: str) -> None:
     for seed in range(4_000, 4_010):
         draw = Draw(seed, flow=flow)
         same(partial(events, draw))
+
+
+class Offers(NamedTuple):
+    """What an agent's calls permit."""
+
+    tools: tuple[str, ...]
+    output: Any = None
+
+
+def test_call_of_a_tool_that_is_not_offered_is_not_at_hand() -> None:
+    # A file that says this is refused, unless a function computes the line.
+    line = line_of({"calls": {"find": {}}})
+    assert line is not None
+    model = ScriptedModel([compiled_script({"desk": line})], {}, {}, function_named)
+    model.begin_turn(0)
+
+    assert model.at_hand("desk", Offers(("count",))) is None
+    assert model.at_hand("desk") is None
+    assert model.at_hand("desk", Offers(("count", "find"))) == line.answer()
