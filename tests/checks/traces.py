@@ -29,7 +29,13 @@ def run_lints(trace: Trace, lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
 
 
 def hits_of(make: Callable[[], Lint], trace: Trace) -> list[Hit]:
-    """What a lint sees in a trace; it must see the same in the stored and decoded one."""
+    """What a lint sees in a trace; it must see the same in the stored and decoded one.
+
+    If the trace is proven silent, no thorough lint may see anything.
+    """
+    from tests.checks.lints.proofs import check_proof  # It runs lints by this module.
+
+    check_proof(trace.events)
     _, hits = run_lints(trace, [make()])
     _, stored = run_lints(decoded(trace.encoded()), [make()])
     assert stored == hits

@@ -354,6 +354,9 @@ class Pairing:
                     is_plain = False
             else:
                 has_speech = True
+                rendered = part.rendered
+                if rendered is not None and not _are_plain((rendered,)):
+                    is_plain = False
         return is_plain and (not context.own_messages or _are_plain(context.own_messages))
 
     def _settled(self, stream: StreamView) -> SettledWalk:

@@ -140,6 +140,11 @@ class Screen:
                     return False
                 continue
             has_speech = True
+            rendered = part.rendered
+            if rendered is not None and (
+                not rendered.content or rendered.calls or rendered.call_id
+            ):
+                return False
             if part.stream in self._odd_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
                 return False
             if part.tail and odd and not odd.keys().isdisjoint(part.tail):

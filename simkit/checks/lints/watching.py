@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.silence import RULED_OUT, UNSET, Asking, Plain, Silence
-from simkit.checks.lints.silence import ToolMessage as ToolMessage
+from simkit.checks.lints.ruled_out import RULED_OUT, UNSET, Asking, Plain
+from simkit.checks.lints.ruled_out import ToolMessage as ToolMessage
+from simkit.checks.lints.silence import Silence
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View

@@ -30,11 +30,12 @@ class Draw:
                                          ["instructions", self.history()],
                                          ["instructions", "current_message"]])  # fmt: skip
         self.pipeline = self.draw_pipeline()
+        self.is_given = self.chance(0.2)
         turns = [self.draw_turn() for _ in range(self.random.randint(2, 4))]
         self.scenario: dict[str, Any] = {
             "version": 1, "scenario": "s", "pipeline": "p", "turns": turns,
         }  # fmt: skip
-        if self.chance(0.2):
+        if self.is_given:
             self.scenario["given"] = {
                 "state": {"messages": [{"user": self.text()}, {"assistant": self.text()}]}
             }
@@ -126,9 +127,11 @@ class Draw:
         replies: dict[str, list[Any]] = {}
         results: dict[str, list[Any]] = {}
         turn: dict[str, Any] = {"user": self.text(), "replies": replies, "tool_results": results}
-        if self.chance(0.15):
+        if self.chance(0.5 if self.is_given else 0.15):
             turn |= {"session": "s2", "project": "p1"}
         agent = "desk"
+        if self.chance(0.05) and not self.is_routed:
+            return self.draw_circle()
         if self.is_routed:
             agent = self.random.choice(self.agents)
             replies["router"] = [{"json": {"to": agent}}]
@@ -154,6 +157,15 @@ class Draw:
             agent = target
         replies.setdefault(agent, []).append(self.text())
         return turn
+
+    def draw_circle(self) -> dict[str, Any]:
+        """Draws a turn in which two agents hand the same request to each other."""
+        to_other, to_first = (
+            {"handoff": {"to": name, "query": "Again", "payload": {"order": "the same"}}}
+            for name in ("billing", "desk")
+        )
+        replies = {"desk": [to_other, to_other], "billing": [to_first, "Enough."]}
+        return {"user": self.text(), "replies": replies}
 
     def calls(self, results: dict[str, list[Any]]) -> dict[str, Any]:
         """Draws a line that calls tools, and what they answer."""

@@ -99,6 +99,8 @@ def foretells(events: Iterable[e.AnyEvent]) -> bool:
     known = set[int]()
     for event in events:
         if isinstance(event, e.MessageAdded):
+            if not event.message.id[1:].isdigit():
+                return True  # It has no number.
             known.add(event.message.number)
         elif isinstance(event, e.StateUpdated):
             for path, inner in walk(event.update):
