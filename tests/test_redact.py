@@ -499,6 +499,23 @@ def test_lines_are_redacted_as_each_alone(several: list[Any], parts: int) -> Non
     assert redactor.lines(content) == b"".join(redactor.line(line) + b"\n" for line in lines)
 
 
+@given(st.lists(tricky_documents, max_size=6), st.integers(1, 60), st.booleans())
+def test_lines_in_parts_are_redacted_as_each_alone(
+    several: list[Any], size: int, is_whole: bool
+) -> None:
+    redactor = Redactor(ENVIRON)
+    lines = [msgspec.json.encode(item) for item in [*several, {"note": SECRET}, {"a": 1}]]
+    content = b"\n".join([*lines, b""] if is_whole else lines)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("simkit.core.redact.redactor._TOGETHER", size)
+        without = redactor.lines(content)
+        unchanged = redactor.lines(b"[1]\n" * 40)
+
+    assert without.splitlines() == [redactor.line(line) for line in lines]
+    assert unchanged == b"[1]\n" * 40
+
+
 @pytest.mark.parametrize("secret", SHAPED.values())
 def test_a_secret_in_one_of_many_lines_is_found(redactor: Redactor, secret: str) -> None:
     lines = [b'{"a":"b"}', msgspec.json.encode({"note": secret}), b'{"c":1}']

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
+from simkit.core.patterns import late_pattern
 from simkit.language.yaml import DocumentCache
 from simkit.report.results import Result
 from simkit.spec.scenario.items import (
@@ -24,7 +24,7 @@ from simkit.spec.scenario.items import (
 
 Holds = Callable[[str], bool]
 
-_TOKEN: Final = re.compile(r"""\s*(?:(\(|\))|"([^"]*)"|'([^']*)'|([^\s()"']+))""")
+_TOKEN: Final = late_pattern(r"""\s*(?:(\(|\))|"([^"]*)"|'([^']*)'|([^\s()"']+))""")
 
 
 def keyword(expression: str) -> Holds:

@@ -25,6 +25,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from simkit.core.errors import OutputFailed, OutputUnread
+from simkit.core.patterns import late_pattern
 from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
 
@@ -41,14 +42,14 @@ SEQUENCES: Final[Mapping[str, str]] = {
 }
 """The escape sequences that simkit itself sends to a terminal."""
 
-_HIDDEN: Final = re.compile(
+_HIDDEN: Final = late_pattern(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
 """Control characters (except tab and line feed), line separators, bidirectional controls, tags
 and characters without width; joiners that scripts and emoji need are not among them."""
-_LINE_COMMAND: Final = re.compile(r"^(\s*)::", re.MULTILINE)
-_COMMAND: Final = re.compile(r"##(?=\[|[a-z]+\[)", re.IGNORECASE)
+_LINE_COMMAND: Final = late_pattern(r"^(\s*)::", re.MULTILINE)
+_COMMAND: Final = late_pattern(r"##(?=\[|[a-z]+\[)", re.IGNORECASE)
 
 
 class _Marks:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
+
+from simkit.core.patterns import late_pattern
 
 DISTRIBUTION: Final = "agent-simkit"
 _NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}
 """Modules with a name that differs from their distribution's."""
-_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
+_REQUIREMENT: Final = late_pattern(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
 
 
 def missing_package(problem: BaseException | None) -> str:

@@ -7,7 +7,9 @@ import shlex
 from collections.abc import Iterable
 from typing import Final
 
-PASSING: Final = re.compile(
+from simkit.core.patterns import late_pattern
+
+PASSING: Final = late_pattern(
     r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b"  # dates and times
     r"|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)"
     r"\s+\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b"

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import PatternTooSlow
+from simkit.core.patterns import late_pattern
 
 CPU_SECONDS_MAX: Final = 2.0
 """The CPU time of one search in seconds; a search that ends takes milliseconds."""
@@ -27,11 +28,11 @@ STEPS_MAX: Final = 1_000_000
 
 # The function as it is before any run: threads that a run's code starts wait for their turn.
 _start_thread: Final = _thread.start_new_thread
-_REPEAT: Final = re.compile(r"[*+?{]")
-_NESTED: Final = re.compile(r"\)[*+{]")
-_FOREIGN: Final = re.compile(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
+_REPEAT: Final = late_pattern(r"[*+?{]")
+_NESTED: Final = late_pattern(r"\)[*+{]")
+_FOREIGN: Final = late_pattern(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
 """An escaped character, or syntax of `regex` only: ``[[:alpha:]]`` and fuzzy ``{e}``."""
-_NO_CHOICE: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_NO_CHOICE: Final = late_pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 """An escaped character or a class, which contain no group and no alternative."""
 _WAYS_MAX: Final = 1_000
 """The largest number of alternative paths through an expression at one character of a text."""

@@ -16,12 +16,13 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall, message_field
+from simkit.core.patterns import late_pattern
 
 Part: TypeAlias = str | int
 Getter: TypeAlias = Callable[[Any], Any]
 
-_WORD: Final = re.compile(r"[^.\[\]]+")
-_BRACKET: Final = re.compile(
+_WORD: Final = late_pattern(r"[^.\[\]]+")
+_BRACKET: Final = late_pattern(
     r"""\[(?:(?P<index>-?\d+)|(?P<double>"(?:[^"\\]|\\.)*")|'(?P<single>[^']*)')\]"""
 )
 

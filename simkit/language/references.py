@@ -15,11 +15,12 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT
+from simkit.core.patterns import late_pattern
 from simkit.language.paths import Part, as_text, getter, parse, walk
 
 Resolve: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
-_REFERENCE: Final = re.compile(
+_REFERENCE: Final = late_pattern(
     r"""(?P<literal>\$\$\{)
       | \$\{ (?P<path> (?: [^{}\[\]] | \[ (?: "(?:[^"\\]|\\.)*" | '[^']*' | [^\]{}"']* ) \] )* ) \}
       | (?P<open>\$\{)""",

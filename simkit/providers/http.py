@@ -8,11 +8,13 @@ from urllib.parse import unquote
 
 import msgspec
 
+from simkit.core.patterns import late_pattern
+
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
-_HOST: Final = re.compile(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)
-_SLASHES: Final = re.compile(r"/{2,}")
+_HOST: Final = late_pattern(r"^[a-z][a-z0-9+.-]*://[^/?#]*", re.IGNORECASE)
+_SLASHES: Final = late_pattern(r"/{2,}")
 
 
 def path_of(url: str) -> str:

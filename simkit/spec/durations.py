@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
+from simkit.core.patterns import late_pattern
 from simkit.spec.fields import refuse, shown_value
 
 _UNITS: Final = {
@@ -15,8 +15,8 @@ _UNITS: Final = {
 }  # fmt: skip
 """Unit to its milliseconds."""
 _PART: Final = r"\d+(?:\.\d+)? ?(?:ms|s|min|h|days?|d)"
-_DURATION: Final = re.compile(rf"{_PART}(?: {_PART})*")
-_PARTS: Final = re.compile(r"(\d+(?:\.\d+)?) ?([a-z]+)")
+_DURATION: Final = late_pattern(rf"{_PART}(?: {_PART})*")
+_PARTS: Final = late_pattern(r"(\d+(?:\.\d+)?) ?([a-z]+)")
 
 
 def duration_ms(text: str) -> int:

@@ -25,6 +25,7 @@ from pydantic_core.core_schema import no_info_plain_validator_function
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.output import note_secrets
+from simkit.core.patterns import late_pattern
 from simkit.language.json_schema import check_schema
 from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
@@ -305,11 +306,11 @@ def _refusal(fault: _Fault) -> PydanticCustomError:
     return PydanticCustomError("refused", "{what}", {"what": fault.problem, "fault": fault})
 
 
-FUNCTION_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*:[^\W\d]\w*")
+FUNCTION_NAME: Final = late_pattern(r"\w[\w-]*(\.\w[\w-]*)*:[^\W\d]\w*")
 """The pattern of ``module:function``. Modules need not be Python names: folders such as
 ``01_intro`` can be imported by name."""
 FUNCTION_SCHEMA: Final = {"type": "string", "pattern": f"^{FUNCTION_NAME.pattern}$"}
-METHOD_NAME: Final = re.compile(rf"{FUNCTION_NAME.pattern}(\.[^\W\d]\w*)?")
+METHOD_NAME: Final = late_pattern(rf"{FUNCTION_NAME.pattern}(\.[^\W\d]\w*)?")
 """The pattern of ``module:function`` and ``module:Class.method``."""
 METHOD_SCHEMA: Final = {"type": "string", "pattern": f"^{METHOD_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}

@@ -13,8 +13,9 @@ fields the method costs more than the event (decision 033).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -59,16 +60,37 @@ WHOLE_RUN: Final = Position()
 """The position of events that belong to no session."""
 
 
+class _LateMethod:
+    """A method that is made when it is first asked for: a run needs a few of them."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._place = owner, name
+
+    def __get__(self, recorder: Any, owner: type) -> Any:
+        method = self._make()
+        setattr(*self._place, method)
+        return method.__get__(recorder, owner)
+
+
 def _method_for(
     kind: Callable[Concatenate[int, str, int, str, str, FactsT], EventT],
     time: str = "self.clock.now",
 ) -> Callable[Concatenate[EventRecorder, Position, FactsT], EventT]:
-    """Return the method that records events of a kind; its keywords are the kind's own fields.
+    """Return the method that records events of a kind; its keywords are the kind's own fields."""
+    method: Any = _LateMethod(partial(_record_function, kind, time))
+    return method  # type: ignore[no-any-return]  # it becomes the method
+
+
+def _record_function(kind: Callable[..., Any], time: str) -> Any:
+    """Return the function.
 
     Its source is generated from the fields, as dataclasses do it: passing ``**facts`` on costs more
     than making the event.
     """
-    default = cast(Any, kind)(0)
+    default = kind(0)
     own = default.__struct_fields__[len(e.Event.__struct_fields__) :]
     name = default.__struct_config__.tag
     parameters = ", ".join(f"{name}=default.{name}" for name in own)
@@ -83,7 +105,7 @@ def record(self, at, /, *, {parameters}):
 """
     names: dict[str, Any] = {"events": e, "default": default}
     exec(compile(source, f"<record {name}>", "exec"), names)
-    method: Callable[Concatenate[EventRecorder, Position, FactsT], EventT] = names["record"]
+    method = names["record"]
     method.__doc__ = kind.__doc__
     return method
 

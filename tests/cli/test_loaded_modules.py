@@ -42,6 +42,9 @@ NEEDLESS = {
     },
 }
 
+MODULES_MOST = 250
+"""The largest number of simkit's own modules: each takes a two-thousandth of the command."""
+
 
 def loaded(folder: Path, *words: str) -> set[str]:
     """The modules that a command has loaded at its end."""
@@ -64,6 +67,7 @@ def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
     assert "simkit.runtime.kernel" in modules
     needless = {f"simkit.{name}" for name in NEEDLESS["simkit"]}
     needless |= NEEDLESS["standard library"] | NEEDLESS["packages"]
+    assert sum(name.startswith("simkit.") for name in modules) <= MODULES_MOST
     assert not {
         name for name in modules if any(f"{name}.".startswith(f"{other}.") for other in needless)
     }

@@ -9,6 +9,7 @@ twice changes nothing.
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property, lru_cache
@@ -113,16 +114,22 @@ def _by_first(words: Iterable[str]) -> list[_Group]:
 
 _ANY_PREFIX: Final = _by_first(prefix.decode() for prefix, _ in _FORWARD)
 _ANY_PREFIX_BACK: Final = _by_first(prefix.decode()[::-1] for prefix, _ in _BACKWARD)
-_BY_PREFIX: Final = {
-    prefix: [pattern for short, pattern in _FORWARD if prefix.startswith(short)]
-    for prefix, _ in _FORWARD
-}
-_BY_PREFIX_BACK: Final = {
-    prefix[::-1]: [(len(short), pattern) for short, pattern in _BACKWARD if prefix.endswith(short)]
-    for prefix, _ in _BACKWARD
-}
-"""For each reversed prefix: the patterns to try. Base64 of pictures contains each prefix by
-chance."""
+
+
+@cache
+def _patterns_at(prefix: bytes) -> list[str]:
+    """Return the patterns to try where a prefix stands."""
+    return [pattern for short, pattern in _FORWARD if prefix.startswith(short)]
+
+
+@cache
+def _patterns_before(prefix: bytes) -> list[tuple[int, str]]:
+    """Return the same for a prefix that is read backwards, each with its prefix's length.
+
+    Base64 of pictures contains each prefix by chance.
+    """
+    forwards = prefix[::-1]
+    return [(len(short), pattern) for short, pattern in _BACKWARD if forwards.endswith(short)]
 
 
 _LITERAL: Final = re.compile(r"(?:(?:[^\\\[(|?*+{.^$]|\\\W)(?![?*{]))+")
@@ -341,9 +348,15 @@ class Redactor:
     def lines(self, encoded_lines: bytes) -> bytes:
         """Return lines of encoded JSON, each as `line` returns it; without secrets, the same.
 
-        The lines are searched together, which takes a fraction of the time for many short ones. A
-        pattern finds in them all that it finds in each alone, since a line break is an edge.
+        Many are searched together, which takes a fraction of the time for short ones. A pattern
+        finds in them all that it finds in each alone, since a line break is an edge.
         """
+        parts = _parts_of(encoded_lines)
+        without = [self._together(part) for part in parts]
+        is_same = all(map(operator.is_, parts, without))
+        return encoded_lines if is_same else b"".join(without)
+
+    def _together(self, encoded_lines: bytes) -> bytes:
         if self._may_hold_secrets(encoded_lines):
             suspects = encoded_lines.splitlines()
         elif _TEXT_PARTS(encoded_lines) is None:
@@ -445,6 +458,21 @@ class Redactor:
         return self._item(item, kind or kind_of(key))
 
 
+_TOGETHER: Final = 250_000
+"""The number of bytes that are searched together: the processor's cache holds them, and a line that
+may hold a secret has only its neighbours searched one by one."""
+
+
+def _parts_of(encoded_lines: bytes) -> list[bytes]:
+    """Return whole lines together, in parts."""
+    parts, start = [], 0
+    while len(encoded_lines) - start > _TOGETHER:
+        end = encoded_lines.find(b"\n", start + _TOGETHER) + 1 or len(encoded_lines)
+        parts.append(encoded_lines[start:end])
+        start = end
+    return [*parts, encoded_lines[start:]]
+
+
 def _is_placeholder(text: str) -> bool:
     return re.fullmatch(_PLACEHOLDER, text) is not None
 
@@ -478,11 +506,11 @@ def _may_show(group: _Group, text: bytes) -> bool:
 
 def _shows_prefixed(line: bytes) -> bool:
     for at, prefix in _places(_ANY_PREFIX, line):
-        if any(_compiled(pattern).match(line, at) for pattern in _BY_PREFIX[prefix]):
+        if any(_compiled(pattern).match(line, at) for pattern in _patterns_at(prefix)):
             return True
     for at, prefix in _places(_ANY_PREFIX_BACK, line[::-1]):
         end = len(line) - at
-        forms = _BY_PREFIX_BACK[prefix]
+        forms = _patterns_before(prefix)
         if any(_compiled(pattern).match(line, end - size) for size, pattern in forms):
             return True
     return False

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
+from simkit.core.patterns import late_pattern
 from simkit.language.matching.misses import Miss
 from simkit.language.matching.rendering import common_block
 from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
@@ -15,7 +15,7 @@ FAR: Final = 0.75
 """The distance from which a value is not shown as near."""
 _SHORT: Final = 40
 """The length up to which texts are compared by letters; longer ones are compared by words."""
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = late_pattern(r"\w+")
 _PART: Final = ("$contains", "$starts", "$ends")
 
 

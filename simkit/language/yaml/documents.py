@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
 from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.core.errors import MatcherError, SourceError
@@ -40,8 +40,7 @@ HEAD_KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True):
     """The part of a document that test collection needs before the whole document is read."""
 
     index: int
@@ -50,9 +49,9 @@ class Head:
     """The line of the document's first value, from 1."""
     values: Mapping[str, Any]
     """The top-level values under ``HEAD_KEYS``."""
-    keys: tuple[str, ...] = field(default=(), compare=False)
+    keys: tuple[str, ...] = ()
     """All keys of the top level."""
-    places: tuple[str, ...] = field(default=(), compare=False)
+    places: tuple[str, ...] = ()
     """The place of each key, as ``line:column`` from 1."""
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from simkit.core.errors import SourceError
+from simkit.core.patterns import late_pattern
 
 SourcePath: TypeAlias = tuple[str | int, ...]
 """Mapping keys and list indexes, from a document's root."""
 
-LINE_END: Final = re.compile(r"\r\n?|\n")
-_PLAIN_KEY: Final = re.compile(r"[^\s.\[\]{}\"'`]+")
+LINE_END: Final = late_pattern(r"\r\n?|\n")
+_PLAIN_KEY: Final = late_pattern(r"[^\s.\[\]{}\"'`]+")
 
 _MadeT = TypeVar("_MadeT")
 

@@ -15,6 +15,7 @@ from yaml.reader import ReaderError
 from yaml.tokens import TagToken, Token
 
 from simkit.core.errors import SourceError
+from simkit.core.patterns import late_pattern
 from simkit.language.yaml.nodes import Fault, built, children, is_empty, where, where_after
 from simkit.language.yaml.syntax import TAB, refused_tag, rephrased
 
@@ -27,8 +28,8 @@ NODES_MAX: Final = 1_000_000
 _UNPRINTABLE: Final = "[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _FOREIGN_LINE_ENDS: Final = ("\x85", "\u2028", "\u2029")
 """Line ends for libyaml, which reads YAML 1.1 here, but not for YAML 1.2 or editors."""
-_BARE_TAG: Final = re.compile(r"(?:^|(?<=[\s\[{,]))!(?=[\s,\]}]|\Z)")
-_SEPARATING_TAB: Final = re.compile(r"(?m)^[^#\r\n]*?\t")
+_BARE_TAG: Final = late_pattern(r"(?:^|(?<=[\s\[{,]))!(?=[\s,\]}]|\Z)")
+_SEPARATING_TAB: Final = late_pattern(r"(?m)^[^#\r\n]*?\t")
 
 
 def read(path: str | Path) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError
@@ -21,6 +20,7 @@ from yaml.tokens import (
 )
 
 from simkit.core.errors import SourceError
+from simkit.core.patterns import late_pattern
 from simkit.core.text import near
 from simkit.language.yaml.nodes import LINE_END, where
 
@@ -28,13 +28,12 @@ QUOTE: Final = "quote the text, or write it in block style"
 TAB: Final = ("a tab cannot indent or separate", "use spaces")
 _INDENT: Final = "indent it like its neighbours"
 _CLOSERS: Final = {"'": "quote", '"': "quote", "]": "bracket", "}": "brace"}
-_DOCUMENT_END: Final = re.compile(r"(?:---|\.\.\.)(?:\s|\Z)")
-_NAME: Final = re.compile(r"[&*]([\w-]+)")
-_TEXT_WITH_COLON: Final = re.compile(r"(?:^|\s|[\[{,])[^\s#].*?:\s+\S")
+_DOCUMENT_END: Final = late_pattern(r"(?:---|\.\.\.)(?:\s|\Z)")
+_NAME: Final = late_pattern(r"[&*]([\w-]+)")
+_TEXT_WITH_COLON: Final = late_pattern(r"(?:^|\s|[\[{,])[^\s#].*?:\s+\S")
 
 
-@dataclass(frozen=True, slots=True)
-class _Scene:
+class _Scene(NamedTuple):
     """The place where libyaml stopped, and the construct that it was reading."""
 
     text: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from yaml.nodes import Node, ScalarNode, SequenceNode
 
+from simkit.core.patterns import late_pattern
 from simkit.core.redact import SILENT_NAMES
 from simkit.language.yaml.nodes import Fault
 from simkit.language.yaml.syntax import LONE_QUESTION_MARK, QUOTE, refused_tag
@@ -19,7 +19,7 @@ _WORDS: Final[Mapping[str, bool | None]] = {
     "~": None,
     "": None,
 }
-_NUMBER: Final = re.compile(
+_NUMBER: Final = late_pattern(
     r"[-+]?(?:([0-9]+)|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)"
 )
 """Integers, in group 1, and floats of YAML 1.2's core schema (section 10.3.2)."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from simkit.core.patterns import late_pattern
 from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
 from simkit.language.matching import kinds
@@ -331,7 +331,7 @@ class Implements(YamlModel):
     skipped."""
 
 
-MODULE_NAME: Final = re.compile(r"\w[\w-]*(\.\w[\w-]*)*")
+MODULE_NAME: Final = late_pattern(r"\w[\w-]*(\.\w[\w-]*)*")
 """The pattern of a module that is a program: any name that Python can import, `02-chat` too."""
 _CODE: Final = {
     "type": "string",

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from simkit.core.messages import ABSENT
+from simkit.core.patterns import late_pattern
 from simkit.language.matching import kinds
 from simkit.language.matching.polarity import Polarity, polarity_of
 from simkit.spec.fields import (
@@ -40,10 +41,10 @@ SELECTOR_PHRASES: Final = (
 RUN_SPOKEN: Final = "`the first {1} of {0} in its second run`"
 """The same word in features."""
 
-_KEY: Final = re.compile(
+_KEY: Final = late_pattern(
     r"(?P<agent>.*?)(?:\[run (?P<run>-?\d+)\])?(?:\[(?P<which>-?\d+|\*|any)\])?", re.DOTALL
 )
-_MALFORMED: Final = re.compile(r"(?P<agent>[^\[\]]+)(?P<rest>\[.*\])", re.DOTALL)
+_MALFORMED: Final = late_pattern(r"(?P<agent>[^\[\]]+)(?P<rest>\[.*\])", re.DOTALL)
 
 
 class Selector(NamedTuple):

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import FakeInvalid
+from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
 from simkit.language.yaml import near
 
-_DRAW: Final = re.compile(
+_DRAW: Final = late_pattern(
     r"^(?:(?P<locale>[a-z]{2,3}(?:_[A-Z]{2})?)\.)?(?P<unique>unique\.)?(?P<provider>[A-Za-z_]\w*)"
     r"(?P<arguments>\(.*\))?(?:\[(?P<number>\d+)\])?$",
     re.DOTALL,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 from simkit.core.errors import FakeInvalid, ReferenceInvalid, SourceError
 from simkit.core.messages import ABSENT
+from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
 from simkit.language.paths import head_of, lookup
 from simkit.language.references import compile as compile_references
@@ -46,11 +46,11 @@ _OF_SIMULATIONS: Final[Mapping[str, str]] = {
     "model": "Write what the user says, or a simulation whose user has a `model:`.",
 }
 """Keys of simulated users that have a meaning only in simulations, and what scenarios have."""
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+_NAME: Final = late_pattern(r"[^\W\d]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
-_INDEX: Final = re.compile(r"\w+\[(\d+)\]")
+_INDEX: Final = late_pattern(r"\w+\[(\d+)\]")
 
 
 def _is_simulated(turn: Mapping[str, Any]) -> bool:

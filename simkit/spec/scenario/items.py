@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -141,7 +140,7 @@ def simulations_in(file: str, cache: DocumentCache) -> list[ScenarioCase]:
     for head in read(file):
         if "simulation" in head.values:
             values = {**head.values, "scenario": head.values["simulation"], "examples": None}
-            items += _items_of(file, replace(head, values=values), read)
+            items += _items_of(file, msgspec.structs.replace(head, values=values), read)
             continue
         for key, place in zip(head.keys, head.places, strict=True):
             if near(key, ("simulation", *_PIPELINE_KEYS)) == "simulation":

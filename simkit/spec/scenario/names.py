@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError, MessageInvalid, SourceError
+from simkit.core.patterns import late_pattern
 from simkit.language.json_schema import is_number
 from simkit.language.matching import check
 from simkit.language.matching.kinds import QUERY, check_kind
@@ -30,7 +30,7 @@ from simkit.spec.scenario.value_names import values_in
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
 _RULE: tuple[str, ...] = ("when", "score")
-_PLACE: Final = re.compile(r"\[[1-9]\d*\]$")
+_PLACE: Final = late_pattern(r"\[[1-9]\d*\]$")
 """The end of a name in a schedule: which of an agent's waiting calls it is."""
 _ADVICE = "Write a number, or a list of `{when: {$contains: …}, score: 0.9}`."
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from simkit.core.errors import FakeInvalid
+from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
 from simkit.spec.scenario.fakes import Draw, Fakes, Words, check_locale
 from simkit.spec.scenario.given_fakes import Fake
@@ -24,8 +25,8 @@ BASICS: Final = (
 )
 """The values of a person without own values, as a whole."""
 _NAMED: Final = ("name", "first_name", "last_name", "email")
-_PLAIN_NAME: Final = re.compile(r"\{\{(?:first|last)_name\w*\}\} ?\{\{(?:first|last)_name\w*\}\}")
-_TOKEN: Final = re.compile(r"\{\{(\w+)\}\}")
+_PLAIN_NAME: Final = late_pattern(r"\{\{(?:first|last)_name\w*\}\} ?\{\{(?:first|last)_name\w*\}\}")
+_TOKEN: Final = late_pattern(r"\{\{(\w+)\}\}")
 _TRIES: Final = 50
 """The number of draws for a name that is not taken yet."""
 

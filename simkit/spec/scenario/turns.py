@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import ABSENT
+from simkit.core.patterns import late_pattern
 from simkit.language.paths import as_text, lookup, walk, with_texts
 from simkit.language.yaml import Document, SourcePath
 
@@ -18,10 +19,10 @@ FIELDS: Final = ("reply",)
 """The fields of an earlier turn that can be referred to."""
 MOST: Final = 10_000
 """The largest number of repetitions."""
-_EARLIER: Final = re.compile(r"turns\[(-?\d+)\]\.(\w+)(.*)", re.DOTALL)
+_EARLIER: Final = late_pattern(r"turns\[(-?\d+)\]\.(\w+)(.*)", re.DOTALL)
 _OPENS, _CLOSES = "\ufdd0", "\ufdd1"
 """The marks around an unresolved reference: characters from Unicode's private area."""
-_WAITING: Final = re.compile(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
+_WAITING: Final = late_pattern(f"{_OPENS}([^{_CLOSES}]*){_CLOSES}")
 EQUALS: Final = "$eq"
 PLACES: Final = {
     "user": "json",
