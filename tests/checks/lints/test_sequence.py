@@ -427,3 +427,13 @@ def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> Non
         if is_answered
         else ["agent 'b' is sent 1 tool call without an answer in turn 1: call1 (to_b)"]
     )
+
+
+def test_an_empty_text_in_place_of_a_history_is_reported() -> None:
+    story = Story()
+    number = story.turn()
+    story.start("a")
+    text = Message("user", "", section="history")
+    story.call(story.instructions(), history("s1/a", tail=[number], rendered=text))
+
+    assert [hit.id for hit in hits_of(IllegalSequence, story.trace)] == ["CTX-12"]
