@@ -45,6 +45,7 @@ SECTIONS: Final[tuple[Any, ...]] = (
 WRITES: Final[tuple[Any, ...]] = (
     {},
     {"messages": ["${run.final_message}"]},
+    {"last": "${run.output}"},
     {"messages": ["${run.reply}"], "last": "${run.output}"},
     {
         "notes": ["${run.tools_called}", "${run.tool_results}"],

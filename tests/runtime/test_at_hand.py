@@ -19,6 +19,7 @@ from simkit.runtime.models.script import ScriptedModel
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.replies import compiled_script, line_of
+from tests.building import run_yaml
 from tests.oracle.comparing import played
 from tests.oracle.generator import FLOWS, Draw
 from tests.runtime.passing import passing
@@ -145,3 +146,40 @@ def test_call_of_a_tool_that_is_not_offered_is_not_at_hand() -> None:
     assert model.at_hand("desk", Offers(("count",))) is None
     assert model.at_hand("desk") is None
     assert model.at_hand("desk", Offers(("count", "find"))) == line.answer()
+
+
+ONE: Final = """
+version: 1
+pipeline: p
+channels: {last: {}}
+agents: {desk: {instructions: Help., tools: [find], writes: {}, %s}}
+tools: {find: {}}
+flow: {handoffs: {start: desk}}
+"""
+
+
+def test_rule_that_stands_in_writes_for_an_agent_that_writes_nothing() -> None:
+    rule = "before: [{when: {user: Hi}, writes: {last: rule}}]"
+    ran = run_yaml(ONE % rule, "turns: [{user: Hi}]")
+
+    assert (ran.runs("desk")[0].status, ran.state("last")) == ("stood_in", "rule")
+
+
+def test_input_is_checked_before_an_answer_at_hand_is_used() -> None:
+    ran = run_yaml(
+        ONE % "input: {type: object}", "turns: [{user: Hi, replies: {desk: Hello}}]", fits=False
+    )
+
+    assert (ran.error() or ("",))[0] == "InputInvalid"
+
+
+def test_single_result_with_a_condition_answers_only_what_it_names() -> None:
+    turn = """
+    turns:
+      - user: Hi
+        replies: {desk: [{calls: {find: {id: 1}}}, Hello]}
+        tool_results: {find: {returns: 3, when: {id: 2}}}
+    """
+    ran = run_yaml(ONE % "sees: [desk]", turn, fits=False)
+
+    assert (ran.error() or ("",))[0] == "ToolMissing"
