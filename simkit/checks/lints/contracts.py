@@ -100,7 +100,9 @@ def required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str
     if contract is None:
         return None if facts.is_code else ()
     schema = contract.payload
-    while isinstance(schema, Mapping) and isinstance(schema.get("$ref"), str):
+    for _ in facts.schemas:  # In a trace that nobody has validated, they may form a ring.
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+            break
         schema = facts.schemas.get(schema["$ref"])
     required = schema.get("required") if isinstance(schema, Mapping) else None
     return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()

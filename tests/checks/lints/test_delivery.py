@@ -380,11 +380,19 @@ def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> No
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("payload", [None, {"$ref": "Refund"}], ids=["no schema", "by name"])
+@pytest.mark.parametrize(
+    "payload",
+    [None, {"$ref": "Refund"}, {"$ref": "Ring"}],
+    ids=["no schema", "by name", "a ring, which only a damaged trace can have"],
+)
 def test_a_key_that_no_contract_requires_may_stay_behind(payload: Any) -> None:
     facts = {
         "contracts": (contract("all", payload=payload),),
-        "schemas": {"Refund": {"type": "object", "required": ["reason"]}},
+        "schemas": {
+            "Refund": {"type": "object", "required": ["reason"]},
+            "Ring": {"$ref": "Wheel"},
+            "Wheel": {"$ref": "Ring"},
+        },
     }
     part = context_message("handoff", "It is broken in transit.")
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
