@@ -34,10 +34,10 @@ TURNS = 200
 @pytest.mark.parametrize(
     ("pipeline", "turn", "bound"),
     [
-        (ROUTER, ROUTED, 182),
-        (DESK, HANDED_OVER, 184),
-        (CONTRACT, PAID, 246),
-        (DELEGATE, DELEGATED, 184),
+        (ROUTER, ROUTED, 193),
+        (DESK, HANDED_OVER, 192),
+        (CONTRACT, PAID, 255),
+        (DELEGATE, DELEGATED, 191),
     ],
     ids=["a router and two agents", "a tool and a handoff", "both with schemas", "a subagent"],
 )
