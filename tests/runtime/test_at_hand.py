@@ -19,6 +19,7 @@ from simkit.runtime.models.script import ScriptedModel
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.replies import compiled_script, line_of
+from simkit.trace.events import ContextBuilt, MessageAdded
 from tests.building import run_yaml
 from tests.oracle.comparing import played
 from tests.oracle.generator import FLOWS, Draw
@@ -183,3 +184,26 @@ def test_single_result_with_a_condition_answers_only_what_it_names() -> None:
     ran = run_yaml(ONE % "sees: [desk]", turn, fits=False)
 
     assert (ran.error() or ("",))[0] == "ToolMissing"
+
+
+CALLED: Final = """
+turns:
+  - user: Hi
+    replies: {desk: [{calls: {find: {id: 1}}}, Hello]}
+    tool_results: {find: Done}
+"""
+
+
+def test_second_context_of_a_run_repeats_no_part() -> None:
+    contexts = run_yaml(ONE % "sees: [desk]", CALLED).events(ContextBuilt)
+
+    assert [(bool(event.parts), event.base) for event in contexts] == [(True, ""), (False, "c1")]
+
+
+def test_messages_are_counted_by_the_counter_of_the_pipeline(monkeypatch: Patch) -> None:
+    monkeypatch.setattr(compiled, "counter_named", lambda _: lambda text: 7)
+
+    messages = run_yaml(ONE % "sees: [desk]", CALLED).events(MessageAdded)
+
+    # A message with calls has a name and arguments, and no text.
+    assert [event.tokens for event in messages] == [7, 14, 7, 7]
