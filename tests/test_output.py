@@ -165,7 +165,7 @@ WRITERS: Final = {
     ("testing/conformance.py", "file.write_text"): "the suite's own scenarios, for a test",
     ("testing/conformance.py", "(tmp_path / 'traces' / f'{name}.jsonl').write_bytes"): "the same",
     (
-        "testing/pytest_workflow.py",
+        "pytest_plugin/workflow.py",
         "terminalreporter.write_line",
     ): "annotations, cleaned where made",
 }

@@ -6,7 +6,8 @@ error, an invalid scenario fails without a traceback, and ``xfail`` excuses only
 invalid scenario.
 
 Here are the hooks that every run of pytest calls. ``items`` are files and items, ``runs`` runs an
-item, ``updates`` and ``stopping`` are hooks that only some runs need.
+item, ``simulations`` explores one; ``updates``, ``stopping``, ``coverage``, ``page`` and
+``workflow`` are hooks that only some runs need.
 """
 
 from __future__ import annotations
@@ -118,16 +119,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     base: str = config.getoption("--simkit-base")
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
-        from simkit.testing.pytest_workflow import Workflow
+        from simkit.pytest_plugin.workflow import Workflow
 
         config.pluginmanager.register(Workflow(base, config), WORKFLOW)
     if page := config.getoption("--simkit-html"):
-        from simkit.testing.pytest_page import PytestPage
+        from simkit.pytest_plugin.page import PytestPage
 
         config.pluginmanager.register(PytestPage(page), PAGE)
     coverage_page: str = config.getoption("--simkit-coverage-html")
     if coverage_page or config.getoption("--simkit-coverage"):
-        from simkit.testing.pytest_coverage import PytestCoverage
+        from simkit.pytest_plugin.coverage import PytestCoverage
 
         is_printed: bool = config.getoption("--simkit-coverage")
         config.pluginmanager.register(PytestCoverage(coverage_page, is_printed), COVERAGE)

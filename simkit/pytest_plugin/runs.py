@@ -93,7 +93,7 @@ def run_simulation(item: ScenarioItem) -> None:
     """Explore a simulation; raise pytest's failure if a conversation breaks a rule."""
     # Few suites have simulations, which need what searches for conversations.
     from simkit.explore.campaigns import Bounds
-    from simkit.testing.simulations import failure_of
+    from simkit.pytest_plugin.simulations import failure_of
 
     session = _session(item.config)
     coverage = session.coverage
@@ -169,7 +169,7 @@ def _show(
         return
     result = _result(item)
     if session.base:
-        from simkit.testing.pytest_workflow import with_trace
+        from simkit.pytest_plugin.workflow import with_trace
 
         result = with_trace(result, outcome.redacted(redactor).trace, item.config)
         item.keep(result)

@@ -25,7 +25,6 @@ from simkit.report.github_actions import (
     workflow_commands,
 )
 from simkit.report.last_run import Ledger, RunEntry
-from simkit.report.outcomes import not_run
 from simkit.report.results import Result
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.trace.store import Trace
@@ -133,6 +132,8 @@ def _result(
     result: Result | None = getattr(item, "result", None)
     if result is not None:
         return result
+    from simkit.report.outcomes import not_run  # It loads the checks, which suites may not need.
+
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         return not_run(scenario, "skipped", reason=reason.removeprefix("Skipped: "))
