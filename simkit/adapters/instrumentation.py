@@ -272,7 +272,7 @@ class Instrumented:
         """Run one turn, with all instrumentations on."""
         self._find()
         try:
-            with Turn() as this_turn, _Open() as self._on:
+            with _Open() as self._on, Turn() as this_turn:  # No listener wakes once all are left.
                 with self._keeper.keeping():
                     for name in self._instrumentations:
                         if name in self._waiting:

@@ -78,8 +78,9 @@ class Turn:
         return self
 
     def __exit__(self, *problem: object) -> None:
-        del _turns[self]
-        self._waiting.clear()
+        with _waking:  # Another thread may be activating one: all is left after it.
+            del _turns[self]
+            self._waiting.clear()
         if _turn_now() is self:
             _turn.set(self._before)
 
@@ -87,16 +88,33 @@ class Turn:
         """Call ``activate`` when code looks for one of these listeners, and there is none."""
         self._waiting[listeners] = activate
 
+    def waits_for(self, listeners: object) -> bool:
+        """Return whether one of these listeners waits."""
+        return listeners in self._waiting
+
     def wake(self, listeners: object) -> bool:
-        """Activate the waiting one of these listeners; return whether there was one."""
+        """Activate the waiting one of these listeners; return whether there was one.
+
+        From whatever thread, it is a listener of this turn.
+        """
         if listeners not in self._waiting:
             return False
         with _waking:  # Another thread waits until it is active.
-            activate = self._waiting.get(listeners, bool)
+            activate = self._waiting.get(listeners)
+            if activate is None or activate is bool:
+                return activate is None
+            before = _turn_now()
             self._waiting[listeners] = bool  # It may look for a listener itself.
-            activate()
-            self._waiting.pop(listeners, None)
-        return activate is not bool
+            _turn.set(self)
+            try:
+                activate()
+            except BaseException:
+                self._waiting[listeners] = activate
+                raise
+            finally:
+                _turn.set(before)
+            del self._waiting[listeners]
+        return True
 
 
 _turn: Final = ContextVar[Turn | None]("simkit_turn", default=None)
@@ -131,20 +149,26 @@ class ContextListeners(Generic[ListenerT]):
     def _listener_after(self, use: _Use[ListenerT] | None) -> ListenerT | None:
         """Return the listener for code whose own one, if any, is no longer active."""
         turn, turns = _turn_now(), [*_turns.copy()]
-        if turn not in turns and len(turns) == 1 and may_belong_to(turns[0].owner):
-            turn = turns[0]
-        if turn is not None and turn.wake(self):
-            return self.current()
+        owner = turn.owner if turn is not None else use.owner if use is not None else None
+        for running in turns:
+            is_own = running is turn or running.owner is owner is not None
+            if is_own and running.wake(self):
+                return self.current()
         working = [*self._working.copy()]
         for other in working:
             if use is not None and other.listener is use.listener:
                 return use.listener
         for other in reversed(working):
-            if other.turn is turn is not None:
+            if other.turn is turn is not None or other.owner is owner is not None:
                 return other.listener
-        if len(working) != 1:
+        active = [other.turn for other in working]
+        waiting = [run for run in turns if run not in active and run.waits_for(self)]
+        if len(working) + len(waiting) != 1:
             return None
-        return working[0].listener if may_belong_to(working[0].owner) else None
+        if working:
+            return working[0].listener if may_belong_to(working[0].owner) else None
+        is_heard = may_belong_to(waiting[0].owner) and waiting[0].wake(self)
+        return self.current() if is_heard else None
 
     def are_active(self) -> bool:
         """Return whether any listener is active, for whatever code."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextvars
 import threading
+from collections.abc import Callable
+
+import pytest
 
 from simkit.adapters.scoping import ContextListeners, Turn
+from simkit.capture.http.request_router import Owner, owned_by
 
 
 def test_each_context_has_its_own_listener() -> None:
@@ -106,9 +110,91 @@ def test_a_thread_without_a_context_wakes_the_listener_of_the_only_turn() -> Non
 
     with Turn() as turn:
         turn.defer(ears, ears.activate("one").__enter__)
-        with Turn():
+        with Turn() as inner:
+            inner.defer(ears, ears.activate("two").__enter__)
             look()
         look()
     look()
 
     assert texts == [None, "one", "one"]
+
+
+def test_code_of_nobody_is_heard_by_no_turn_while_another_one_waits() -> None:
+    ears = ContextListeners[str]("test_ears")
+
+    with Turn() as turn, ears.activate("one"):
+        before = _in_thread(ears.current)
+        with Turn() as other:
+            other.defer(ears, ears.activate("two").__enter__)
+            meanwhile = _in_thread(ears.current)
+        after = _in_thread(ears.current)
+        assert turn.wake(ears) is False
+
+    assert (before, meanwhile, after) == ("one", None, "one")
+
+
+def test_a_listener_that_a_thread_woke_is_that_of_its_turn() -> None:
+    ears = ContextListeners[str]("test_ears")
+
+    with Turn() as turn:
+        context = contextvars.copy_context()
+        turn.defer(ears, ears.activate("one").__enter__)
+        woken = _in_thread(ears.current)
+        with Turn(), ears.activate("two"):
+            texts = [context.run(ears.current), ears.current()]
+
+    assert (woken, texts) == ("one", ["one", "two"])
+
+
+def test_code_that_outlives_its_turn_wakes_the_next_one_of_its_scenario() -> None:
+    ears = ContextListeners[str]("test_ears")
+    mine = Owner()
+    with owned_by(mine), Turn():
+        context = contextvars.copy_context()
+
+    with owned_by(Owner()), Turn(), ears.activate("other"), owned_by(mine), Turn() as next_turn:
+        next_turn.defer(ears, ears.activate("one").__enter__)
+        text = context.run(ears.current)
+
+    assert text == "one"
+
+
+def test_a_turn_ends_after_what_a_thread_wakes_in_it_is_active() -> None:
+    ears = ContextListeners[str]("test_ears")
+    begun, is_over = threading.Event(), threading.Event()
+    active: list[bool] = []
+
+    def activate() -> None:
+        begun.set()
+        active.append(is_over.wait(0.05))
+
+    with Turn() as turn:
+        turn.defer(ears, activate)
+        thread = threading.Thread(target=ears.current)
+        thread.start()
+        begun.wait()
+    is_over.set()
+    thread.join()
+
+    assert active == [False]
+
+
+def test_a_listener_that_fails_to_wake_fails_each_time() -> None:
+    ears = ContextListeners[str]("test_ears")
+
+    def activate() -> None:
+        raise ValueError("no")
+
+    with Turn() as turn:
+        turn.defer(ears, activate)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no"):
+                ears.current()
+
+
+def _in_thread(look: Callable[[], str | None]) -> str | None:
+    texts: list[str | None] = []
+    thread = threading.Thread(target=lambda: texts.append(look()))
+    thread.start()
+    thread.join()
+    return texts[0]
