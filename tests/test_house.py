@@ -217,6 +217,13 @@ def test_one_function_quotes_words_of_commands() -> None:
     assert quoting == ["simkit/core/text.py"]
 
 
+def test_no_file_of_a_run_lies_beside_the_documents() -> None:
+    top = {file.name for file in project_files() if file.parent == ROOT}
+
+    strangers = {name for name in top if not name.startswith(".") and not name.endswith(".md")}
+    assert strangers - {"LICENSE", "noxfile.py", "pyproject.toml"} == set()
+
+
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"])
 def test_top_level_document_exists(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8").strip()
