@@ -363,15 +363,15 @@ def content_of(value: Any) -> bytes:
 
 def _shared(model: type[BaseModel]) -> Read:
     known = _REPEATED[model]
-    seen: set[int] = set()
+    hashes: set[int] = set()
 
     def seen_before(content: int) -> bool:
         """Return whether there was a value with this hash of its content: most never come again."""
-        if content in seen:
+        if content in hashes:
             return True
-        if len(seen) >= _SEEN_MAX:
-            seen.clear()
-        seen.add(content)
+        if len(hashes) >= _SEEN_MAX:
+            hashes.clear()
+        hashes.add(content)
         return False
 
     def reader(value: Any) -> Any:

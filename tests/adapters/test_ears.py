@@ -161,18 +161,18 @@ def test_code_that_outlives_its_turn_wakes_the_next_one_of_its_scenario() -> Non
 
 def test_a_turn_ends_after_what_a_thread_wakes_in_it_is_active() -> None:
     ears = ContextListeners[str]("test_ears")
-    begun, is_over = threading.Event(), threading.Event()
+    starts, is_over = threading.Event(), threading.Event()
     active: list[bool] = []
 
     def activate() -> None:
-        begun.set()
+        starts.set()
         active.append(is_over.wait(0.05))
 
     with Turn() as turn:
         turn.defer(ears, activate)
         thread = threading.Thread(target=ears.current)
         thread.start()
-        begun.wait()
+        starts.wait()
     is_over.set()
     thread.join()
 

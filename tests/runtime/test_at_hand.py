@@ -149,7 +149,7 @@ def test_call_of_a_tool_that_is_not_offered_is_not_at_hand() -> None:
     assert model.at_hand("desk", Offers(("count", "find"))) == line.answer()
 
 
-ONE: Final = """
+ONE_TOOL: Final = """
 version: 1
 pipeline: p
 channels: {last: {}}
@@ -161,14 +161,16 @@ flow: {handoffs: {start: desk}}
 
 def test_rule_that_stands_in_writes_for_an_agent_that_writes_nothing() -> None:
     rule = "before: [{when: {user: Hi}, writes: {last: rule}}]"
-    ran = run_yaml(ONE % rule, "turns: [{user: Hi}]")
+    ran = run_yaml(ONE_TOOL % rule, "turns: [{user: Hi}]")
 
     assert (ran.runs("desk")[0].status, ran.state("last")) == ("stood_in", "rule")
 
 
 def test_input_is_checked_before_an_answer_at_hand_is_used() -> None:
     ran = run_yaml(
-        ONE % "input: {type: object}", "turns: [{user: Hi, replies: {desk: Hello}}]", fits=False
+        ONE_TOOL % "input: {type: object}",
+        "turns: [{user: Hi, replies: {desk: Hello}}]",
+        fits=False,
     )
 
     assert (ran.error() or ("",))[0] == "InputInvalid"
@@ -181,7 +183,7 @@ def test_single_result_with_a_condition_answers_only_what_it_names() -> None:
         replies: {desk: [{calls: {find: {id: 1}}}, Hello]}
         tool_results: {find: {returns: 3, when: {id: 2}}}
     """
-    ran = run_yaml(ONE % "sees: [desk]", turn, fits=False)
+    ran = run_yaml(ONE_TOOL % "sees: [desk]", turn, fits=False)
 
     assert (ran.error() or ("",))[0] == "ToolMissing"
 
@@ -195,7 +197,7 @@ turns:
 
 
 def test_second_context_of_a_run_repeats_no_part() -> None:
-    contexts = run_yaml(ONE % "sees: [desk]", CALLED).events(ContextBuilt)
+    contexts = run_yaml(ONE_TOOL % "sees: [desk]", CALLED).events(ContextBuilt)
 
     assert [(bool(event.parts), event.base) for event in contexts] == [(True, ""), (False, "c1")]
 
@@ -203,7 +205,7 @@ def test_second_context_of_a_run_repeats_no_part() -> None:
 def test_messages_are_counted_by_the_counter_of_the_pipeline(monkeypatch: Patch) -> None:
     monkeypatch.setattr(compiled, "counter_named", lambda _: lambda text: 7)
 
-    messages = run_yaml(ONE % "sees: [desk]", CALLED).events(MessageAdded)
+    messages = run_yaml(ONE_TOOL % "sees: [desk]", CALLED).events(MessageAdded)
 
     # A message with calls has a name and arguments, and no text.
     assert [event.tokens for event in messages] == [7, 14, 7, 7]
