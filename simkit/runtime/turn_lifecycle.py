@@ -30,6 +30,9 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
     else:
         conversation.begin_turn(turn.number, sessions.state.message_channels)
     doors.schedule.begin_turn(turn.number - 1)
+    if resumes:
+        # This turn may have a schedule that the turn that asked did not have.
+        turn.is_plain = turn.is_plain and doors.schedule.answers_at_once
     doors.model.begin_turn(turn.number - 1)
     doors.tools.begin_turn(turn.number - 1)
 

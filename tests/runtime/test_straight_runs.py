@@ -158,6 +158,21 @@ def test_turns_that_are_not_plain(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert same(prepared(pipeline, turns), monkeypatch) == 1
 
 
+def test_answer_to_a_question_with_a_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its calls wait for the schedule; those before the question had none to wait for."""
+    scenario = prepared(
+        ROUTER,
+        """
+        turns:
+          - {user: Hi, replies: {triage: {interrupt: Who are you?}}}
+          - resume: Ann
+            schedule: [triage, billing, writer]
+            replies: {triage: {json: {to: [billing, writer]}}, billing: Bill, writer: Letter}
+        """,
+    )
+    assert same(scenario, monkeypatch) == 0
+
+
 def test_turns_after_one_with_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no fault any more, and its runs are straight again."""
     pipeline = PIPELINE.format(agent="", limits="")
