@@ -43,7 +43,8 @@ def rows(rounds: int) -> list[list[object]]:
             ratio = f"{seconds / times['simkit']:.0f}×" if subject != "simkit" else "1×"
             table.append([f"{turns} turns", subject, f"{turns / seconds:.0f} turns/s", ratio])
     table += _with_tool_and_handoff(rounds)
-    table += [*_command(rounds, 1_000), *_command(rounds, 2_000)]
+    for turns in (1_000, 2_000, 3_000):
+        table += _command(rounds, turns)
     turns, warm = 300, conversation(5, claims=False)
     ours = conversation(turns, claims=False)
     run(warm)  # what a process makes once
