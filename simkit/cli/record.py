@@ -38,7 +38,7 @@ from simkit.session.located_errors import placed
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
-from simkit.spec.scenario.code_names import parted_method
+from simkit.spec.scenario.code_names import advice_on_other_files, parted_method
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.modules import folder_with
@@ -94,6 +94,8 @@ def write_first(first: First, source: ReplySource | None) -> FirstScenario:
     The app's models are answered by a source, by their providers without one. Raise SimkitError
     if the app fails, or if a scenario cannot express what it does.
     """
+    if other := advice_on_other_files(first.pipeline):
+        raise SimkitError(f"{first.pipeline}: {other}")
     entry, method = parted_method(first.pipeline)
     if method:
         first = msgspec.structs.replace(first, pipeline=entry, call=first.call or method)

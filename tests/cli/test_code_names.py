@@ -174,6 +174,28 @@ def test_a_name_further_inside_is_told_what_can_be_named(
     assert "`counter:pipeline`" in done.err
 
 
+@pytest.mark.parametrize("name", ["a.scenario.yaml", "absent.pipeline.yaml", "notes.md:run"])
+@pytest.mark.parametrize(
+    "command", [("init", "--app"), ("record", "--new", "x", "--say", "Hi.", "--pipeline")]
+)
+def test_an_app_in_a_file_of_another_kind_is_no_code(
+    command: tuple[str, ...], name: str, simkit: Call
+) -> None:
+    write("a.scenario.yaml", "scenario: a\npipeline: counter:answer\nturns: []\n")
+    write("notes.md", "# Notes\n")
+    before = sorted(Path().rglob("*"))
+
+    done = simkit(*command, name)
+
+    assert done == Done(
+        2,
+        "",
+        f"{name}: this is no Python code\n"
+        "  Name a function of a module, such as `myapp.agents:run`.\n",
+    )
+    assert sorted(Path().rglob("*")) == before
+
+
 @pytest.mark.parametrize("place", FILES)
 @pytest.mark.parametrize("name", [*DEEPER, "counter:Desk.answer"])
 def test_a_file_names_what_can_stand_there(place: str, name: str, simkit: Call) -> None:

@@ -30,7 +30,12 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.alone import replayed_alone, run_alone
 from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
-from simkit.spec.scenario.code_names import advice_on, advice_on_inner, parted_method
+from simkit.spec.scenario.code_names import (
+    advice_on,
+    advice_on_inner,
+    advice_on_other_files,
+    parted_method,
+)
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, comment, flow, quoted
 
@@ -108,6 +113,8 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     """
     if request.name.partition(":")[0].endswith(".ipynb") and (advice := advice_on(request.name)):
         raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
+    if other := advice_on_other_files(request.name):
+        raise SimkitError(f"{request.name}: {other}")
     request = _by_its_name(request, project)
     for stem in _stems(request.name):
         scenario = Path(project.scenarios, f"{stem}{SCENARIO_SUFFIX}")

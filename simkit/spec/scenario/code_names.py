@@ -11,6 +11,7 @@ from simkit.core.text import shell_word
 
 _NAMES_MAX: Final = 6
 _NOTEBOOK: Final = ".ipynb"
+_YAML: Final = (".yaml", ".yml")
 
 
 def advice_on(name: str) -> str:
@@ -90,6 +91,18 @@ def advice_on_inner(name: str) -> str:
         f"`{attribute}` is no name at the top of `{module}`. Write a function there that returns "
         f"it, `def pipeline(): return …`, and name that: `{module}:pipeline`."
     )
+
+
+def advice_on_other_files(name: str) -> str:
+    """Return advice on a name of an app that is a file of another kind: `desk.scenario.yaml`.
+
+    Empty for all other names.
+    """
+    place = name.partition(":")[0]
+    suffix = Path(place).suffix
+    if suffix not in _YAML and (suffix in ("", ".py", _NOTEBOOK) or not Path(place).is_file()):
+        return ""
+    return "this is no Python code\n  Name a function of a module, such as `myapp.agents:run`."
 
 
 def _script(notebook: str) -> str:
