@@ -95,5 +95,6 @@ def explanation_of(words: str) -> Explanation:
     raise SimkitError(
         f"nothing is known under `{words}`{hint}\n"
         "  `simkit explain` lists every id. A message is found by its own words, too: copy it "
-        "whole, in quotes."
+        "whole, in quotes.\n"
+        "  Errors of a file end with their own advice; `simkit validate FILE` prints their ids."
     )

@@ -212,10 +212,10 @@ def test_the_other_formats_speak_of_the_same(based: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["a"], "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline one scenario; here are 1."),
-        (["a", "b", "c"], "here are 3."),
-        (["--base", "x", "a", "b"], "here are 2."),
-        (["--pipeline", "x"], "here are 0."),
+        (["a"], "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline one scenario; this call names 1."),
+        (["a", "b", "c"], "this call names 3."),
+        (["--base", "x", "a", "b"], "this call names 2."),
+        (["--pipeline", "x"], "this call names 0."),
         (["a", "--base", "x", "--pipeline", "y"], "--base compares stored traces, --pipeline runs scenarios: use one."),
     ],
 )  # fmt: skip

@@ -46,5 +46,6 @@ def test_an_unknown_id_is_answered_with_the_nearest(simkit: Call) -> None:
         "nothing is known under `HND-13`\n"
         "  did you mean `HND-12`?\n"
         "  `simkit explain` lists every id. A message is found by its own words, too: copy it "
-        "whole, in quotes.\n",
+        "whole, in quotes.\n"
+        "  Errors of a file end with their own advice; `simkit validate FILE` prints their ids.\n",
     )

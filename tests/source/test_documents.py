@@ -171,6 +171,8 @@ def test_error_of_a_document_says_where_what_near_known_and_advice() -> None:
         ("a: {x:1}", "after the `:` in `x:1` a space is missing"),
         ("a: {nutrition: Hello, you: ~}", ""),
         ("a: {nutrition: Hello, you: ''}", ""),
+        ("a: {nutrition: Hello, you: }", ""),
+        ("a: {'you' :}", ""),
         ("a: {nutrition: 'Hello, you'}", ""),
         ("a: [{user: Hello}, you]", ""),
         ("a: [Hello, you]", ""),

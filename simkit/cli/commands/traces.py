@@ -77,7 +77,7 @@ def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) ->
     if not arity[0] <= len(paths) <= arity[1]:
         raise click.UsageError(
             "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
-            f"one scenario; here are {len(paths)}."
+            f"one scenario; this call names {len(paths)}."
         )
     from simkit.cli.diff import on_two_pipelines, stored_pairs, tell
     from simkit.report.diff_lines import Sides

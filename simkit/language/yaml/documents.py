@@ -334,7 +334,8 @@ def flow_accident(document: Document, path: SourcePath) -> str:
             if isinstance(key, ScalarNode) and is_empty(value):
                 if ":" in key.value:
                     return f"after the `:` in `{key.value}` a space is missing"
-                return _comma_advice("{…}", key.value, "a key")
+                is_written = document._text[key.end_mark.index :].lstrip().startswith(":")
+                return "" if is_written else _comma_advice("{…}", key.value, "a key")
         return ""
     for before, item in zip(node.value, node.value[1:], strict=False):
         is_pair = isinstance(before, MappingNode) and not document._text.startswith(
