@@ -260,6 +260,8 @@ def _ask_user(run: Activation, reply: m.Interrupts, usage: m.Usage | None) -> St
     # It opened its branch when it first started, and continues in it.
     run.group = ""
     run.start()
+    if run.tools is not None:
+        run.tools.continue_as(run.id)
     is_text = isinstance(answer, str)
     text = answer if is_text else _encode(answer).decode()
     run.hear(text, data=None if is_text else answer, role="user")

@@ -51,6 +51,10 @@ class ToolUse(msgspec.Struct, eq=False):
     _starts: dict[str, ToolStart | None] = {}
     """Call id to its numbers, in a turn that is to end at a tool."""
 
+    def continue_as(self, run: str) -> None:
+        """Call tools for another run from now on: one that asked the user continues as that."""
+        self._run = run
+
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Return the calls of a reply with new ids."""
         numbers = self._turn.numbers

@@ -122,6 +122,28 @@ def test_the_answer_starts_the_run_again_with_what_it_had_said_and_then_the_flow
     assert [event.value for event in ran.events(e.TurnResumed)] == ["For two"]
 
 
+def test_tools_that_a_run_calls_after_the_answer_belong_to_the_run_that_goes_on() -> None:
+    ran = run_yaml(
+        AGENTS,
+        """
+        turns:
+          - user: What can I cook?
+            replies:
+              router: {json: {to: [cook]}}
+              cook: [{calls: {search: {what: pantry}}}, {interrupt: For how many?}]
+            tool_results: {search: rice}
+          - resume: For two
+            replies: {cook: [{calls: {search: {what: shop}}}, Rice for two.]}
+            tool_results: {search: {returns: beans, latency_ms: 5}}
+        """,
+    )
+
+    before, after = ran.runs("cook", 1)[0].id, ran.runs("cook", 2)[0].id
+    assert before != after
+    assert [call.run for call in ran.events(e.ToolCalled)] == [before, after]
+    assert [call.run for call in ran.events(e.ToolReturned)] == [before, after]
+
+
 def test_the_turns_own_channels_last_until_the_flow_has_ended() -> None:
     ran = run_yaml(AGENTS, TWO_QUESTIONS)
 
