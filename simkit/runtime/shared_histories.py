@@ -172,7 +172,8 @@ class SharedHistory:
         if self._omits:
             users = sizes[turn.user[0].id]
             if users in tail:
-                tail.remove(users)
+                # A write of a channel's own messages has them there twice.
+                tail = [row for row in tail if row != users]
         self._tail = tuple(filter(None, map(_number_of, tail)))
         self._tokens = self._settled_tokens + sum(map(_tokens_of, tail))
         self._tail_cuts = self._cuts_in(self._start, len(rows)) if self._cuts else ()

@@ -338,6 +338,14 @@ def readers(history: str, *turns: str, channel: str = "reducer: append") -> Prep
     return prepared(pipeline, "\n".join(lines))
 
 
+def test_users_message_that_stands_in_a_channel_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history shows none of them where the context shows the message elsewhere."""
+    pipeline = ROUTER.replace(
+        "writes: {decision:", 'writes: {messages: "${state.messages}", decision:'
+    )
+    assert same(conversation(pipeline, ROUTED, 2), monkeypatch) == 6
+
+
 def test_a_message_becomes_part_of_the_conversation_in_its_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
