@@ -511,6 +511,12 @@ def test_results_that_no_call_had_are_left_over_as_reply_lines_are() -> None:
     ]
 
 
+def test_only_result_of_a_tool_is_left_over_if_its_condition_held_of_no_call() -> None:
+    ran = served("{calls: {look: {}}}", "{look: {returns: 1, when: {name: Ada}}}")
+
+    assert ran.events(TurnFinished)[0].unused_results == (UnusedResults("look", (0,), 1),)
+
+
 def test_lines_that_are_left_over_explain_their_tools_results() -> None:
     ran = served("[Done., {calls: {look: {}}}]", "{look: 1}")
 

@@ -360,7 +360,7 @@ class ScriptedTools:
         for tool in results:
             scripted = results[tool]
             # A single result that every call gets is used from the first call on.
-            if scripted.may_wait or (tool in self._used and not scripted.answers[1:]):
+            if scripted.may_wait or (self._used.get(tool) and not scripted.answers[1:]):
                 continue
             used = self._used.get(tool, ())
             left = tuple(place for place in range(len(scripted.answers)) if place not in used)
