@@ -31,7 +31,7 @@ class RecorderBase:
         """The session of the current turn."""
         self.turn = 0
         self.runs: list[Run] = []
-        """This turn's."""
+        """The runs of the current turn."""
         self.handoff_tools = HandoffTools()
         self._session, self._sessions = Session(), dict[str, Session]()
 

@@ -42,7 +42,7 @@ class Calls:
         self._results: dict[str, JsonValue] = {}
         """The open calls' results, if their message has several calls."""
         self._are_several = False
-        """Whether it has."""
+        """Whether the message of the open calls has several."""
         self._session = ""
         """The session of the open calls."""
 
