@@ -84,6 +84,7 @@ from simkit.core.errors import (
     ScriptMisfit,
     SimkitError,
     Unsupported,
+    WireInvalid,
     halt_in,
 )
 from simkit.core.gc_pause import collected_meanwhile
@@ -364,9 +365,9 @@ class CodeDriver:
                 reply = self._driver.run_turn(turn)
         except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:
             if (halt := halt_in(problem)) is not None:
-                raise halt.cause from None
+                raise self._advised(turn, halt.cause) from None
             if gate.halted is not None:
-                raise gate.halted from None
+                raise self._advised(turn, gate.halted) from None
             if gate.cut is not None and isinstance(problem, CancelledError):
                 raise gate.cut from None
             named, raised = app.options.errors, raised_by(problem)
@@ -378,10 +379,17 @@ class CodeDriver:
                 failure = FunctionFailed(f"{failure}\n{advice}") if advice else failure
             raise failure from problem
         if gate.halted is not None:
-            raise gate.halted
+            raise self._advised(turn, gate.halted)
         if gate.cut is not None:
             raise gate.cut
         return reply
+
+    def _advised(self, turn: UserTurn, problem: SimkitError) -> SimkitError:
+        """Return an error, with how to call the pipeline if a request may hold a wrong input."""
+        if type(problem) is not CallUnattributed or not isinstance(problem.__cause__, WireInvalid):
+            return problem
+        advice = self._driver.input_advice(turn, problem)
+        return CallUnattributed(f"{problem}\n{advice}") if advice else problem
 
     def _tell_left_threads(self) -> None:
         """Report threads that the others no longer waited for: they run in no fixed order."""

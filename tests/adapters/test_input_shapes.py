@@ -20,6 +20,7 @@ from simkit.adapters.input_shapes import (
     input_fields,
     type_advice,
 )
+from simkit.core.errors import SimkitError
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
@@ -214,6 +215,12 @@ def asked(query: Query) -> str:
     return reply.choices[0].message.content
 
 
+def sent(messages: list[dict[str, str]]) -> str:
+    system = {"role": "system", "content": "You help."}
+    reply = OpenAI().chat.completions.create(model="m", messages=[system, *messages])
+    return reply.choices[0].message.content
+
+
 def doubled(text):
     return {"question": text * 2}
 
@@ -263,6 +270,17 @@ def test_a_function_that_fails_on_a_text_is_told_what_it_takes(project: Any) -> 
     assert finding.endswith(
         "`own_inputs:keys` takes a mapping with `question`, and was called with the user's message "
         'alone. Say what is in it: `app: {input: {question: "${user}"}}`.'
+    )
+
+
+def test_a_request_with_parts_of_a_text_says_what_the_function_takes(project: Any) -> None:
+    with pytest.raises(SimkitError) as raised:
+        run("sent", "{user: Why}")
+
+    assert "no request that openai-chat knows: messages[1]" in str(raised.value)
+    assert str(raised.value).endswith(
+        "`own_inputs:sent` takes `list[dict[str, str]]`, and was called with the user's message, a "
+        'text. Say what is in it: `app: {input: [{role: user, content: "${user}"}]}`.'
     )
 
 
