@@ -148,7 +148,7 @@ WRITERS: Final = {
     ("cli/forked_workers.py", "os.open"): "the null device, to be read",
     ("explore/worker.py", "os.fdopen"): "tasks and answers between simkit's own processes",
     ("explore/worker.py", "os.open"): "the null device, to be read",
-    ("explore/conversations.py", "open"): "the null device: what explored code prints is dropped",
+    ("explore/output.py", "open"): "the null device: what explored code prints is dropped",
     ("explore/journal.py", "draft.write_bytes"): "numbers that decided conversations, no text",
     ("explore/journal.py", "ignore.write_text"): "fixed words",
     ("explore/cluster.py", "logging.getLogger"): "no text",

@@ -6,6 +6,7 @@ Python prints them and goes on. A turn could end well although a part of the pip
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 from asyncio import AbstractEventLoop, CancelledError, Task
 from asyncio.base_events import BaseEventLoop
@@ -27,7 +28,9 @@ _OF_THE_NETWORK: Final = ("transport", "protocol")
 _NO_ERRORS: Final = (SystemExit, KeyboardInterrupt, GeneratorExit, CancelledError)
 """Exceptions by which code ends that nothing is wrong with."""
 _LOSSES: Final = "_simkit_losses"
-"""The attribute of a task with the losses of the run that made it."""
+"""The attribute of a task with the losses of the run that made it; None for nobody's task."""
+_CALLERS_MAX: Final = 3
+"""The number of functions between a finalizer and a loop: its own, and those of ``asyncio``."""
 
 
 class Losses:
@@ -134,8 +137,10 @@ def _is_heard(context: dict[str, Any]) -> bool:
     if context.keys() & _OF_THE_NETWORK:
         return False
     task = context.get("future") or context.get("task")
-    losses: Losses | None = getattr(task, _LOSSES, None) or _runs.current()
-    return losses is not None and losses.takes("task", problem)
+    losses: Losses | None = getattr(task, _LOSSES, _runs.current())
+    if losses is None:
+        return hasattr(task, _LOSSES)
+    return losses.takes("task", problem)
 
 
 def _in_any_loop(before: Replacement) -> Replacement:
@@ -150,11 +155,30 @@ def _watching(before: Replacement) -> Replacement:
     def create_task(self: AbstractEventLoop, *args: Any, **kwargs: Any) -> Any:
         task = before(self, *args, **kwargs)
         losses = _runs.current()
-        if losses is not None and isinstance(task, Task):  # A factory may make other things.
+        if losses is None or not isinstance(task, Task):  # A factory may make other things.
+            return task
+        if _is_in_finalizer():
+            # Clients close themselves so. When an object is collected, no run decides: it may be
+            # another run's, whose loop is closed.
+            with suppress(AttributeError):
+                setattr(task, _LOSSES, None)
+        else:
             losses.watch(task)
         return task
 
     return create_task
+
+
+def _is_in_finalizer() -> bool:
+    """Return whether an object that is being freed makes a task."""
+    frame = sys._getframe(2)  # of whoever has called the loop
+    for _ in range(_CALLERS_MAX):
+        if frame.f_code.co_name == "__del__":
+            return True
+        if frame.f_back is None:
+            return False
+        frame = frame.f_back
+    return False
 
 
 hearing_loops: Final = Installation(

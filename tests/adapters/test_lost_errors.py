@@ -132,6 +132,18 @@ LOST: Final = {
     """,
 }
 HANDLED: Final = {
+    "a task of a finalizer, as clients close themselves": """
+        class Client:
+            def __del__(self):
+                asyncio.get_running_loop().create_task(breaks())
+                asyncio.create_task(breaks())
+                asyncio.ensure_future(breaks())
+
+        async def run(text):
+            client = Client()
+            del client
+            return await awaited(text)
+    """,
     "a task that is awaited": """
         async def run(text):
             try:
