@@ -43,8 +43,8 @@ class Calls:
         """The open calls' results, if their message has several calls."""
         self._are_several = False
         """Whether the message of the open calls has several."""
-        self._session = ""
-        """The session of the open calls."""
+        self._session = self._run = ""
+        """The session of the open calls, and the run that asks for them."""
 
     def ask(self, event: e.MessageAdded, number: int) -> bool:
         """Return whether a message with calls, and its number, is plain."""
@@ -57,7 +57,8 @@ class Calls:
                 return False
             known.add(call.id)
             self.open[call.id] = call
-        self._session, self._are_several, self._results = event.session, len(calls) > 1, {}
+        self._session, self._run = event.session, event.run
+        self._are_several, self._results = len(calls) > 1, {}
         self._newest = number
         self._asking.add(number)
         self.following[number] = 0
@@ -77,16 +78,21 @@ class Calls:
         return times < REPEATED_MIN
 
     def take(self, event: e.ToolReturned) -> bool:
-        """Note the result of a call that has siblings; return that it is plain."""
+        """Return whether a call waits for this result; note it if the call has siblings."""
         if self._are_several:
             self._results.setdefault(event.call_id, event.result)
-        return True
+        return event.call_id in self.open
 
     def answer(self, event: e.MessageAdded, number: int) -> bool:
         """Return whether a message, with its number, is the result of an open call."""
         message, results = event.message, self._results
         identity = message.call_id
-        if message.role != "tool" or identity not in self.open or event.session != self._session:
+        if (
+            message.role != "tool"
+            or identity not in self.open
+            or event.session != self._session
+            or event.run != self._run  # Else one run says the call, and another one the result.
+        ):
             return False
         del self.open[identity]
         following = self.following
@@ -119,8 +125,8 @@ class Handoffs:
         self._facts = facts
         self.open_request: e.HandoffRequested | None = None
         """The one that is on its way."""
-        self._delivery: e.HandoffMade | None = None
-        """The same, once it is delivery."""
+        self._delivery: tuple[e.HandoffRequested, e.HandoffMade] | None = None
+        """The same, once it is made."""
         self.targets: dict[str, tuple[str, e.HandoffRequested]] = {}
         """Runs without a context so far, to their agent and the handoff that started them."""
         self._known: set[str] = set()
@@ -130,7 +136,7 @@ class Handoffs:
     def request(self, event: e.HandoffRequested) -> bool:
         """Return whether a handoff may be requested."""
         facts = self._facts
-        if self.open_request is not None or event.handoff in self._known:
+        if self.open_request is not None or not event.handoff or event.handoff in self._known:
             return False
         self._known.add(event.handoff)
         self.open_request = event
@@ -146,16 +152,16 @@ class Handoffs:
         request = self.open_request
         if request is None or self._delivery is not None or event.handoff != request.handoff:
             return False
-        self._delivery = event
+        self._delivery = request, event
         return len(event.query or "") < WHOLE_MIN and not self._payloads.problems_of(
             event, request.payload, self._facts
         )
 
     def start(self, event: e.AgentStarted) -> bool:
-        """Return whether a handoff was made for just this start, or none, and none starts it."""
-        delivery, request = self._delivery, self.open_request
-        if delivery is None or request is None:
-            return not event.handoff
+        """Return whether a handoff was made for just this start."""
+        if self._delivery is None:
+            return False
+        request, delivery = self._delivery
         self._delivery = self.open_request = None
         self.targets[event.run] = event.agent, request
         return (

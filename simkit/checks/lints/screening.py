@@ -177,6 +177,8 @@ class Screen:
             if number:
                 if number in numbers or number in twins:
                     return True
+                if message.id and message.number != number:
+                    return True
                 numbers[number] = True
             if part.section == "instructions" or not content:
                 continue

@@ -42,6 +42,8 @@ class Silence:
         self.handoffs = Handoffs(e.PipelineFacts(name="", agents={}))
         self.alone: list[e.AnyEvent] = []
         """The new events that lints read that decide by them alone."""
+        self._has_begun = False
+        """Whether the pipeline is known."""
         self._ended = 0
         """The number of turns that have ended."""
         self._instructions: Mapping[str, str] = {}
@@ -94,7 +96,12 @@ class Silence:
         return self._are_plain(self, events)
 
     def _turn_started(self, event: e.TurnStarted) -> bool:
-        if self._turn or event.turn <= self._last_turn or event.message <= self._newest:
+        if (
+            self._turn
+            or event.turn <= self._last_turn
+            or event.message <= self._newest
+            or self.calls.open
+        ):
             return False
         self._turn = self._last_turn = event.turn
         self._is_first, self._targets, self._user = True, (), 0
@@ -163,7 +170,10 @@ class Silence:
         return True
 
     def _run_started(self, event: e.RunStarted) -> bool:
-        """Note the pipeline; return whether a run of it can be plain."""
+        """Note the pipeline; return whether it is the only one, and a run of it can be plain."""
+        if self._has_begun:
+            return False
+        self._has_begun = True
         facts = event.pipeline
         self.handoffs = Handoffs(facts)
         self._instructions = {name: agent.instructions for name, agent in facts.agents.items()}
@@ -230,6 +240,8 @@ class Silence:
                 number = part.of or message.number
                 key = (message.role, None, content)
                 if message.agent is not None or content in texts or number in own:
+                    return False
+                if message.id and message.number != number:  # It shows one, and is another.
                     return False
                 if message.turn:
                     if message.turn != self._turn or (

@@ -29,6 +29,7 @@ from tests.checks.lints.test_screening import (
     hits_of,
     thorough_lints,
 )
+from tests.checks.lints.unlikely_traces import UNLIKELY
 from tests.conversations import (
     DESK,
     HANDED_OVER,
@@ -100,6 +101,16 @@ def test_what_is_proven_silent_has_no_hits_in_drawn_conversations(first: int) ->
 
     assert whole > 4
     assert proofs > COPIES_OF_DRAWN / 4
+
+
+@pytest.mark.parametrize("name", UNLIKELY)
+def test_lints_read_what_no_driver_writes(name: str) -> None:
+    lint, make = UNLIKELY[name]
+    events = make()
+
+    assert not check_proof(events)
+    assert lint in {hit.id for hit in hits_of(thorough_lints(), events) or ()}
+    assert watched(events).hits == hits_of(thorough_lints(), events)
 
 
 def test_instructions_that_claim_to_be_a_logged_message_are_not_proven() -> None:

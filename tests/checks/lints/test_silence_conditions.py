@@ -26,6 +26,7 @@ from tests.building import prepared
 from tests.checks.lints.damages import changed
 from tests.checks.lints.plain_conversations import Draw
 from tests.checks.lints.test_screening import UNREADABLE, foretells, hits_of, thorough_lints
+from tests.checks.lints.unlikely_traces import UNLIKELY
 from tests.conversations import PASSED_ON, REGISTERED, ROUTED, ROUTER, conversation
 
 DRAWN: Final = 250
@@ -37,7 +38,6 @@ COPIES_OF_KNOWN: Final = 1500
 UNDAMAGED: Final = {
     "silence: not not facts.is_code": "FilteredComesBack reads all contexts of code, so that this "
     "is only asked if some lints are chosen",
-    "ToolReturned: silence.calls.take(event)": "it notes, and is never False",
 }
 """Conditions without which no damaged trace passes, and why they are there."""
 
@@ -174,6 +174,8 @@ def _without(test: ast.expr, kind: type, number: int, neutral: bool) -> ast.expr
 
 def cases() -> Iterator[Case]:
     """Yields damaged traces, and traces of conversations, that are not proven."""
+    for _, make in UNLIKELY.values():
+        yield from _case_of(make())
     for pipeline, turn in ((ROUTER, ROUTED), (REGISTERED, PASSED_ON)):
         yield from _damaged(run(conversation(pipeline, turn, 3)).events, COPIES_OF_KNOWN, 0)
     for text in (GREETINGS, GREETINGS.replace("Good day, session: s2, project: p1", "Hello")):
