@@ -72,8 +72,8 @@ def reported(scenario: Prepared) -> object:
 @pytest.mark.parametrize(
     ("differ", "bounds"),
     [
-        (False, {"read": 830, "prepare": 190, "run": 740, "judge and report": 550}),
-        (True, {"read": 830, "prepare": 1_030, "run": 775, "judge and report": 595}),
+        (False, {"read": 830, "prepare": 190, "run": 740, "judge and report": 560}),
+        (True, {"read": 830, "prepare": 1_030, "run": 775, "judge and report": 605}),
     ],
     ids=["equal turns", "turns that differ"],
 )

@@ -171,7 +171,7 @@ def _watching(before: Replacement) -> Replacement:
 
 def _is_in_finalizer() -> bool:
     """Return whether an object that is being freed makes a task."""
-    frame = sys._getframe(2)  # of whoever has called the loop
+    frame = sys._getframe(2)  # The function that has called the loop.
     for _ in range(_CALLERS_MAX):
         if frame.f_code.co_name == "__del__":
             return True
