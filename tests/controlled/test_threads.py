@@ -14,6 +14,7 @@ from random import random as random_by_name
 from typing import Any
 
 import pytest
+import time_machine
 
 from simkit import Simulation
 from simkit.core.determinism import World
@@ -145,3 +146,11 @@ def test_simulations_in_two_threads_give_what_each_gives_alone(seeds: tuple[int,
         _steps.clear()
 
     assert together == alone
+
+
+def test_a_clock_that_a_thread_has_asked_tells_the_time_after_the_end_of_the_world() -> None:
+    # A thread of the code may have reached simkit's function when another ends the turn.
+    with world(1).at_work():
+        tell = time_machine.traveller_stack[-1].time_ns
+
+    assert abs(tell() - time.time_ns()) < 60 * 1_000_000_000
