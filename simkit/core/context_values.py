@@ -13,6 +13,20 @@ LOCK: Final = threading.RLock()
 """Held while a list of open values changes: any thread may read one."""
 
 
+def put(variable: ContextVar[ValueT | None], value: ValueT | None) -> Token[ValueT | None]:
+    """Set a variable, and return the token that resets it; after that it is None, never absent.
+
+    A reset that removes a value is not safe: if the collector runs in it, and a finalizer or a
+    callback reads the variable, CPython keeps a reference to the value without counting it
+    (``contextvar_del`` in ``Python/context.c``). Later reads return freed memory.
+    """
+    token = variable.set(value)
+    if token.old_value is Token.MISSING:
+        variable.set(None)
+        token = variable.set(value)
+    return token
+
+
 class Inside(Generic[ValueT]):
     """A context manager in which a value is current; a class, which costs half of a generator."""
 
@@ -31,7 +45,7 @@ class Inside(Generic[ValueT]):
         if self.among is not None:
             with LOCK:
                 self.among.append(self.value)
-        self.token: Token[ValueT | None] = self.variable.set(self.value)
+        self.token: Token[ValueT | None] = put(self.variable, self.value)
 
     def __exit__(self, *problem: object) -> None:
         self.variable.reset(self.token)
@@ -54,7 +68,7 @@ class Together:
                 if inside.among is not None:
                     inside.among.append(inside.value)
         for inside in self._insides:
-            inside.token = inside.variable.set(inside.value)
+            inside.token = put(inside.variable, inside.value)
 
     def __exit__(self, *problem: object) -> None:
         for inside in reversed(self._insides):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar, Token
 from typing import Any, Final, TypeAlias
 
+from simkit.core.context_values import put
+
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
 """An owner, an attribute's name, and a function that makes the replacement from the original."""
@@ -60,7 +62,7 @@ class _Keeping:
         self._keeper = keeper
 
     def __enter__(self) -> None:
-        self._before: Token[Keeper | None] = _keeper.set(self._keeper)
+        self._before: Token[Keeper | None] = put(_keeper, self._keeper)
 
     def __exit__(self, *problem: object) -> None:
         _keeper.reset(self._before)

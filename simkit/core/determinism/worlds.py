@@ -14,6 +14,7 @@ from random import Random
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
+from simkit.core.context_values import put
 from simkit.core.rng import Chance
 
 IMPORT_START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -314,7 +315,7 @@ class _AtWork:
         except BaseException:
             installed.__exit__()
             raise
-        self._token = _current.set(self._world)
+        self._token = put(_current, self._world)
 
     def __exit__(self, *problem: object) -> None:
         from simkit.core.determinism.installing import installed
