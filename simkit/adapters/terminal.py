@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from simkit.capture.http.installing import Installation, Replacement
+from simkit.core.context_values import put
 from simkit.core.errors import RunHalted, SimkitError
 
 WIDTH: Final = "200"
@@ -181,7 +182,7 @@ _current: Final = contextvars.ContextVar[Terminal | None]("simkit_terminal", def
 def at_terminal(terminal: Terminal) -> Iterator[None]:
     """Let the code inside, and what it starts, read from this terminal and print to it."""
     with terminals:
-        before = _current.set(terminal)
+        before = put(_current, terminal)
         try:
             yield
         finally:

@@ -22,10 +22,15 @@ def test_a_reset_leaves_a_variable_that_is_set() -> None:
 def test_a_callback_of_the_collector_that_reads_a_variable_keeps_no_freed_value() -> None:
     variable = contextvars.ContextVar[Any]("variable", default=None)
 
+    others = [contextvars.ContextVar[int](f"other {place}") for place in range(40)]
+
     def read(phase: str, facts: dict[str, int]) -> None:
         variable.get()
 
     def work() -> None:
+        # With some more, removing one makes objects that the collector counts.
+        for other in others:
+            other.set(1)
         for _ in range(2_000):
             with Inside(variable, {"a": []}):
                 pass
