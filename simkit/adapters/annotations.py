@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, aclosing, closing, contextmanager
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
-from simkit.core.context_values import LOCK, Inside, put
+from simkit.core.context_values import LOCK, Inside, set_until_reset
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
@@ -105,7 +105,7 @@ def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, An
     with _activation(name) as mark, closing(items):
         value = None
         while True:
-            before = put(_mark, mark)
+            before = set_until_reset(_mark, mark, None)
             try:
                 item = items.send(value)
             except StopIteration as end:
@@ -121,7 +121,7 @@ async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGener
         async with aclosing(items):
             value = None
             while True:
-                before = put(_mark, mark)
+                before = set_until_reset(_mark, mark, None)
                 try:
                     item = await items.asend(value)
                 except StopAsyncIteration:

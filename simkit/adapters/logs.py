@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.places import user_frame
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 from simkit.core.text import exception_text
 
 LogListener: TypeAlias = Callable[["LogEntry"], None]
@@ -52,7 +52,7 @@ def log_records(listener: LogListener, home: str) -> Iterator[None]:
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
     with _installation:
-        before = put(_current, _Capture(listener, home))
+        before = set_until_reset(_current, _Capture(listener, home), None)
         try:
             yield
         finally:

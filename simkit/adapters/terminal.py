@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from simkit.capture.http.installing import Installation, Replacement
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 from simkit.core.errors import RunHalted, SimkitError
 
 WIDTH: Final = "200"
@@ -182,7 +182,7 @@ _current: Final = contextvars.ContextVar[Terminal | None]("simkit_terminal", def
 def at_terminal(terminal: Terminal) -> Iterator[None]:
     """Let the code inside, and what it starts, read from this terminal and print to it."""
     with terminals:
-        before = put(_current, terminal)
+        before = set_until_reset(_current, terminal, None)
         try:
             yield
         finally:

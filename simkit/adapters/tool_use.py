@@ -16,7 +16,7 @@ from simkit.adapters.answerers import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Pauses
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text
@@ -77,7 +77,7 @@ _carried: Final = ContextVar[_Carried | None]("simkit_carried_call", default=Non
 
 @contextmanager
 def _carrying(call: _Carried) -> Iterator[None]:
-    before = put(_carried, call)
+    before = set_until_reset(_carried, call, None)
     try:
         yield
     finally:

@@ -8,21 +8,23 @@ from contextvars import ContextVar, Token
 from typing import Any, Final, Generic, TypeVar
 
 ValueT = TypeVar("ValueT")
+AnyT = TypeVar("AnyT")
 
 LOCK: Final = threading.RLock()
 """Held while a list of open values changes: any thread may read one."""
 
 
-def put(variable: ContextVar[ValueT | None], value: ValueT | None) -> Token[ValueT | None]:
-    """Set a variable, and return the token that resets it; after that it is None, never absent.
+def set_until_reset(variable: ContextVar[AnyT], value: AnyT, otherwise: AnyT) -> Token[AnyT]:
+    """Set a variable, and return the token that resets it.
 
-    A reset that removes a value is not safe: if the collector runs in it, and a finalizer or a
-    callback reads the variable, CPython keeps a reference to the value without counting it
-    (``contextvar_del`` in ``Python/context.c``). Later reads return freed memory.
+    ``otherwise`` is its value after that if it had none. A reset that removes a value is not safe:
+    if the collector runs in it, and a finalizer or a callback reads the variable, CPython keeps a
+    reference to the value without counting it (``contextvar_del`` in ``Python/context.c``). Later
+    reads return freed memory.
     """
     token = variable.set(value)
     if token.old_value is Token.MISSING:
-        variable.set(None)
+        variable.set(otherwise)
         token = variable.set(value)
     return token
 
@@ -45,7 +47,7 @@ class Inside(Generic[ValueT]):
         if self.among is not None:
             with LOCK:
                 self.among.append(self.value)
-        self.token: Token[ValueT | None] = put(self.variable, self.value)
+        self.token: Token[ValueT | None] = set_until_reset(self.variable, self.value, None)
 
     def __exit__(self, *problem: object) -> None:
         self.variable.reset(self.token)
@@ -68,7 +70,7 @@ class Together:
                 if inside.among is not None:
                     inside.among.append(inside.value)
         for inside in self._insides:
-            inside.token = put(inside.variable, inside.value)
+            inside.token = set_until_reset(inside.variable, inside.value, None)
 
     def __exit__(self, *problem: object) -> None:
         for inside in reversed(self._insides):

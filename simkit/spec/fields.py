@@ -87,7 +87,8 @@ class YamlModel(BaseModel):
         _types_namespace: Any = None,
     ) -> bool | None:
         """Build the validator of this model; models inside it are built when a file has them."""
-        token = _BUILT.set(cls)
+        outer = _BUILT.get()
+        _BUILT.set(cls)
         try:
             return super().model_rebuild(
                 force=force,
@@ -96,7 +97,7 @@ class YamlModel(BaseModel):
                 _types_namespace=_types_namespace,
             )
         finally:
-            _BUILT.reset(token)
+            _BUILT.set(outer)
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -34,7 +34,8 @@ def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replac
         is_transfer = isinstance(self, TransferToAgentTool) or self.name == TRANSFER
         if log is None or is_transfer or open_call.get() == call:
             return await before(self, args=args, tool_context=tool_context)
-        outer = open_call.set(call)
+        outer = open_call.get()
+        open_call.set(call)
         try:
             return await log.adapter_context.carry_out(
                 self.name,
@@ -44,7 +45,7 @@ def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replac
                 _returns(self),
             )
         finally:
-            open_call.reset(outer)
+            open_call.set(outer)
 
     return run_async
 

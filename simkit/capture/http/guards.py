@@ -33,7 +33,7 @@ from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, put_in_place
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 from simkit.core.determinism.redirecting import Recoded, Redirected
 from simkit.core.errors import NetworkRefused
 
@@ -73,7 +73,7 @@ class Guard:
         """The number of current entries; code that outlives them is not reported."""
 
     def __enter__(self) -> None:
-        self._before = put(watcher, self)
+        self._before = set_until_reset(watcher, self, None)
         self.uses += 1
         self._entries = put_in_place(_INSTALLATIONS, self.keeper)
 

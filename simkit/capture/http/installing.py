@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar, Token
 from typing import Any, Final, TypeAlias
 
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
@@ -62,7 +62,7 @@ class _Keeping:
         self._keeper = keeper
 
     def __enter__(self) -> None:
-        self._before: Token[Keeper | None] = put(_keeper, self._keeper)
+        self._before: Token[Keeper | None] = set_until_reset(_keeper, self._keeper, None)
 
     def __exit__(self, *problem: object) -> None:
         _keeper.reset(self._before)

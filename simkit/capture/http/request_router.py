@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from simkit.core.context_values import LOCK, Inside
+from simkit.core.context_values import LOCK, Inside, set_until_reset
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 
@@ -183,7 +183,7 @@ def allowed_hosts() -> list[AllowedHosts]:
 @contextmanager
 def forwarding() -> Iterator[None]:
     """Let this context reach the network for a forwarded request."""
-    before = _forwarding.set(True)
+    before = set_until_reset(_forwarding, True, False)
     try:
         yield
     finally:

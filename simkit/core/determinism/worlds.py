@@ -14,7 +14,7 @@ from random import Random
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
 
-from simkit.core.context_values import put
+from simkit.core.context_values import set_until_reset
 from simkit.core.rng import Chance
 
 IMPORT_START: Final = datetime(2026, 1, 5, 9, tzinfo=UTC)
@@ -315,7 +315,7 @@ class _AtWork:
         except BaseException:
             installed.__exit__()
             raise
-        self._token = put(_current, self._world)
+        self._token = set_until_reset(_current, self._world, None)
 
     def __exit__(self, *problem: object) -> None:
         from simkit.core.determinism.installing import installed
