@@ -96,16 +96,13 @@ def in_processes(
     batches: Sequence[Sequence[SelectedEntry]],
     job: Job,
     processes: int,
-    *,
-    is_fresh: bool = False,
 ) -> Iterator[T]:
-    """Yield the result of each batch, in order; ``is_fresh`` gives each its own process."""
+    """Yield the result of each batch, in order."""
     pool = ProcessPoolExecutor(
         min(processes, max(len(batches), 1)),
-        mp_context=_process_context(is_fresh=is_fresh),
+        mp_context=_process_context(),
         initializer=_begin,
         initargs=(marks(),),
-        max_tasks_per_child=1 if is_fresh else None,
     )
     try:
         yield from pool.map(work, batches, repeat(job))

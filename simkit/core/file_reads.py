@@ -7,32 +7,17 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 YAML: Final = (".yaml", ".yml")
 
-Stamp: TypeAlias = tuple[int, int] | tuple[str, ...] | None
-"""A file's modification time and size; a folder's names; None for a missing file."""
-Stamps: TypeAlias = dict[str, Stamp]
-
-
-def stamp(path: str) -> Stamp:
-    """Return a stamp that changes if the file, or the list of a folder's files, does."""
-    try:
-        if os.path.isdir(path):
-            return tuple(sorted(n for n in os.listdir(path) if n.endswith((".py", *YAML))))
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
-
 
 class FileReads:
-    """Records every file of a project that is opened, with its stamp before that."""
+    """Records every file of a project that is opened."""
 
     def __init__(self) -> None:
         self._folder = Path.cwd()
-        self._stamps_read: Stamps = {}
+        self._files_read: dict[str, None] = {}
         self._files_written: set[str] = set()
         self._is_over = False
 
@@ -57,8 +42,8 @@ class FileReads:
         path = self._named(path)
         if path and _writes(mode, flags):
             self._files_written.add(path)
-        elif path and path not in self._stamps_read:
-            self._stamps_read[path] = stamp(path)
+        elif path:
+            self._files_read.setdefault(path)
 
     def _named(self, path: str) -> str:
         """Return a path relative to the working directory; empty for a foreign file."""
@@ -71,13 +56,9 @@ class FileReads:
             return str(near)
         return os.path.relpath(whole) if whole.suffix in YAML else ""
 
-    def stamps(self) -> Stamps:
+    def files(self) -> list[str]:
         """Return the files that were read and not written; a run's own files change each time."""
-        return {
-            path: stamp
-            for path, stamp in self._stamps_read.items()
-            if path not in self._files_written
-        }
+        return [path for path in self._files_read if path not in self._files_written]
 
 
 def _writes(mode: str | None, flags: int) -> bool:

@@ -282,7 +282,7 @@ class _Exploration:
             turns=self._turns,
             measures=self._bounds.measures,
             folder=os.getcwd(),
-            files=fingerprints(reads.stamps()),
+            files=fingerprints(reads.files()),
             versions=versions(),
         )
 

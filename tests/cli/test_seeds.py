@@ -86,7 +86,7 @@ def test_what_is_broken_or_skipped_does_not_run_again(simkit: Call) -> None:
 
 @pytest.mark.parametrize(
     "option",
-    ["--verify", "--update", "--watch", "--show=context", "--turn=1", "--agent=a", "--base=x",
+    ["--verify", "--update", "--show=context", "--turn=1", "--agent=a", "--base=x",
      "--format=github"],
 )  # fmt: skip
 def test_options_for_a_single_run_are_refused(option: str, simkit: Call) -> None:

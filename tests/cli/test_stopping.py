@@ -116,16 +116,6 @@ def test_a_replay_that_is_stopped_leaves_nobody_behind(
 
 
 @pytest.mark.slow
-def test_whoever_watches_ends_with_its_processes(tmp_path: Path) -> None:
-    (tmp_path / "waits.py").write_text(WAITS)
-    (tmp_path / "b.scenario.yaml").write_text(WAITS_LONG)
-
-    code, reply = Running(tmp_path, "simkit", "replay", "--watch", ".").stopped(signal.SIGTERM)
-
-    assert (code, "Traceback" in reply) == (143, False)
-
-
-@pytest.mark.slow
 def test_a_recording_that_is_stopped_writes_no_half_cassette(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(WAITS)
     (tmp_path / "b.scenario.yaml").write_text(RECORDED)

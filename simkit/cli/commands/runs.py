@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -72,10 +72,9 @@ from simkit.core.gc_pause import imports_frozen
     metavar="FILE",
     help="Write a page that shows every run: what each agent was sent, and where it went.",
 )
-@click.option("--watch", is_flag=True, help="Run again what a changed file belongs to.")
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
-def replay_command(watch: bool, seeds: int | None, **options: Any) -> int:
+def replay_command(seeds: int | None, **options: Any) -> int:
     """Run scenarios, and check their claims and all lints.
 
     PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
@@ -92,37 +91,23 @@ def replay_command(watch: bool, seeds: int | None, **options: Any) -> int:
         raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
     if options["pipeline"] and (options["verify"] or update):
         raise click.UsageError("--pipeline goes with neither --verify nor --update.")
-    others = ("verify", "failed", "update", "base", "pipeline")
-    _check_watch(watch, form, [f"--{option}" for option in others if options[option]])
     _check_update(update, options["accepts_all"], form, options["seed"])
     with imports_frozen():
         from simkit.cli.replay import ReplayOptions, replay
 
     call = ReplayOptions(**{**options, "show": options["show"] or ""})
     if seeds is not None:
-        _check_seeds(watch, options)
+        _check_seeds(options)
         from simkit.cli.seeds import replay_seeds
 
         return replay_seeds(call, seeds)
-    if not watch:
-        return replay(call)
-    from simkit.cli.watching import watch as run_again
-
-    return run_again(call)
+    return replay(call)
 
 
-def _check_watch(watch: bool, form: str, others: Sequence[str]) -> None:
-    """Raise UsageError for options that do not work with ``--watch``."""
-    if watch and (others or form != "table"):
-        wrong = [*others, *([f"--format {form}"] if form != "table" else [])]
-        raise click.UsageError(f"--watch is for people, at work on files; leave out {wrong[0]}.")
-
-
-def _check_seeds(watch: bool, options: Mapping[str, Any]) -> None:
+def _check_seeds(options: Mapping[str, Any]) -> None:
     """Raise UsageError for options that concern a single run of each scenario."""
     others = ("show", "turn", "agent", "verify", "update", "base")
     wrong = [f"--{option}" for option in others if options[option]]
-    wrong += ["--watch"] if watch else []
     wrong += ["--format github"] if options["form"] == "github" else []
     if wrong:
         raise click.UsageError(f"--seeds runs each scenario many times; leave out {wrong[0]}.")
