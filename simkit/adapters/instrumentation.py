@@ -199,7 +199,7 @@ class _Open:
     def enter(self, context: AbstractContextManager[Any]) -> None:
         """Enter a context, which hides no exception, until all are left."""
         context.__enter__()
-        self._exits += (context.__exit__,)
+        self._exits.append(context.__exit__)
 
     def __enter__(self) -> _Open:
         return self

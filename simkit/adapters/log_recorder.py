@@ -61,7 +61,7 @@ class LogRecorder(ToolRecorder):
         latest, results = self._session.latest, list[Message]()
         for message in [*map(self._ours, messages)]:
             mark = print_of(message)
-            results += (latest[mark] if mark in latest else self._joined(message, mark, run),)
+            results.append(latest[mark] if mark in latest else self._joined(message, mark, run))
         return results
 
     def references_of(
@@ -88,7 +88,7 @@ class LogRecorder(ToolRecorder):
             else:
                 self._joined(message, mark, run)
                 number = counters.messages
-            references += ({"$message": number},)
+            references.append({"$message": number})
         return References(references)
 
     def _ours(self, message: Message, agent: str = "") -> Message:

@@ -72,7 +72,7 @@ class Session:
             self.repeats += 1
             if mark not in self._several:
                 self._several[mark] = [numbers[mark]]
-            self._several[mark] += (number,)
+            self._several[mark].append(number)
         numbers[mark] = number
         self.latest[mark] = message
 
@@ -80,7 +80,7 @@ class Session:
         """Return the number of the last logged message with a print; 0 if there is none."""
         if mark in self._several:
             return self._several[mark][-1]
-        return self._numbers[mark] if mark in self._numbers else 0
+        return self._numbers.get(mark, 0)
 
     def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
         """Return the messages' numbers in the log, all below ``before``; 0 for a new message.

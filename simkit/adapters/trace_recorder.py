@@ -173,7 +173,7 @@ class TraceRecorder(RunRecorder, LogRecorder, StateRecorder):
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:
-            parts += (stream.take(prints, partial(self._numbered, rest, prints, run), cuts),)
+            parts.append(stream.take(prints, partial(self._numbered, rest, prints, run), cuts))
         if offers:  # A tool may turn out to be a handoff: the sink holds what follows back.
             self.events.send_to()
         for offer in offers:

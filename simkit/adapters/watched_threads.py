@@ -109,7 +109,7 @@ class WatchedThreads:
 
     def lead(self, ident: int) -> WatchedThread | None:
         """Record that this thread leads a turn; return how it was watched before."""
-        before = self._watched[ident] if ident in self._watched else None
+        before = self._watched.get(ident)
         thread = thread_of(ident)
         native_id = threading.get_native_id() if thread is None else None
         self._watched[ident] = WatchedThread(thread, native_id)

@@ -89,9 +89,10 @@ class Explored:
         if failure:
             raise self._error(failure, lines)
         where = self._places.position(lines[0])
-        for name in unjudged if claim else ():
-            text = f"{name} was not looked at: what it speaks of happened in no conversation"
-            self._unjudged.append(Finding(CLAIM, "W", text, where))
+        if claim:
+            for name in unjudged:
+                text = f"{name} was not looked at: what it speaks of happened in no conversation"
+                self._unjudged.append(Finding(CLAIM, "W", text, where))
 
     def _subject(self, claim: Mapping[str, Any], lines: Lines) -> Subject:
         if not self._file:

@@ -182,13 +182,14 @@ def _check_some(
         distance = sum(check.distance(claim, writer) for claim in required)
         if nearest is None or distance < nearest[0]:
             nearest = distance, required
-    for claim in nearest[1] if nearest is not None else ():
-        for finding in check.findings(claim, writer):
-            several = counted(len(group.items), group.noun)
-            line = f"no one of {several} of {group.agent!r} satisfies all claims; nearest is "
-            context = (f"{line}`{group.name(claim.item)}`", *finding.context)
-            yield replace(finding, context=context)
-            return
+    if nearest is not None:
+        for claim in nearest[1]:
+            for finding in check.findings(claim, writer):
+                several = counted(len(group.items), group.noun)
+                line = f"no one of {several} of {group.agent!r} satisfies all claims; nearest is "
+                context = (f"{line}`{group.name(claim.item)}`", *finding.context)
+                yield replace(finding, context=context)
+                return
 
 
 def looked_at(

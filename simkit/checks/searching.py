@@ -138,9 +138,10 @@ def names_section(matcher: Any) -> bool:
 
 
 def _in_made(part: MadePart, query: _Query) -> Message | None:
-    for piece in pieces_of(part) if part.pieces else ():
-        if query.holds(piece):
-            return piece
+    if part.pieces:
+        for piece in pieces_of(part):
+            if query.holds(piece):
+                return piece
     return part.message if query.holds(part.message) else None
 
 

@@ -128,9 +128,10 @@ def result_over(runner: Runner, entry: SelectedEntry, seeds: Sequence[int]) -> S
         ran += 1
         holds += not result.failed
         keys = {(finding.id, finding.where, finding.agent): finding for finding in result.findings}
-        for key, finding in keys.items() if result.failed else ():
-            counts[key] = counts.get(key, 0) + 1
-            first.setdefault(key, (result, finding, seed))
+        if result.failed:
+            for key, finding in keys.items():
+                counts[key] = counts.get(key, 0) + 1
+                first.setdefault(key, (result, finding, seed))
         if result.failed and not keys:
             raise AssertionError(f"{result.id} fails without a finding")
     failures = [

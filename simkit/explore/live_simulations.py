@@ -57,7 +57,9 @@ def live_units(subject: Subject) -> list[ClaimUnit]:
 def check_tools(subject: Subject) -> None:
     """Raise SourceError for a tool of a declared pipeline for which nothing answers."""
     pipeline, prepared = subject.prepared.pipeline, subject.prepared
-    for name, tool in pipeline.tools.items() if isinstance(pipeline, Pipeline) else ():
+    if not isinstance(pipeline, Pipeline):
+        return
+    for name, tool in pipeline.tools.items():
         answers = subject.simulation.tools.get(name)
         has_result = answers is not None and "returns" in answers.model_fields_set
         if not has_result and not tool.function and not tool.reads:

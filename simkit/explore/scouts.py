@@ -156,7 +156,7 @@ class Scouts:
         """Keep the calls of a conversation, if some are those of nobody."""
         if any(call.agent == UNMARKED for turn in view.turns for call in turn.calls):
             for turn in view.turns:
-                self._calls += (self._observed(call) for call in turn.calls)
+                self._calls.extend(self._observed(call) for call in turn.calls)
                 self._turns += 1
 
     def _observed(self, call: CallView) -> ObservedCall:

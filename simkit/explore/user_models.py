@@ -207,8 +207,9 @@ class LiveUsers:
         trace: TracebackType | None,
     ) -> None:
         try:
-            for path, traffic in self._traffics.items() if kind is None else ():
-                traffic.save(path)
+            if kind is None:
+                for path, traffic in self._traffics.items():
+                    traffic.save(path)
         finally:
             for answering in self._answering.values():
                 answering.close()

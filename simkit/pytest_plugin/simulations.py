@@ -31,8 +31,9 @@ def failure_of(
         raise KeyboardInterrupt
     command = command_of(case.id, subject, bounds)
     lines: list[str] = []
-    for name in unjudged_claims(campaign.reach) if is_strict else ():
-        lines += [f"{name}: no conversation judged it: what it speaks of never happened", ""]
+    if is_strict:
+        for name in unjudged_claims(campaign.reach):
+            lines += [f"{name}: no conversation judged it: what it speaks of never happened", ""]
     if is_exhaustive(subject, bounds) and not campaign.is_complete:
         ran = counted(campaign.runs, "conversation")
         lines += [f"not every conversation was run, but {ran}: --simkit-runs draws more", ""]

@@ -145,18 +145,21 @@ def _call_lines(
     """Yield the differences of two calls; those that an earlier call showed are counted."""
     yield paint(call_title(call, sides), "strong")
     as_above = 0
-    for edit in (*call.messages, None) if any(call.changes) else ():
-        known = None if edit is None or isinstance(edit, Same) else (call.agent, *_essence(edit))
-        if known in reported:
-            as_above += 1
-            continue
-        if as_above:
-            yield paint(f"    ≈ {counted(as_above, 'change')} as above", "quiet")
-            as_above = 0
-        if known is not None:
-            reported.add(known)
-        if edit is not None:
-            yield from _message_lines(edit, paint)
+    if any(call.changes):
+        for edit in (*call.messages, None):
+            known = (
+                None if edit is None or isinstance(edit, Same) else (call.agent, *_essence(edit))
+            )
+            if known in reported:
+                as_above += 1
+                continue
+            if as_above:
+                yield paint(f"    ≈ {counted(as_above, 'change')} as above", "quiet")
+                as_above = 0
+            if known is not None:
+                reported.add(known)
+            if edit is not None:
+                yield from _message_lines(edit, paint)
     yield from _edits_lines(call.edits, paint)
     if call.again:
         yield from wrapped(again_text(call), "  ", width=columns() - 2)
@@ -210,7 +213,7 @@ def _changed_lines(left: Message, right: Message, paint: Paint) -> Iterator[str]
         went = [*(pair[0] for pair in pairs), *went[len(pairs) :]]
         added = [*(pair[1] for pair in pairs), *added[len(pairs) :]]
         for sign, lines in (("-", went), ("+", added)):
-            changes += (signed(sign, line, paint) for line in _clipped(lines, columns() - 10))
+            changes.extend(signed(sign, line, paint) for line in _clipped(lines, columns() - 10))
     yield from changes
 
 

@@ -237,17 +237,18 @@ def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
 
 
 def _context_rows(pair: Compared, sides: Sides) -> Iterator[str]:
-    for call in pair.diff.calls if pair.diff is not None else ():
-        title, _, sizes = call_title(call, sides).partition(": ")
-        changes = list(call.changes)
-        counts = (
-            (sum(isinstance(change, kind) for change in changes), word)
-            for kind, word in ((Added, "came"), (Removed, "went"), (Changed, "changed"))
-        )
-        counts_text = [f"{count} {word}" for count, word in counts if count]
-        counts_text += [again_text(call)] if call.again else []
-        cells = (_short_name(pair), title, "; ".join((sizes, *counts_text)))
-        yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
+    if pair.diff is not None:
+        for call in pair.diff.calls:
+            title, _, sizes = call_title(call, sides).partition(": ")
+            changes = list(call.changes)
+            counts = (
+                (sum(isinstance(change, kind) for change in changes), word)
+                for kind, word in ((Added, "came"), (Removed, "went"), (Changed, "changed"))
+            )
+            counts_text = [f"{count} {word}" for count, word in counts if count]
+            counts_text += [again_text(call)] if call.again else []
+            cells = (_short_name(pair), title, "; ".join((sizes, *counts_text)))
+            yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 
 def _cell(text: str) -> str:

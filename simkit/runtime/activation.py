@@ -248,7 +248,7 @@ class Activation(msgspec.Struct, eq=False):
         message = turn.conversation.add(
             "assistant", text, agent=name, run=self.id, calls=calls, data=data, branch=self.branch
         )
-        self.messages += (message,)
+        self.messages.append(message)
         number, tokens = turn.numbers.sizes[message.id]
         self.own_numbers += (number,)
         self.own_tokens += tokens
@@ -287,7 +287,7 @@ class Activation(msgspec.Struct, eq=False):
             data=data,
             branch=self.branch,
         )
-        self.messages += (message,)
+        self.messages.append(message)
         number, tokens = turn.numbers.sizes[message.id]
         self.own_numbers += (number,)
         self.own_tokens += tokens

@@ -11,7 +11,7 @@ from simkit.core.messages import Message
 from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.context.history import Stream
-from simkit.runtime.context.tokens import Counter, chars_over_four, tokens_of
+from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder
 from simkit.trace.reducers import Appended
@@ -125,7 +125,7 @@ class Conversation:
         self.starts = starts = {"log": len(self.log)}
         values = self.values
         for channel in channels:
-            value = values[channel] if channel in values else None  # A call less.
+            value = values.get(channel)
             starts[channel] = 0 if value is None else len(value)
 
     def log_of(self, branch: Branch | None) -> BranchLog:
@@ -184,13 +184,8 @@ class Conversation:
         numbers.messages = number = numbers.messages + 1
         identity = f"m{number}"
         message = Message(role, content, identity, agent, turn, calls, call_id, tool, data)
-        if calls:
-            tokens = tokens_of(message, self.count)
-        elif self.count is chars_over_four:
-            tokens = (len(content) + 3) >> 2  # As it does, without a call.
-        else:
-            tokens = self.count(content)
-        self.log += (message,)
+        tokens = tokens_of(message, self.count)
+        self.log.append(message)
         if branch is not None:
             branch.hear(message)
             self.branch_logs.hear(message, run, branch.path)

@@ -110,7 +110,7 @@ class NativeDriver:
         """Run one turn to its end, or until it waits for the user."""
         if len(self._turns_before) >= self._turns_max:
             self._refuse_turn()
-        self._turns_before += (turn,)
+        self._turns_before.append(turn)
         session = self._session = turn.session
         self._number = len(self._turns_before)
         self._turns_of[session] = number = self._turns_of[session] + 1

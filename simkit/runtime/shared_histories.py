@@ -127,7 +127,7 @@ class SharedHistory:
                 return None
             rows = self._rows
         streams = conversation.streams
-        stream = streams[name] if name in streams else None
+        stream = streams.get(name)
         if stream is None or stream.anchor is not self._source:
             stream = conversation.stream(*name, source)
             stream.anchor = self._source

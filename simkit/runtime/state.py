@@ -238,9 +238,9 @@ def messages_in(delta: Any, logged: Callable[[Any], Message]) -> Any:
     messages: list[Message] = []
     for item in delta:
         if type(item) is Message and item.id:
-            messages += (item,)
+            messages.append(item)
         elif item is not None:
-            messages += (logged(item),)
+            messages.append(logged(item))
     return messages
 
 

@@ -58,15 +58,15 @@ class ToolUse(msgspec.Struct, eq=False):
     def calls_of(self, reply: Calls) -> tuple[ToolCall, ...]:
         """Return the calls of a reply with new ids."""
         numbers = self._turn.numbers
-        calls: tuple[ToolCall, ...] = ()
+        calls: list[ToolCall] = []
         for line in reply.calls:
             numbers.calls += 1
             # An agent's tool may be named as a handoff is.
             is_ordinary = line.tool.startswith(HANDOFF_PREFIX)
-            calls += (
-                ToolCall(f"{CALL}{numbers.calls}", line.tool, line.args, is_ordinary=is_ordinary),
+            calls.append(
+                ToolCall(f"{CALL}{numbers.calls}", line.tool, line.args, is_ordinary=is_ordinary)
             )
-        return calls
+        return tuple(calls)
 
     # Values for templates and later runs
 
@@ -137,7 +137,7 @@ class ToolUse(msgspec.Struct, eq=False):
         takes_time = False
         for call in calls:
             reply = self._answer(call, state)
-            replies += (reply,)
+            replies.append(reply)
             takes_time = takes_time or reply.latency_ms > 0
         if takes_time:
             return self._in_time(calls, replies, started)
@@ -220,7 +220,7 @@ class ToolUse(msgspec.Struct, eq=False):
         if turn.plan.ends_at_tool:
             self._end_turn_if_due(call, AT_END)
         now = recorder.clock.now
-        self._answered += (Answered(call, reply, started, now),)
+        self._answered.append(Answered(call, reply, started, now))
         at = (now, turn.session, turn.number, self._agent, self._run)
         event: ToolFailed | ToolReturned
         if reply.error is not None:

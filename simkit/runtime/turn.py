@@ -196,7 +196,7 @@ class Turn(msgspec.Struct, eq=False):
                 if type(message) is not Message or message.id not in sizes:
                     self._write_any(update, cause, agent, run, branch, handoff)
                     return
-                references += ({"$message": sizes[message.id][0]},)
+                references.append({"$message": sizes[message.id][0]})
             recorded[name] = references
         # Nothing is written unless all can be.
         reduced: dict[str, Any] = {}
@@ -224,7 +224,7 @@ class Turn(msgspec.Struct, eq=False):
         state, first_turn = self.state, self.conversation.first_turn
         for message in messages:
             if message.id not in state.committed:
-                state.committed |= {message.id}
+                state.committed.add(message.id)
                 state.commits_late = state.commits_late or message.turn < first_turn
 
     def _write_any(
@@ -263,12 +263,12 @@ class Turn(msgspec.Struct, eq=False):
                         break
                 is_whole = type(delta) is dict
                 if is_whole or channel.last or channel.reducer != "append":
-                    replaced |= {name}
+                    replaced.add(name)
                 references: list[JsonValue] = []
                 for message in (delta[DECLARED_RESET] if is_whole else delta) or ():
-                    references += ({"$message": int(message.id[1:])},)
+                    references.append({"$message": int(message.id[1:])})
                     if name == state.conversation:
-                        additions += (message,)
+                        additions.append(message)
                 recorded[name] = references if type(delta) is list else canonical(delta)
             else:
                 recorded[name] = delta if type(delta) is str else canonical(delta)

@@ -53,7 +53,7 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
         return
     values, recorder = conversation.values, turn.recorder
     values[channel] = append(values[channel], [message])
-    turn.state.committed |= {message.id}
+    turn.state.committed.add(message.id)
     update = {channel: [{"$message": number}]}
     recorder.emit(
         e.StateUpdated(recorder.clock.now, turn.session, turn.number, update=update, cause="user")

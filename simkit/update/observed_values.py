@@ -216,13 +216,14 @@ def texts_of(turns: Any) -> list[str]:
     instructions may have it by chance.
     """
     texts: dict[str, None] = {}
-    for turn in turns if is_list(turns) else ():
-        if isinstance(turn, Mapping):
-            for key in ("user", "resume", "replies", "tool_results"):
-                for text in _leaves(turn.get(key)):
-                    first = (text.strip().splitlines() or [""])[0][:START_MAX].strip()
-                    if len(first) >= _LEAST and not first.isalpha() and "${" not in first:
-                        texts[first] = None
+    if is_list(turns):
+        for turn in turns:
+            if isinstance(turn, Mapping):
+                for key in ("user", "resume", "replies", "tool_results"):
+                    for text in _leaves(turn.get(key)):
+                        first = (text.strip().splitlines() or [""])[0][:START_MAX].strip()
+                        if len(first) >= _LEAST and not first.isalpha() and "${" not in first:
+                            texts[first] = None
     return [*texts]
 
 

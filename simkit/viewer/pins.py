@@ -75,10 +75,11 @@ class Pins:
         if at < len(marks) and self._places[at] == place:
             return at
         steps = (range(at - 1, -1, -1), range(at, len(marks)))
-        for step in steps if event.run else ():
-            for other in step:
-                if marks[other].turn != event.turn:
-                    break
-                if marks[other].run == event.run:
-                    return other
+        if event.run:
+            for step in steps:
+                for other in step:
+                    if marks[other].turn != event.turn:
+                        break
+                    if marks[other].run == event.run:
+                        return other
         return max(0, at - 1)

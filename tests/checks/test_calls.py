@@ -1,7 +1,4 @@
-"""Judging a turn calls few functions; calls do not flicker as time does.
-
-The bounds are a little above what a turn costs today. Whoever makes a turn cheaper lowers them.
-"""
+"""Judging a run reads its view only where a claim or a lint asks it something."""
 
 from __future__ import annotations
 
@@ -16,19 +13,15 @@ from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.store import Trace
-from simkit.trace.views import view_of
 from tests.conversations import (
     DESK,
     HANDED_OVER,
-    PASSED_ON,
-    REGISTERED,
     ROUTED,
     ROUTER,
     conversation,
 )
-from tests.test_linear import counted
 
-TURNS = 100
+TURNS = 3
 
 CLAIMED = """
     expect:
@@ -42,32 +35,6 @@ CLAIMED = """
 def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
     scenario = conversation(pipeline, turn, TURNS)
     return scenario, run(scenario)
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "turn", "most", "most_of_view"),
-    [
-        (ROUTER, ROUTED, 26, 64),
-        (ROUTER, ROUTED + CLAIMED, 88, 64),
-        (DESK, HANDED_OVER, 107, 72),
-        (REGISTERED, PASSED_ON, 171, 116),
-    ],
-    ids=["a router", "with claims", "a tool and a handoff", "three calls and a contract"],
-)
-def test_judging_a_turn_calls_few_functions(
-    pipeline: str, turn: str, most: int, most_of_view: int
-) -> None:
-    scenario, trace = trace_of(pipeline, turn)
-    judge(scenario.scenario, scenario.document, trace, function_named)  # what a process makes once
-
-    _, viewed = counted(lambda: view_of(trace.events))
-    outcome, calls = counted(
-        lambda: judge(scenario.scenario, scenario.document, trace, function_named)
-    )
-
-    assert [finding.what for finding in outcome.judgement.findings] == []
-    assert viewed / TURNS <= most_of_view
-    assert calls / TURNS <= most
 
 
 @pytest.mark.parametrize("claims", ["", CLAIMED], ids=["no claims", "plain claims"])

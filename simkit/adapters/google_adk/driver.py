@@ -84,11 +84,12 @@ def root_of(subject: Any) -> Any:
 def _held_by(module: ModuleType | None) -> list[Any]:
     """Return the agents of a module, without those below others."""
     roots = []
-    for value in vars(module).values() if module is not None else ():
-        root = value.app if isinstance(value, Runner) else value
-        root = root.root_agent if isinstance(root, AdkApp) else root
-        if isinstance(root, BaseNode) and getattr(root, "parent_agent", None) is None:
-            roots.append(root)
+    if module is not None:
+        for value in vars(module).values():
+            root = value.app if isinstance(value, Runner) else value
+            root = root.root_agent if isinstance(root, AdkApp) else root
+            if isinstance(root, BaseNode) and getattr(root, "parent_agent", None) is None:
+                roots.append(root)
     return roots
 
 

@@ -77,7 +77,7 @@ class Callbacks:
         """Handle the start of a node's code."""
         metadata = run.metadata
         if name and compat.NODE in metadata and metadata[compat.NODE] == name:
-            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
+            namespace = metadata.get(compat.NAMESPACE, "")
             run.simkit_node = namespace, name, inputs
             self._hearer.began_work(namespace)
         elif name is not None and name in NAMES:
@@ -137,7 +137,7 @@ class Callbacks:
         tools = [_tool_name(offer) for offer in offers] if offers else ()
         for run, request in zip(runs, messages, strict=True):
             metadata = run.metadata
-            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
+            namespace = metadata.get(compat.NAMESPACE, "")
             start = self._hearer.model_began(namespace, request)
             run.simkit_request = request, tools, start
 

@@ -77,7 +77,7 @@ class Calling:
         root = {"session": session, "project": self._projects[session]}
         config: dict[str, Any] = copy_plain(self._template.resolve(root))
         context = config.pop("context", self._context)
-        own = config["configurable"] if "configurable" in config else None
+        own = config.get("configurable")
         own = own or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
         return config, context

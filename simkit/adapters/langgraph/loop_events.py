@@ -171,7 +171,7 @@ def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
                 "name": task.name,
                 "input": task.input,
                 "triggers": task.triggers,
-                "metadata": config["metadata"] if "metadata" in config else None,
+                "metadata": config.get("metadata"),
             }
         ]
     return payloads

@@ -44,7 +44,7 @@ def as_message(message: BaseMessage) -> Message:
         role = ROLE_ALIASES[kind]
     else:
         role = ROLE_ALIASES.get(fields.get("role", ""), "user")
-    tool_calls = fields["tool_calls"] if "tool_calls" in fields else None
+    tool_calls = fields.get("tool_calls")
     calls = tuple(map(_as_call, tool_calls)) if tool_calls else ()
     content = message.content
     text = content if type(content) is str else text_of(message)
@@ -153,9 +153,9 @@ class _Batch:
         del self._places[known:], self._calling_fields[known:], self._calls[known:]
         for place in calling:
             calls = fields[place]["tool_calls"]
-            self._places += (size + place,)
-            self._calling_fields += (fields[place],)
-            self._calls += (_frozen(calls) if calls else _NOTHING,)
+            self._places.append(size + place)
+            self._calling_fields.append(fields[place])
+            self._calls.append(_frozen(calls) if calls else _NOTHING)
         self.ours[same:] = map(as_message, messages[same:])
 
     def _made_again(self, messages: list[BaseMessage], size: int) -> int:

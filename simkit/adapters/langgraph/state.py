@@ -80,9 +80,10 @@ class States:
         """Begin a turn: channels of scope turn are empty."""
         self._busy = set()
         expiring = [name for name in self.declared if self.declared[name].scope == "turn"]
-        for values in self.reported.values() if expiring else ():
-            for name in expiring:
-                values.pop(name, None)
+        if expiring:
+            for values in self.reported.values():
+                for name in expiring:
+                    values.pop(name, None)
 
     def of(self, channels: Mapping[str, Any], *, are_kept: bool) -> State:
         """Return the state for a call of an outermost graph.
@@ -192,7 +193,7 @@ class State:
                 value = update[name]
                 writes[name] = value if type(value) is list else told_write(value)
         if writes and self._is_told:
-            self._writes += (_Write(writes, agent, run, group, branch),)
+            self._writes.append(_Write(writes, agent, run, group, branch))
 
     def begin(self, values: Mapping[str, Any]) -> None:
         """Begin the call, with the channel values before it, and its input."""
@@ -249,7 +250,7 @@ class State:
                 (name in reported and value is reported[name]) or _is_held(value, self._now(name))
             )
             if is_known:
-                channels += (name,)
+                channels.append(name)
             else:
                 more[name] = value
         for name in reads:
@@ -278,7 +279,7 @@ class State:
             if name not in self._facts or name in self._resumed:
                 continue
             value, facts = values[name], self._facts[name]
-            before = reported[name] if name in reported else facts.default
+            before = reported.get(name, facts.default)
             if value is before or _is_same(value, before):
                 continue
             if facts.reducer == "append":
@@ -306,7 +307,7 @@ class State:
         reported, expired = self._reported, list[str]()
         for name in reported:
             if name not in values and name in self._facts and reported[name] is not None:
-                expired += (name,)
+                expired.append(name)
         if not expired:
             return None
         channels = {}
@@ -348,7 +349,7 @@ class State:
                     update[name], reported[name] = value, value[DECLARED_RESET]
                 elif facts.reducer == "append":
                     known = _UNKNOWN if name in resumed else after
-                    before = reported[name] if name in reported else None
+                    before = reported.get(name)
                     update[name], reported[name] = _appended(before, value, known)
                 elif _is_several(value):
                     update[name] = _together(facts.reducer, value["$writes"], after)

@@ -106,17 +106,17 @@ def led_to(task: NodeTask) -> tuple[str, ...]:
     done, path = task.root.done, task.path
     if path not in done:
         return ()
-    runs: tuple[str, ...] = ()
+    runs: list[str] = []
     left: list[NodeTask] = []
     for other_task in done[path]:
         if task.agent in other_task.targets:
             other_task.targets -= {task.agent}
             if other_task.run is not None:
-                runs += (other_task.run.id,)
+                runs.append(other_task.run.id)
         if other_task.targets:
-            left += (other_task,)
+            left.append(other_task)
     done[path] = left
-    return runs
+    return tuple(runs)
 
 
 def input_of(task: NodeTask, reads: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:

@@ -174,7 +174,7 @@ class Watch(Moves):
                 if kind == TASKS and "triggers" in payload:
                     place = receiver, namespace
                     states = root.states
-                    state = states[place] if place in states else root.state
+                    state = states.get(place, root.state)
                     self._starts(root, graph, path, payload, state, not namespace)
                     return
                 if self._starting:
@@ -234,7 +234,7 @@ class Watch(Moves):
         task = NodeTask(payload, path, holds, root, state)
         agent_name = None
         if "metadata" in payload and (metadata := payload["metadata"]):
-            agent_name = metadata[compat.AGENT_NAME] if compat.AGENT_NAME in metadata else None
+            agent_name = metadata.get(compat.AGENT_NAME)
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
@@ -242,8 +242,8 @@ class Watch(Moves):
             task.agent = str(agent_name or (name_of(graph) if not path else node))
         else:
             nodes = self._nodes_of(graph)
-            agent = self.named[node] if node in self.named else ""
-            task.agent = agent or (nodes[node] if node in nodes else node)
+            agent = self.named.get(node, "")
+            task.agent = agent or (nodes.get(node, node))
         if task.id in self._saved:
             self._saved.remove(task.id)
             self._tasks[task.id], task.is_saved = task, True
@@ -268,7 +268,7 @@ class Watch(Moves):
         elif siblings and siblings[-1].path == path:
             task.before = siblings[-1]
         self._tasks[task.id] = task
-        self._starting += (task,)
+        self._starting.append(task)
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
         """Record that some of the next tasks were done before the graph stopped."""
@@ -366,16 +366,17 @@ class Watch(Moves):
         elif task.is_own and run is not None:
             self._over(run, payload["error"] is not None, task, result)
             targets = self._plain_targets_of(task.graph)
-            for to in targets[task.node] if task.node in targets else ():
-                task.targets |= {self._agent_of(to, root)}
+            if task.node in targets:
+                for to in targets[task.node]:
+                    task.targets.add(self._agent_of(to, root))
             if task.targets:
                 if path not in root.done:
                     root.done[path] = []
-                root.done[path] += (task,)
+                root.done[path].append(task)
         if task.is_own and payload["error"] is None:
             self._routes.tell(task.id, run)
         if not path and run is not None:
-            root.steps += (run,)
+            root.steps.append(run)
         task.end()
 
     def _over(

@@ -162,7 +162,7 @@ class Work:
                 ours = self.watch.states.conversions.of(("agent", run.agent), messages)
                 call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
                 fields = reply.__dict__
-                counted = fields["usage_metadata"] if "usage_metadata" in fields else None
+                counted = fields.get("usage_metadata")
                 usage = None
                 if counted:
                     usage = Usage(counted["input_tokens"], counted["output_tokens"])

@@ -207,7 +207,7 @@ class Installation:
 
 def _attribute_of(owner: Any, name: str) -> Any:
     own = owner.__dict__
-    return own[name] if name in own else _ABSENT
+    return own.get(name, _ABSENT)
 
 
 def _original(function: Any) -> Any:

@@ -142,8 +142,9 @@ class _Subject:
         happened = Counter(_Reading(view, self._declared).keys())
         self._hits += happened
         # Of these nobody declares that they may happen: they count once they do.
-        for key in (INTERRUPT, RESUMPTION) if happened[INTERRUPT] else ():
-            self._take([CoverageItem(key, (), "a later turn with `resume:`")])
+        if happened[INTERRUPT]:
+            for key in (INTERRUPT, RESUMPTION):
+                self._take([CoverageItem(key, (), "a later turn with `resume:`")])
         if happened[RESTART]:
             self._take([CoverageItem(RESTART, (), "")])
         if self._declared is None:
@@ -225,8 +226,9 @@ class _Reading:
                     yield RESTART
             before.apply(event)
         for call in view.calls.values():
-            for section in call.context.sections if self._declared is not None else ():
-                yield "sections", f"{self._owner(call.agent, 'context')}: {section}"
+            if self._declared is not None:
+                for section in call.context.sections:
+                    yield "sections", f"{self._owner(call.agent, 'context')}: {section}"
 
     def _owner(self, agent: str, key: str) -> str:
         return self._declared.owner_of(agent, key) if self._declared is not None else agent
@@ -296,7 +298,8 @@ class _Reading:
         if event.cause in ("before", "after"):
             yield "rules", f"{self._owner(event.agent, event.cause)}: {event.cause}"
         state: Mapping[str, Any] = before.states.get(event.session, {})
-        for name in event.update if event.cause != "given" else ():
-            yield "channels", f"{name} written"
-            if state.get(name) not in (None, [], (), {}, "", 0):
-                yield "channels", f"{name} joined"
+        if event.cause != "given":
+            for name in event.update:
+                yield "channels", f"{name} written"
+                if state.get(name) not in (None, [], (), {}, "", 0):
+                    yield "channels", f"{name} joined"

@@ -49,8 +49,9 @@ class Payloads:
         contract = contract_of(event, facts)
         if contract is not None and contract.payload is not None:
             check = self._check(contract, facts.schemas)
-            for path, text in check(event.payload) if check is not None else ():
-                problems.append(f"payload{place_text(path)}: {text}")
+            if check is not None:
+                for path, text in check(event.payload):
+                    problems.append(f"payload{place_text(path)}: {text}")
         if requested is not None and isinstance(requested, Mapping):
             payload_fields = event.payload if isinstance(event.payload, Mapping) else {}
             problems += [

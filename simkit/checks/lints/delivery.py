@@ -61,13 +61,13 @@ class RequestLost:
 
     def __init__(self) -> None:
         self._lost: list[_Lost] = []
-        self._targets: dict[str, bool] = {}
+        self._targets: set[str] = set()
         """Runs that a handoff started."""
 
     @reads(e.AgentStarted, has=("handoff",))
     def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Wait for the contexts of a handoff's target."""
-        self._targets[event.run] = True
+        self._targets.add(event.run)
         return ()
 
     @reads(e.TurnFinished, waits="_lost")
@@ -251,13 +251,13 @@ class ContextIgnored:
     def __init__(self) -> None:
         self._waiting: dict[str, _Handed] = {}
         """Runs of targets, with the keys that have not reached them yet."""
-        self._targets: dict[str, bool] = {}
+        self._targets: set[str] = set()
         """Runs that a handoff started."""
 
     @reads(e.AgentStarted, has=("handoff",))
     def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
         """Wait for the contexts of a handoff's target."""
-        self._targets[event.run] = True
+        self._targets.add(event.run)
         return ()
 
     @reads(e.AgentFinished, waits="_waiting")
@@ -317,7 +317,7 @@ class ContextIgnored:
                 return ()
             keys = ", ".join(f"`{key}`" for key in missing)
             problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
-            data |= {"missing": list(missing)}
+            data["missing"] = list(missing)
         return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)
 
 

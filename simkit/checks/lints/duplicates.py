@@ -83,14 +83,15 @@ class DuplicateMessage:
         by_key: MessagesByKey = {}
         shown_parts = [part for part in context.parts if type(part) is ShownPart]
         is_first = not event.base
-        for part in context.parts if is_first else ():
-            if type(part) is not ShownPart and part.section != "instructions":
-                message = part.message
-                content = message.content
-                if content in by_key:
-                    _join(by_key, message, part.section, pairs)
-                elif content:
-                    by_key[content] = message, part.section
+        if is_first:
+            for part in context.parts:
+                if type(part) is not ShownPart and part.section != "instructions":
+                    message = part.message
+                    content = message.content
+                    if content in by_key:
+                        _join(by_key, message, part.section, pairs)
+                    elif content:
+                        by_key[content] = message, part.section
         if is_first:
             several = len(shown_parts) > 1
             for part in shown_parts:

@@ -212,18 +212,19 @@ class PrivateFactLeaked:
         """Yield the private texts in a context; of a later call of a run, in the new part."""
         for message in messages:
             yield from self._in_message(message, "run", event.agent)
-        for part in parts if not event.base else ():
-            if isinstance(part, MadePart):
-                for section, text in _made_texts(part):
-                    yield from self._in_text(text, section)
-            elif part.rendered is not None:
-                yield from self._in_text(part.rendered.content, part.section)
-            else:
-                if part.summary is not None:
-                    yield from self._in_text(part.summary.content, part.section)
-                yield from self._in_settled(part, event.agent)
-                for message in part.tail[max(0, part.lo - part.hi) :]:
-                    yield from self._in_message(message, part.section, event.agent)
+        if not event.base:
+            for part in parts:
+                if isinstance(part, MadePart):
+                    for section, text in _made_texts(part):
+                        yield from self._in_text(text, section)
+                elif part.rendered is not None:
+                    yield from self._in_text(part.rendered.content, part.section)
+                else:
+                    if part.summary is not None:
+                        yield from self._in_text(part.summary.content, part.section)
+                    yield from self._in_settled(part, event.agent)
+                    for message in part.tail[max(0, part.lo - part.hi) :]:
+                        yield from self._in_message(message, part.section, event.agent)
 
     def _in_text(self, text: str, section: str) -> Iterator[tuple[str, _Secret]]:
         by_word = self._by_word

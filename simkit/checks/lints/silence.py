@@ -281,7 +281,7 @@ class Silence:
     def _settles(self, part: e.Shown) -> bool:
         """Note what a stream settles; return whether no message of it comes twice or is changed."""
         settled, stream, following = self._settled, part.stream, self.calls.following
-        newest = settled[stream] if stream in settled else 0
+        newest = settled.get(stream, 0)
         has_calls = False
         for number in part.kept:
             if number <= newest:

@@ -412,7 +412,8 @@ def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
 def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
     """Yield the users' texts among the messages of a context that are claimed whole."""
     messages = claims.get("messages", ())
-    for message in messages if isinstance(messages, Sequence) else ():
-        text = message.get("user") if isinstance(message, Mapping) else None
-        if isinstance(text, str) and text.strip() and "\n" not in text:
-            yield text
+    if isinstance(messages, Sequence):
+        for message in messages:
+            text = message.get("user") if isinstance(message, Mapping) else None
+            if isinstance(text, str) and text.strip() and "\n" not in text:
+                yield text

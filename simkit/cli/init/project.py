@@ -259,17 +259,20 @@ def _scripts(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _objects(module: _Module) -> Iterator[FoundApp]:
     """Yield what a module assigns that a framework made."""
     framework = next((f for name, f in _FRAMEWORKS.items() if _is_of(name, module.imports)), "")
-    for node in module.tree.body if framework else ():
-        if not isinstance(node, ast.Assign | ast.AnnAssign):
-            continue
-        if not isinstance(node.value, ast.Call) or not _MAKERS.fullmatch(_called(node.value)):
-            continue
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            if isinstance(target, ast.Name) and not target.id.startswith("_"):
-                yield FoundApp(
-                    f"{module.name}:{target.id}", f"{framework}, in {module.short}", module.folder
-                )
+    if framework:
+        for node in module.tree.body:
+            if not isinstance(node, ast.Assign | ast.AnnAssign):
+                continue
+            if not isinstance(node.value, ast.Call) or not _MAKERS.fullmatch(_called(node.value)):
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name) and not target.id.startswith("_"):
+                    yield FoundApp(
+                        f"{module.name}:{target.id}",
+                        f"{framework}, in {module.short}",
+                        module.folder,
+                    )
 
 
 def _called(call: ast.Call) -> str:

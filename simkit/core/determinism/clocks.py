@@ -62,7 +62,7 @@ class WallClock:
                 return _told_by(real_ns)
             caller = sys._getframe(1)
             names = caller.f_globals
-            module = names["__name__"] if "__name__" in names else None
+            module = names.get("__name__")
             if world.real or IS_MACHINERY[module]:
                 world = world_of_time(caller)
                 if world is None:

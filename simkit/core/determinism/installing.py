@@ -158,8 +158,9 @@ def _rows() -> Iterator[Row]:
 
 def _rows_of(module: str) -> Iterator[Row]:
     loaded = sys.modules.get(module)
-    for name, replacement in draws.IDS[module] if loaded is not None else ():
-        yield loaded, name, replacement
+    if loaded is not None:
+        for name, replacement in draws.IDS[module]:
+            yield loaded, name, replacement
 
 
 installed: Final = _Installation()

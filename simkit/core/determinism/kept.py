@@ -109,7 +109,7 @@ class _Zone:
             values = os.environ._data  # type: ignore[attr-defined]
         except AttributeError:  # A test, or the code, has put a mapping of its own in its place.
             return os.environ.get("TZ")
-        raw = values[_TZ] if _TZ in values else None
+        raw = values.get(_TZ)
         if raw is None or raw != self._raw:
             self._raw, self._text = raw, os.environ.get("TZ")
         return self._text
@@ -275,10 +275,7 @@ def _switch(before: World | None, now: World | None) -> None:
         if record.module not in sys.modules:
             continue
         value = old_values[record] = record.read()
-        if now is None:
-            after = _outside[record] if record in _outside else None
-        else:
-            after = _value_in(now, record, value)
+        after = _outside.get(record) if now is None else _value_in(now, record, value)
         if after is not value and not (record is _ZONE and after == value):
             record.write(after)
     _exchange(before, now)
@@ -308,7 +305,7 @@ def _exchange(before: World | None, now: World | None) -> None:
         before_value = old_values[variable] = names[variable.name]
         if variable.kind in real:
             continue
-        value = values[variable] if variable in values else None
+        value = values.get(variable)
         if value is None and variable.fresh is not None:
             value = before_value if now is None else variable.fresh(now, before_value)
         elif value is None and now is not None:

@@ -164,6 +164,7 @@ def _says_so(name: str) -> bool:
 
 def _secret_parts(value: Any) -> Iterator[str]:
     """Yield the value and its part without a scheme: ``abc123…`` of ``Bearer abc123…``."""
-    for part in _PARTS(str(value)) if isinstance(value, (str, int)) else ():
-        if len(part) >= _SECRET_LENGTH_MIN and _IS_NO_WORD(part) and "[redacted:" not in part:
-            yield part
+    if isinstance(value, (str, int)):
+        for part in _PARTS(str(value)):
+            if len(part) >= _SECRET_LENGTH_MIN and _IS_NO_WORD(part) and "[redacted:" not in part:
+                yield part

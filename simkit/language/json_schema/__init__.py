@@ -75,7 +75,7 @@ def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> 
     A schema object is compiled on first use; the caller must not change it afterwards.
     """
     key = id(schema), id(registry)
-    compiled = _COMPILED[key] if key in _COMPILED else None
+    compiled = _COMPILED.get(key)
     if compiled is None or compiled.schema is not schema or compiled.registry is not registry:
         if len(_COMPILED) >= _COMPILED_MAX:
             _COMPILED.clear()

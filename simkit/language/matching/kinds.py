@@ -256,8 +256,9 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
         keys, matcher = unique_parts(operand, at)
         if kind.element is not None and matcher is not ABSENT:
             check_kind(matcher, kind.element, (*at, "of"))
-        for name in keys if kind.element is not None else ():
-            check_kind({name: {"$any": True}}, kind.element or ANYTHING, at)
+        if kind.element is not None:
+            for name in keys:
+                check_kind({name: {"$any": True}}, kind.element or ANYTHING, at)
     elif _is_listed(kind) and key in ("$each", "$has", "$in_order", "$unordered"):
         if key == "$unordered":
             _check_list(operand, kind, at)

@@ -251,7 +251,7 @@ class Assembly:
                 put = entry.make(root, sources, current)
             left_out += put.left_out
             if put.part is not None:
-                parts += (put.part,)
+                parts.append(put.part)
                 tokens += put.tokens
         return Assembled(parts, tokens, tuple(left_out))
 

@@ -72,7 +72,7 @@ class Stream:
         self.unread, hi = None, self.read_to
         for message, (number, tokens) in zip(source[lo:hi], rows[lo:hi], strict=True):
             if number:
-                self.entries += ((message, tokens),)
+                self.entries.append((message, tokens))
                 self.tokens += tokens
 
     def measure(self) -> None:
@@ -251,11 +251,11 @@ class HistoryReader:
                         continue
                     ((message, tokens),) = left
                 elif drops and message.role == "assistant" and identity not in committed:
-                    cuts += (Cut(number, "intermediate_ai"),)
+                    cuts.append(Cut(number, "intermediate_ai"))
                     continue
             # A method of a list is a call, and contexts are built in every run.
-            numbers += (number,)
-            entries += ((message, tokens),)
+            numbers.append(number)
+            entries.append((message, tokens))
             total += tokens
         return total
 

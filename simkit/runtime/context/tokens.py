@@ -70,11 +70,7 @@ def tokens_of(message: Message, count: Counter) -> int:
     """Return a message's size in tokens: its content, and the names and arguments of its calls."""
     tokens = count(message.content) if message.content else 0
     for call in message.calls:
-        arguments = _encode(call.args).decode()
-        if count is chars_over_four:
-            tokens += (len(arguments) + 3) >> 2  # As it does, without a call.
-        else:
-            tokens += count(arguments)
+        tokens += count(_encode(call.args).decode())
         tokens += _tokens_of_name(call.name, count)
     return tokens
 

@@ -123,7 +123,7 @@ class ScriptedLines:
             return True
         args = self._tool_args
         for call in reply.calls:
-            schema = args[call.tool] if call.tool in args else None
+            schema = args.get(call.tool)
             if call.tool not in asks.tools or (
                 schema is not None and schema_errors(schema, call.args, self._schemas)
             ):
@@ -229,7 +229,7 @@ class ScriptedModel:
     def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
         """Use an agent's next line if it has neither ``when`` nor latency."""
         unused = self._unused
-        lines = unused[agent] if agent in unused else ()
+        lines = unused.get(agent, ())
         if not lines or not lines[0].is_at_hand:
             return None
         line = lines[0]

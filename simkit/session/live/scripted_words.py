@@ -183,8 +183,9 @@ def _leaves_of_answer(key: str, value: Any) -> Iterator[Leaf]:
             yield from _leaves(value.get(part), part)
     elif key == "calls":
         for call in value if isinstance(value, list) else [value]:
-            for arguments in call.values() if isinstance(call, Mapping) else ():
-                yield from _leaves(arguments, "")
+            if isinstance(call, Mapping):
+                for arguments in call.values():
+                    yield from _leaves(arguments, "")
     else:
         yield from _leaves(value, "")
 

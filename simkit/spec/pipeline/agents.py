@@ -133,7 +133,7 @@ def hands_over(pipeline: Pipeline, definition: str) -> bool:
 def _targets(pipeline: Pipeline, name: str, members: Mapping[str, str]) -> Iterator[str]:
     targets = [*pipeline.of_agent(members[name], "handoffs")]
     if hands_over(pipeline, members[name]):
-        targets += (each.to for each in pipeline.contracts if {name, "*"} & {*each.from_})
+        targets.extend(each.to for each in pipeline.contracts if {name, "*"} & {*each.from_})
     yield from (target for target in targets if target in members)
 
 

@@ -39,12 +39,13 @@ def _model_name(value: Any) -> Any:
 
 
 def _settings(value: Any) -> Any:
-    for key in value if isinstance(value, Mapping) else ():
-        if key in _RESERVED_SETTINGS:
-            raise refuse(
-                f"`{key}` is no setting: simkit writes it",
-                advice="Settings are what requests say beside the pipeline: `temperature: 0`.",
-            )
+    if isinstance(value, Mapping):
+        for key in value:
+            if key in _RESERVED_SETTINGS:
+                raise refuse(
+                    f"`{key}` is no setting: simkit writes it",
+                    advice="Settings are what requests say beside the pipeline: `temperature: 0`.",
+                )
     return value
 
 

@@ -100,14 +100,15 @@ class Span(YamlModel):
 
 def _not_of_all(value: Any) -> Any:
     """Reject filters that do not work on a single message."""
-    for element in value if isinstance(value, (list, tuple)) else ():
-        if isinstance(element, str) and is_function_name(element):
-            raise refuse(
-                f"`{element}` gets a whole history, so that it cannot stand here",
-                advice="It may look at `message.turn` itself: write it beside `older_than`.",
-            )
-        if isinstance(element, dict) and "older_than" in element:
-            raise refuse("`older_than` cannot stand within `older_than`")
+    if isinstance(value, (list, tuple)):
+        for element in value:
+            if isinstance(element, str) and is_function_name(element):
+                raise refuse(
+                    f"`{element}` gets a whole history, so that it cannot stand here",
+                    advice="It may look at `message.turn` itself: write it beside `older_than`.",
+                )
+            if isinstance(element, dict) and "older_than" in element:
+                raise refuse("`older_than` cannot stand within `older_than`")
     return value
 
 

@@ -326,8 +326,8 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
                 and not answer.latency_ms
                 and not answer.fault
             )
-            compiled_lines += (
-                ScriptLine(place, answer, when, is_plain, line.unchecked, is_at_hand),
+            compiled_lines.append(
+                ScriptLine(place, answer, when, is_plain, line.unchecked, is_at_hand)
             )
         script[agent] = tuple(compiled_lines)
     return script

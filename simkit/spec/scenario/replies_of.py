@@ -87,13 +87,16 @@ def _lines_in(
         for place, turn in enumerate(scenario.document.data["turns"]):
             for other, lines in (turn.get("replies") or {}).items():
                 agents[other] = None
-                for line in _listed(lines) if other == agent else ():
-                    if waits(line):
-                        path = ("turns", place, "replies", agent)
-                        where = scenario.document.position(path)
-                        problem = "a line that repeats an earlier reply has no meaning elsewhere"
-                        raise SourceError(where, problem)
-                    known.setdefault(msgspec.json.encode(line), line)
+                if other == agent:
+                    for line in _listed(lines):
+                        if waits(line):
+                            path = ("turns", place, "replies", agent)
+                            where = scenario.document.position(path)
+                            problem = (
+                                "a line that repeats an earlier reply has no meaning elsewhere"
+                            )
+                            raise SourceError(where, problem)
+                        known.setdefault(msgspec.json.encode(line), line)
     if not known:
         raise document.error(
             at, f"`{name}` has no line of agent `{agent}`", word=agent, known=tuple(agents)

@@ -329,16 +329,17 @@ def _label_flaws(node: str, edges: list[tuple[int, str]], contains: bool) -> Ite
             )
             yield Flaw("VAL-12", (*AT, "edges", place, "label"), problem)
         first.setdefault(label, place)
-    for label, inner in _nested(first) if contains else ():
-        place, other = first[label], first[inner]
-        if other < place:
-            problem = (
-                f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
-                f"`{label}`, is that of edges[{other}] and is tried first"
-            )
-        else:
-            problem = f"what holds label `{label}` of `{node}` holds `{inner}` too"
-        yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), problem)
+    if contains:
+        for label, inner in _nested(first):
+            place, other = first[label], first[inner]
+            if other < place:
+                problem = (
+                    f"this edge of `{node}` is never taken: label `{inner}`, which stands in "
+                    f"`{label}`, is that of edges[{other}] and is tried first"
+                )
+            else:
+                problem = f"what holds label `{label}` of `{node}` holds `{inner}` too"
+            yield Flaw("VAL-12", (*AT, "edges", max(place, other), "label"), problem)
 
 
 def _nested(labels: Collection[str]) -> Iterator[tuple[str, str]]:

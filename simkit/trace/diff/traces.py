@@ -216,13 +216,14 @@ def _deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, list[Any
     """Return the updates of each channel in order; appended lists are joined."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
-        for name, whole in view.update_of(event).items() if not event.state else ():
-            delta = plain(whole)
-            grows = _grows(view, name)
-            if delta is None and grows:
-                continue  # The reducer skips null.
-            is_many = isinstance(delta, list) and grows
-            deltas.setdefault(name, []).extend(delta if is_many else [delta])
+        if not event.state:
+            for name, whole in view.update_of(event).items():
+                delta = plain(whole)
+                grows = _grows(view, name)
+                if delta is None and grows:
+                    continue  # The reducer skips null.
+                is_many = isinstance(delta, list) and grows
+                deltas.setdefault(name, []).extend(delta if is_many else [delta])
     return deltas
 
 
@@ -230,8 +231,9 @@ def _inner_deltas(view: View, updates: Sequence[e.StateUpdated]) -> dict[str, li
     """Return the updates of each channel of inner graphs in order."""
     deltas: dict[str, list[Any]] = {}
     for event in updates:
-        for name, whole in view.update_of(event).items() if event.state else ():
-            deltas.setdefault(f"{event.state}.{name}", []).append(plain(whole))
+        if event.state:
+            for name, whole in view.update_of(event).items():
+                deltas.setdefault(f"{event.state}.{name}", []).append(plain(whole))
     return deltas
 
 

@@ -45,13 +45,14 @@ class Naming:
         for message in reversed(messages):
             is_said = message.role in ("assistant", "tool") and bool(message.id)
             name = RUN if is_said and message.number in own else ""
-            for section, matcher in self._matchers if not name else ():
-                if section == CURRENT and is_current_found:
-                    continue
-                if matcher.holds(message):
-                    name = section
-                    is_current_found = is_current_found or section == CURRENT
-                    break
+            if not name:
+                for section, matcher in self._matchers:
+                    if section == CURRENT and is_current_found:
+                        continue
+                    if matcher.holds(message):
+                        name = section
+                        is_current_found = is_current_found or section == CURRENT
+                        break
             named_messages.append(replace(message, section=name))
         if not is_current_found and CURRENT not in self._names:
             _name_current(named_messages, first)

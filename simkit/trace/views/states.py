@@ -55,7 +55,7 @@ class States:
         self._of_turn: list[str] = []
         self._turn_at = -1
         """The index of the current turn's first event."""
-        self._waiting: dict[str, bool] = {}
+        self._waiting: set[str] = set()
         """Sessions whose last turn waits for the user."""
         self._branches: dict[str, dict[str, Any]] = {}
         """Parallel branch to the state that its runs see."""
@@ -119,7 +119,7 @@ class States:
         self.before[self._turn_at] = self.values.get(event.session, {})
         self.turn_updates[self._turn_at] = []
         if event.session in self._waiting:
-            del self._waiting[event.session]
+            self._waiting.remove(event.session)
             if event.message:
                 # The user sent something else: the values of the interrupted turn are gone.
                 self._clear_turn(event.session)
@@ -242,7 +242,7 @@ class States:
     def _turn_finished(self, event: e.TurnFinished) -> None:
         self.after[self._turn_at] = self.values.get(event.session, self.start)
         if event.waits_for:
-            self._waiting[event.session] = True
+            self._waiting.add(event.session)
         else:
             self._clear_turn(event.session)
 

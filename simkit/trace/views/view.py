@@ -186,7 +186,7 @@ class View:
             if len(message.calls) > 1:
                 self._group_sizes.update((call.id, number) for call in message.calls)
         if event.run in self.runs:
-            self.runs[event.run].messages += (message,)
+            self.runs[event.run].messages.append(message)
         if message.role == "user" and self.turns and self.turns[-1].message is None:
             self.turns[-1].message = message
 
@@ -199,7 +199,7 @@ class View:
             given = self.resolved(given)
         run = RunView(event, given, self._states)
         self.runs[event.run] = run
-        self.turns[-1].runs += (run,)
+        self.turns[-1].runs.append(run)
         if event.call_id in self._group_sizes and not run.group:
             self._join_group(run, self._group_sizes[event.call_id])
 
@@ -217,7 +217,7 @@ class View:
                 group.group = f"m{message}"
 
     def _context_built(self, event: e.ContextBuilt) -> None:
-        run = self.runs[event.run] if event.run in self.runs else None
+        run = self.runs.get(event.run)
         if event.base:
             base = self.calls[event.base].context
             context = ContextView(event, base.parts, base.inner, base.unshown)
@@ -247,10 +247,10 @@ class View:
             by_agent[event.agent] = []
         mine = by_agent[event.agent]
         call = self.calls[event.call] = CallView(event, context, len(mine))
-        mine += (call,)
-        turn.calls += (call,)
+        mine.append(call)
+        turn.calls.append(call)
         if run is not None and run.agent == event.agent:
-            run.calls += (call,)
+            run.calls.append(call)
 
     def _history(self, part: e.Shown) -> ShownPart:
         if part.restarts or part.stream not in self.streams:
@@ -271,8 +271,8 @@ class View:
         self, numbers: Sequence[int], cuts: Sequence[e.Cut]
     ) -> tuple[list[Message], list[int]]:
         """Return messages as a history shows them, and their tokens."""
-        messages = [*map(self.messages.__getitem__, numbers)]
-        tokens = [*map(self.tokens.__getitem__, numbers)]
+        messages = [self.messages[number] for number in numbers]
+        tokens = [self.tokens[number] for number in numbers]
         edits = _edits(cuts) if cuts else {}
         for place, number in enumerate(numbers if edits else ()):
             for cut in edits.get(number, ()):
