@@ -20,7 +20,7 @@ from simkit.checks.judging_mutants import (
     expectation_holds,
     mutated,
 )
-from simkit.checks.mutants import KINDS, Changes, Events, TraceMutant, trace_mutants
+from simkit.checks.mutants import KINDS, TraceMutant, trace_mutants
 from simkit.cli.console import Progress
 from simkit.cli.observed_runs import ObservedRun, ObservedRuns
 from simkit.core.errors import SimkitError
@@ -145,7 +145,7 @@ class TraceJudge:
         prepared = run.prepared
         self._scenario, self._document = prepared.scenario, prepared.document
         self._places: dict[int, str] = {}
-        self._lints: LintJudge | None = None
+        self._lints = LintJudge(self._scenario, self._document)
         self._stable = StableClaims(prepared.redactor(os.environ), words_of(prepared.document.data))
 
     def verdict(self, mutant: TraceMutant, *, needs_claim: bool = True) -> Verdict | None:
@@ -159,14 +159,13 @@ class TraceJudge:
             return None
 
     def _verdict(self, mutant: TraceMutant, needs_claim: bool) -> Verdict | None:
-        changes = mutant.changes()
-        events = mutated(self._run.outcome.trace.events, changes)
+        events = mutated(self._run.outcome.trace.events, mutant.changes())
         view = view_of(events)
         scenario, document = self._scenario, self._document
         by, claim = "", dict[str, Any]()
         if not claims_hold(scenario, document, view, function_named, mutant.turn - 1):
             by = "claim"
-        elif not self._lints_hold(events, changes):
+        elif not self._lints.holds(events):
             by = "lint"
         else:
             killing = self._killing(mutant, view) if needs_claim else None
@@ -183,12 +182,6 @@ class TraceJudge:
             turn=mutant.turn,
             claim=literal(claim),
         )
-
-    def _lints_hold(self, events: Events, changes: Changes) -> bool:
-        if self._lints is None:
-            own = self._run.outcome.trace.events
-            self._lints = LintJudge(self._scenario, self._document, own)
-        return self._lints.holds(events, changes)
 
     def _killing(self, mutant: TraceMutant, view: View) -> dict[str, Any] | None:
         turn = self._run.outcome.view.turns[mutant.turn - 1]

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
 from msgspec.structs import replace
 
-from simkit.checks.judging_mutants import IMPOSSIBLE, LintJudge, claims_hold, mutated
-from simkit.checks.lints import all_lints
+from simkit.checks.judging_mutants import LintJudge, claims_hold, mutated
 from simkit.checks.mutants import other_value, trace_mutants
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import items_in, scenario_files
-from simkit.trace import events as e
 from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.conversations import ROUTED, ROUTER, conversation
@@ -59,13 +53,13 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     outcome = simulate(ready)
     events = outcome.trace.events
     whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
-    judge = LintJudge(ready.scenario, ready.document, events)
+    judge = LintJudge(ready.scenario, ready.document)
     histories: list[Any] = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
 
     for mutant in histories:
         unchanged = replace(mutant.changes, at=-1, tokens=0)
         same = mutated(events, unchanged())
-        assert judge.holds(same, unchanged())
+        assert judge.holds(same)
         lacking = mutated(events, mutant.changes())
         place = mutant.changes.event.call
         contexts = {c: [*v.context.messages] for c, v in view_of(lacking).calls.items()}
@@ -100,70 +94,19 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
         assert claims_hold(ready.scenario, ready.document, view_of(events), function_named)
 
 
-class EveryLint(LintJudge):
-    """A judge whose lints all look again, whatever has changed."""
-
-    def lints_reading(self, kinds: frozenset[type]) -> frozenset[type]:
-        """All lints."""
-        return frozenset(map(type, all_lints()))
-
-
-def verdict(judge: LintJudge, events: Any, changes: Any) -> bool | None:
-    """What a judge says of a mutant; None if no run could have left it."""
-    try:
-        return judge.holds(events, changes)
-    except IMPOSSIBLE:
-        return None
-
-
-def test_lints_look_at_mutants_of_a_run_that_is_proven_silent() -> None:
+def test_a_lint_notices_a_mutant_of_a_run_that_it_found_nothing_in() -> None:
     ready = conversation(ROUTER, ROUTED, 2)
     outcome = simulate(ready)
-    events = outcome.trace.events
-    judge = LintJudge(ready.scenario, ready.document, events)
-    thorough = EveryLint(ready.scenario, ready.document, events)
-    noticed = []
+    judge = LintJudge(ready.scenario, ready.document)
 
-    for mutant in trace_mutants(outcome.view):
-        changes = mutant.changes()
-        changed = mutated(events, changes)
-        expected = verdict(thorough, changed, changes)
-        assert verdict(judge, changed, changes) == expected, mutant.text
-        noticed += [] if expected else [mutant.text]
+    noticed = [
+        mutant.text
+        for mutant in trace_mutants(outcome.view)
+        if not judge.holds(mutated(outcome.trace.events, mutant.changes()))
+    ]
 
+    assert judge.holds(outcome.trace.events)
     assert "billing is not sent a message of role system in section `instructions`" in noticed
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", ["handoff_pattern", "agent_engine", "supervisor_context"])
-def test_lints_that_do_not_look_again_would_have_found_nothing_new(system: str) -> None:
-    library = Library()
-    verdicts: Counter[bool | None] = Counter()
-    for file in scenario_files(str(SCENARIOS / system)):
-        for item in items_in(file, library.cache)[::3]:
-            ready = library.prepared(item)
-            if ready.skip is not None or not (outcome := simulate(ready)).passed:
-                continue
-            events = outcome.trace.events
-            judge = LintJudge(ready.scenario, ready.document, events)
-            thorough = EveryLint(ready.scenario, ready.document, events)
-            for mutant in trace_mutants(outcome.view):
-                changes = mutant.changes()
-                changed = mutated(events, changes)
-                expected = verdict(thorough, changed, changes)
-                assert verdict(judge, changed, changes) == expected, mutant.text
-                verdicts[expected] += 1
-
-    assert verdicts[True] > 20
-    assert verdicts[False] > 5
-
-
-def test_few_lints_look_again_at_another_reply() -> None:
-    ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
-    judge = LintJudge(ready.scenario, ready.document, simulate(ready).trace.events)
-
-    assert len(judge.lints_reading(frozenset((e.TurnFinished,)))) < 20
-    assert len([*all_lints()]) > 40
 
 
 def test_another_value_is_of_the_same_kind() -> None:
