@@ -288,7 +288,7 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "doctor": [["doctor"], ["doctor", "scenarios/a.scenario.yaml"]],
     "expect": [["expect", "scenarios/a.scenario.yaml"]],
     "graph": [["graph", "scenarios/a.scenario.yaml", "--format", form]
-              for form in ("svg", "mermaid", "dot")] + [["graph", LINE]],
+              for form in ("mermaid", "dot")] + [["graph", LINE]],
     "init": [["init", LINE]],
     "judge": [["judge"], ["judge", "--format", "json"], ["judge", "--format", "github"],
               ["judge", LINE]],

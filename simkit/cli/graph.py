@@ -6,11 +6,15 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
+from simkit.cli.pages import make_default_folder, open_page, write_file, write_graph_page
 from simkit.cli.selection import select
 from simkit.cli.traces import SUFFIX, stored, trace_files
 from simkit.core.errors import SourceError
-from simkit.core.output import current_redactor
+from simkit.core.output import current_redactor, echo, echo_picture, picture
+from simkit.core.whole_files import check_place
+from simkit.report.last_run import FOLDER
 from simkit.report.results import Result
 from simkit.runtime.compiled import compiled, facts_of
 from simkit.session.simulate import run
@@ -19,22 +23,37 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, is_pipeline
 from simkit.trace.store import redacted
 from simkit.trace.views import view_of
-from simkit.viewer import Graph, dot_text, graph_of, mermaid_text, svg_text, together
+from simkit.viewer import Graph, dot_text, graph_of, mermaid_text, together
 
-FORMS = {"svg": svg_text, "mermaid": mermaid_text, "dot": dot_text}
+DEFAULT: Final = str(Path(FOLDER, "graph.html"))
+TEXTS: Final = {"mermaid": mermaid_text, "dot": dot_text}
+FORMS: Final = ("page", *TEXTS)
 
 
-def graph_text(path: str, form: str) -> str:
-    """Return the picture of the pipeline at a path: a pipeline, a scenario, or traces.
+def draw(path: str, form: str, file: str, opens: bool) -> int:
+    """Draw the pipeline at a path: a pipeline, a scenario, or traces; return 0.
 
-    Raise SourceError if there is no pipeline, or several.
+    Text is printed unless a file is named. A page is written and opened. Raise SimkitError if there
+    is no pipeline, or several, or the file cannot be written.
     """
+    if form == "page" and file:
+        check_place(file, "-o")
     graphs = together(_graphs(path))
     if len(graphs) != 1:
         names = ", ".join(graph.name for graph in graphs) or "none"
         raise SourceError(path, f"a picture is of one pipeline, and here are: {names}")
-    text = FORMS[form](graphs[0])
-    return text
+    if form == "page":
+        if not file:
+            make_default_folder()
+        echo(f"{graphs[0].name or path}: wrote {write_graph_page(file or DEFAULT, path, graphs)}")
+        open_page(file or DEFAULT, opens)
+        return 0
+    text = picture(TEXTS[form](graphs[0]))
+    if file:
+        write_file(file, f"{text}\n".encode(), "-o")
+    else:
+        echo_picture(text)
+    return 0
 
 
 def _graphs(path: str) -> Iterator[Graph]:

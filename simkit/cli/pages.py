@@ -1,7 +1,10 @@
-"""Pages of runs: written completely or not at all, by `view`, `replay --html` and pytest."""
+"""Pages: written completely or not at all, and opened, for `view`, `graph` and `replay --html`."""
 
 from __future__ import annotations
 
+import os
+import sys
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -11,7 +14,8 @@ from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, without_secrets
 from simkit.core.whole_files import check_place, write_whole
 from simkit.report.last_run import FOLDER, make_folder
-from simkit.viewer import Page, RunPage, RunsCoverage, coverage_data, page_html
+from simkit.update.files import is_ci
+from simkit.viewer import Graph, Page, RunPage, RunsCoverage, coverage_data, page_html
 
 LARGE: Final = 1_000_000
 """In bytes: pages from here on are said to be so large."""
@@ -24,7 +28,7 @@ def write_page(
 
     Raise SimkitError if it cannot be written.
     """
-    return _write(file, Page(title, __version__, scenarios, sides), "the page")
+    return _write(file, Page(title, __version__, scenarios, sides))
 
 
 def make_default_folder() -> None:
@@ -50,12 +54,25 @@ def write_coverage_page(
     redactor = current_redactor()
     data = without_secrets(coverage_data(collected, measured, notes), redactor)
     page = Page(redactor.text(title), __version__, (), coverage=data)
-    return _write(file, page, "the page")
+    return _write(file, page)
 
 
-def _write(file: str, page: Page, option: str) -> str:
+def write_graph_page(file: str, title: str, graphs: Sequence[Graph]) -> str:
+    """Write a page of pipelines, and return its file for the user; raise SimkitError."""
+    redactor = current_redactor()
+    clean = [without_secrets(graph, redactor) for graph in graphs]
+    return _write(file, Page(redactor.text(title), __version__, (), graphs=clean))
+
+
+def open_page(file: str, opens: bool) -> None:
+    """Open a page in the browser if the user sits at a terminal; ``opens`` is the option."""
+    if opens and sys.stdout.isatty() and not is_ci(os.environ):
+        webbrowser.open(Path(file).resolve().as_uri())
+
+
+def _write(file: str, page: Page) -> str:
     content = page_html(page).encode()
-    write_file(file, content, option)
+    write_file(file, content, "the page")
     size = f" ({len(content) / 1e6:.1f} MB)" if len(content) >= LARGE else ""
     return f"{file}{size}"
 

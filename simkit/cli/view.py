@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import webbrowser
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -14,7 +12,7 @@ import msgspec
 from simkit.cli.console import Progress
 from simkit.cli.diff import stored_pairs
 from simkit.cli.judge import JudgeRunner, traces_at
-from simkit.cli.pages import make_default_folder, write_page
+from simkit.cli.pages import make_default_folder, open_page, write_page
 from simkit.cli.running import Job
 from simkit.cli.traces import stored, unchanged
 from simkit.core.errors import SimkitError, TraceError
@@ -23,7 +21,6 @@ from simkit.core.text import counted, shell_word
 from simkit.core.whole_files import check_place
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER
-from simkit.update.files import is_ci
 from simkit.viewer import RunPage, run_page
 
 REPORT: Final = "report.html"
@@ -60,8 +57,7 @@ def view(call: ViewOptions) -> int:
     title = ", ".join(call.traces) or "the last run"
     report = write_page(file, title, scenarios, sides)
     echo(f"{counted(len(scenarios), 'scenario')}: wrote {report}")
-    if call.opens and sys.stdout.isatty() and not is_ci(os.environ):
-        webbrowser.open(Path(file).resolve().as_uri())
+    open_page(file, call.opens)
     return 0
 
 

@@ -9,7 +9,7 @@ from simkit.viewer.coverage_data import CoverageCollector, RunsCoverage, coverag
 from simkit.viewer.document import CoverageData, Graph, RunData, ScenarioData
 from simkit.viewer.page import Page, RunPage, page_html, run_page
 from simkit.viewer.pipeline_graph import graph_of, together
-from simkit.viewer.pipeline_pictures import dot_text, mermaid_text, sequence_text, svg_text
+from simkit.viewer.pipeline_pictures import dot_text, mermaid_text, sequence_text
 from simkit.viewer.run_data import run_data
 
 __all__ = [
@@ -29,6 +29,5 @@ __all__ = [
     "run_data",
     "run_page",
     "sequence_text",
-    "svg_text",
     "together",
 ]

@@ -14,7 +14,7 @@ from simkit.checks.coverage import KINDS, Measurement, PlacedItem, coverage_of
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.views import View
 from simkit.viewer.document import CoverageData, CoveredPart, Graph
-from simkit.viewer.pipeline_graph import added, counted_graph, laid_out
+from simkit.viewer.pipeline_graph import graph_of, together
 
 
 class RunsCoverage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -22,14 +22,14 @@ class RunsCoverage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     items: tuple[PlacedItem, ...] = ()
     graphs: tuple[Graph, ...] = ()
-    """One for each pipeline, by name, with nodes and edges by name; no node has a place."""
+    """One for each pipeline, by name, with nodes and edges by name."""
     runs: int = 0
 
     def merged(self, other: RunsCoverage) -> RunsCoverage:
         """Return the coverage of both."""
         items = coverage_of((*self.items, *other.items), keeps_given=True).items
-        graphs = _by_name((*self.graphs, *other.graphs))
-        return RunsCoverage(items, graphs, self.runs + other.runs)
+        graphs = sorted(together((*self.graphs, *other.graphs)), key=lambda graph: graph.name)
+        return RunsCoverage(items, tuple(map(_sorted, graphs)), self.runs + other.runs)
 
 
 class CoverageCollector:
@@ -37,43 +37,28 @@ class CoverageCollector:
 
     def __init__(self) -> None:
         self._measurement = Measurement()
-        self._graphs: dict[str, Graph] = {}
+        self._graphs: list[Graph] = []
         self._runs = 0
 
     def add(self, prepared: Prepared, view: View) -> None:
         """Take a run of a scenario into account."""
         self._measurement.add(prepared.pipeline, prepared.pipeline_document, view)
-        graph = counted_graph(view.pipeline, view)
-        known = self._graphs.get(graph.name)
-        self._graphs[graph.name] = graph if known is None else added(known, graph)
+        self._graphs = together((*self._graphs, graph_of(view.pipeline, view)))
         self._runs += 1
 
     def coverage(self) -> RunsCoverage:
         """Return the coverage of the runs so far."""
-        own = RunsCoverage(
-            tuple(self._measurement.items()), tuple(self._graphs.values()), self._runs
-        )
-        return RunsCoverage().merged(own)
+        measured = tuple(self._measurement.items())
+        return RunsCoverage().merged(RunsCoverage(measured, tuple(self._graphs), self._runs))
 
 
-def _by_name(graphs: Iterable[Graph]) -> tuple[Graph, ...]:
-    """Return one graph for each name, in one order, whatever order they come in."""
-    merged: dict[str, Graph] = {}
-    for graph in graphs:
-        known = merged.get(graph.name)
-        merged[graph.name] = graph if known is None else added(known, graph)
-    return tuple(
-        replace(
-            merged[name],
-            nodes=tuple(
-                replace(node, tools=tuple(sorted(node.tools)))
-                for node in sorted(merged[name].nodes, key=lambda node: node.name)
-            ),
-            edges=tuple(
-                sorted(merged[name].edges, key=lambda edge: (edge.source, edge.target, edge.label))
-            ),
-        )
-        for name in sorted(merged)
+def _sorted(graph: Graph) -> Graph:
+    """Return a graph in one order, in whatever order its runs were counted."""
+    nodes = (replace(node, tools=tuple(sorted(node.tools))) for node in graph.nodes)
+    return replace(
+        graph,
+        nodes=tuple(sorted(nodes, key=lambda node: node.name)),
+        edges=tuple(sorted(graph.edges, key=lambda edge: (edge.source, edge.target, edge.label))),
     )
 
 
@@ -96,5 +81,4 @@ def coverage_data(
         )
         for item in items
     )
-    graphs = tuple(laid_out(graph) for graph in collected.graphs)
-    return CoverageData(measured, KINDS, parts, graphs, tuple(notes))
+    return CoverageData(measured, KINDS, parts, collected.graphs, tuple(notes))

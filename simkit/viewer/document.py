@@ -256,11 +256,9 @@ class FindingData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Node(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One agent, at its place in a drawing of unit cells."""
+    """One agent; the page lays the nodes out."""
 
     name: str
-    x: float
-    y: float
     runs: int = 0
     calls: int = 0
     tokens: int = 0

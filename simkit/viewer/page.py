@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -63,6 +63,8 @@ class Page(msgspec.Struct, frozen=True):
     sides: tuple[str, str] = ("", "")
     coverage: CoverageData | None = None
     """Coverage to be shown in place of scenarios; it holds no secrets."""
+    graphs: Sequence[Graph] = ()
+    """Pipelines to be shown beside those of the scenarios."""
 
 
 def run_page(
@@ -123,7 +125,8 @@ def _data(page: Page) -> Mapping[str, Any]:
         scenarios.append(msgspec.structs.replace(_placed(scenario, runs), base=base))
         if scenario.file_text:
             sources[scenario.scenario.file] = scenario.file_text
-    graphs = together(_graphs(page.scenarios))
+    of_runs = (scenario.graph for scenario in page.scenarios if scenario.graph is not None)
+    graphs = together((*page.graphs, *of_runs))
     index = Index(
         VERSION, page.simkit, page.title, scenarios, graphs, sources, page.sides, page.coverage
     )
@@ -136,7 +139,3 @@ def _placed(page: RunPage, runs: list[str]) -> ScenarioData:
         return msgspec.structs.replace(page.scenario, run=-1)
     runs.append(page.run)
     return msgspec.structs.replace(page.scenario, run=len(runs) - 1)
-
-
-def _graphs(scenarios: Iterable[RunPage]) -> Iterable[Graph]:
-    return (scenario.graph for scenario in scenarios if scenario.graph is not None)

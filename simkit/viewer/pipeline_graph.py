@@ -1,10 +1,8 @@
-"""The pipeline as a graph: what is declared, what runs used, and where everything stands."""
+"""The pipeline as a graph: what is declared, and what runs used. The page lays it out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -13,9 +11,6 @@ from simkit.trace.pipeline_metadata import PipelineFacts
 from simkit.trace.views import View
 from simkit.viewer.document import Edge, FindingData, Graph, Node
 
-SWEEPS: Final = 4
-"""How often the layers are sorted by the places of their neighbours."""
-
 _Key = tuple[str, str, str]
 
 
@@ -23,19 +18,10 @@ def graph_of(
     facts: PipelineFacts, view: View | None = None, findings: Sequence[FindingData] = ()
 ) -> Graph:
     """Return a pipeline's graph; with a view, with what its run used, and where findings are."""
-    return laid_out(counted_graph(facts, view, findings))
-
-
-def counted_graph(
-    facts: PipelineFacts, view: View | None = None, findings: Sequence[FindingData] = ()
-) -> Graph:
-    """Return a pipeline's graph as `graph_of` does, without places for its nodes."""
     edges = _declared(facts)
     nodes = {
         name: Node(
             name,
-            0,
-            0,
             is_start=name in facts.starts,
             is_function=agent.is_function,
             tools=agent.tools,
@@ -56,12 +42,7 @@ def together(graphs: Iterable[Graph]) -> list[Graph]:
     by_name: dict[str, list[Graph]] = {}
     for graph in graphs:
         by_name.setdefault(graph.name, []).append(graph)
-    return [laid_out(_sum(name, of_name)) for name, of_name in by_name.items()]
-
-
-def added(graph: Graph, other: Graph) -> Graph:
-    """Return the graph of a pipeline with the counts of both; no node has a place of its own."""
-    return _sum(graph.name, (graph, other))
+    return [_sum(name, of_name) for name, of_name in by_name.items()]
 
 
 def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
@@ -136,7 +117,7 @@ def _declared(facts: PipelineFacts) -> dict[_Key, Edge]:
 
 def _count_runs(view: View, nodes: dict[str, Node]) -> None:
     for run in view.runs.values():
-        node = nodes.get(run.agent) or Node(run.agent, 0, 0)
+        node = nodes.get(run.agent) or Node(run.agent)
         nodes[run.agent] = replace(
             node,
             runs=node.runs + 1,
@@ -158,7 +139,7 @@ def _count_edges(view: View, edges: dict[_Key, Edge], nodes: dict[str, Node]) ->
             rejected=edge.rejected + (handoff.outcome == "rejected"),
         )
         for name in key[:2]:
-            nodes.setdefault(name, Node(name, 0, 0))
+            nodes.setdefault(name, Node(name))
     for source, target, kind in _steps(view):
         key = _key_of(source, target, "", edges)
         edge = edges.get(key) or Edge(*key, kind)
@@ -204,69 +185,3 @@ def _pin(
             if finding.turn in (0, handoff.turn) and (not finding.agent or finding.agent in ends):
                 key = _key_of(*ends, event.type, edges)
                 edges[key] = replace(edges[key], findings=edges[key].findings + 1)
-
-
-# Layout: layers by distance from the start, sorted by the places of neighbours
-
-
-def laid_out(graph: Graph) -> Graph:
-    """Return the graph with a place for each node, in cells of a grid; equal for equal graphs."""
-    names = [node.name for node in graph.nodes]
-    ways = [(edge.source, edge.target) for edge in graph.edges if edge.source != edge.target]
-    starts = [node.name for node in graph.nodes if node.is_start]
-    layers = _layers(names, ways, starts)
-    _sort(layers, ways)
-    widest = max((len(layer) for layer in layers), default=1)
-    places = {
-        name: (place + (widest - len(layer)) / 2, float(depth))
-        for depth, layer in enumerate(layers)
-        for place, name in enumerate(layer)
-    }
-    nodes = (replace(node, x=places[node.name][0], y=places[node.name][1]) for node in graph.nodes)
-    return replace(graph, nodes=tuple(nodes))
-
-
-def _layers(
-    names: Sequence[str], ways: Sequence[tuple[str, str]], starts: Sequence[str]
-) -> list[list[str]]:
-    """Return the names by their distance from the starts, or from what nothing leads to."""
-    targets: dict[str, list[str]] = {}
-    for source, target in ways:
-        targets.setdefault(source, []).append(target)
-    reached = {target for _, target in ways}
-    layers: list[list[str]] = []
-    placed: set[str] = set()
-    waiting = [name for name in starts if name in names] or [n for n in names if n not in reached]
-    while len(placed) < len(names):
-        if not waiting:
-            # A ring that nothing leads into, or what no edge touches: a row of its own.
-            waiting = [name for name in names if name not in placed][:1]
-            alone = [n for n in names if n not in placed and n not in targets and n not in reached]
-            waiting = alone or waiting
-        layer = list(dict.fromkeys(name for name in waiting if name not in placed))
-        placed.update(layer)
-        if layer:
-            layers.append(layer)
-        waiting = [t for name in layer for t in targets.get(name, ()) if t not in placed]
-        waiting = [name for name in waiting if name in names]
-    return layers
-
-
-def _sort(layers: list[list[str]], ways: Sequence[tuple[str, str]]) -> None:
-    neighbours: dict[str, list[str]] = {}
-    for source, target in ways:
-        neighbours.setdefault(source, []).append(target)
-        neighbours.setdefault(target, []).append(source)
-    for sweep in range(SWEEPS):
-        pairs = list(pairwise(layers))
-        for fixed, moved in pairs if sweep % 2 == 0 else [(b, a) for a, b in reversed(pairs)]:
-            place = {name: index for index, name in enumerate(fixed)}
-            order = {name: index for index, name in enumerate(moved)}
-
-            def middle(
-                name: str, place: dict[str, int] = place, order: dict[str, int] = order
-            ) -> float:
-                near = [place[other] for other in neighbours.get(name, ()) if other in place]
-                return sum(near) / len(near) if near else order[name]
-
-            moved.sort(key=middle)

@@ -32,7 +32,7 @@ turns:
     session: other
     replies: {start: {handoff: {to: right}}, right: Done.}
 """
-"""A pipeline in which one agent hands over to its neighbour in the row."""
+"""A pipeline with a long way past an agent."""
 CALL = f"#{FAILING}/turn-2/call-3"
 """The call of the refund agent."""
 
@@ -451,7 +451,7 @@ def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) 
     assert "Tell me about it" not in texts[1:]
 
 
-def test_a_way_along_a_row_of_the_pipeline_is_not_behind_its_nodes(
+def test_no_label_of_the_pipeline_is_behind_a_node_or_another_label(
     tab: Any, tmp_path: Path
 ) -> None:
     file = tmp_path / "row.scenario.yaml"
@@ -462,9 +462,14 @@ def test_a_way_along_a_row_of_the_pipeline_is_not_behind_its_nodes(
     nodes = [node.bounding_box() for node in tab.locator(".graph rect.node").all()]
 
     assert (len(labels), len(nodes)) == (3, 3)
-    for label in labels:
-        middle = label["y"] + label["height"] / 2
-        assert not any(node["y"] < middle < node["y"] + node["height"] for node in nodes)
+    for number, label in enumerate(labels):
+        assert not any(_overlap(label, box) for box in nodes + labels[:number])
+
+
+def _overlap(box: dict[str, float], other: dict[str, float]) -> bool:
+    across = box["x"] < other["x"] + other["width"] and other["x"] < box["x"] + box["width"]
+    down = box["y"] < other["y"] + other["height"] and other["y"] < box["y"] + box["height"]
+    return across and down
 
 
 def test_the_longest_outcome_covers_no_name_in_the_list(tab: Any, tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 // What runs made pipelines do: shares by kind, the pictures, and a table of all parts.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import type { CoverageData, CoveredPart, Graph } from "./document";
+import type { CoverageData, CoveredPart } from "./document";
 import { counted, number, one, visible } from "./parts";
-import { GraphPicture } from "./pipeline";
+import { Pictures } from "./pipeline";
 import { fitting, ROWS, type Shown, shareOf, sharesOf } from "./shares";
 
 const PICTURES = 24;
@@ -44,7 +44,7 @@ export const Coverage = ({ coverage, title }: { coverage: CoverageData; title: s
             </tbody>
           </table>
         </section>
-        {graphs.length === 1 && <Pictures graphs={graphs} />}
+        {graphs.length === 1 && <Pictures graphs={graphs} title="Pipeline, with what was used" most={1} rest="" />}
       </div>
       <section aria-labelledby="items">
         <h2 id="items">{kind ? <>Items: {visible(kind)}</> : "Items"}</h2>
@@ -71,25 +71,10 @@ export const Coverage = ({ coverage, title }: { coverage: CoverageData; title: s
           <button class="more" onClick={() => setMost(most + 5 * ROWS)}>{number(rows.length - most)} more</button>
         )}
       </section>
-      {graphs.length > 1 && <Pictures graphs={graphs} />}
+      {graphs.length > 1 && <Pictures graphs={graphs} title="Pipelines, with what was used" most={PICTURES} rest="in the table only" />}
     </main>
   );
 };
-
-const Pictures = ({ graphs }: { graphs: Graph[] }): JSX.Element => (
-  <section aria-labelledby="pipelines">
-    <h2 id="pipelines">{graphs.length > 1 ? "Pipelines" : "Pipeline"}, with what was used</h2>
-    <div class="graphs">
-      {graphs.slice(0, PICTURES).map((graph) => (
-        <figure>
-          <figcaption>{visible(graph.name || "without a name")} · {counted(graph.runs ?? 0, "run")}</figcaption>
-          <GraphPicture graph={graph} />
-        </figure>
-      ))}
-    </div>
-    {graphs.length > PICTURES && <p>{number(graphs.length - PICTURES)} more pipelines are in the table only.</p>}
-  </section>
-);
 
 /** The agents that never ran: they hide what only they could do. */
 const idleOf = (parts: CoveredPart[]): Set<string> =>

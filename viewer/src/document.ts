@@ -229,8 +229,6 @@ export interface Finding {
 
 export interface Node {
   name: string;
-  x: number;
-  y: number;
   runs?: number;
   calls?: number;
   tokens?: number;

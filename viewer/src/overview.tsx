@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
 import { hasRun } from "./links";
-import { GraphPicture } from "./pipeline";
+import { Pictures } from "./pipeline";
 import { counted, number, one, time, visible, Windowed } from "./parts";
 
 export const ORDER = ["broken", "failed", "unjudged", "xfailed", "held", "skipped"];
@@ -58,6 +58,15 @@ export const Overview = ({
   cursor.count = shown.length;
   const outcomes = ORDER.filter((word) => all.some((line) => line.outcome === word));
   const differ = all.filter(differs).length;
+  if (!all.length) {
+    // `simkit graph`: pipelines without scenarios.
+    return (
+      <main id="main" class="overview">
+        <h1>{visible(one(index.title, 70))}</h1>
+        <Pictures graphs={index.graphs} title={index.graphs.length > 1 ? "Pipelines" : "Pipeline"} most={24} rest="not drawn" />
+      </main>
+    );
+  }
   return (
     <main id="main" class="overview">
       <h1>{counted(all.length, "scenario")}<small> of {visible(one(index.title, 70))}</small></h1>
@@ -94,18 +103,7 @@ export const Overview = ({
         />
       ) : <p class="empty">No scenario fits.</p>}
       {index.graphs.length > 0 && (
-        <section aria-labelledby="pipelines">
-          <h2 id="pipelines">Pipelines, with what all these runs used</h2>
-          <div class="graphs">
-            {index.graphs.slice(0, 24).map((graph) => (
-              <figure>
-                <figcaption>{visible(graph.name || "without a name")} · {counted(graph.runs ?? 0, "run")}</figcaption>
-                <GraphPicture graph={graph} />
-              </figure>
-            ))}
-          </div>
-          {index.graphs.length > 24 && <p>{index.graphs.length - 24} more pipelines are drawn with their scenarios.</p>}
-        </section>
+        <Pictures graphs={index.graphs} title="Pipelines, with what all these runs used" most={24} rest="drawn with their scenarios" />
       )}
     </main>
   );

@@ -4,6 +4,7 @@ import { axisOf, reachOf, slotOf, spansIn, spansOf } from "../src/axis";
 import { compared, lineDiff } from "../src/comparing";
 import { callBefore, rowsOf } from "../src/contexts";
 import type { Call, Index, Mark, Message, RunData } from "../src/document";
+import { lineOf, positionsOf } from "../src/layout";
 import { callAt, hashOf, keysOf, numberOf, placeOf } from "../src/links";
 import { Matrix } from "../src/seen";
 import { time } from "../src/parts";
@@ -179,4 +180,19 @@ test("runs of one agent that overlap stand in rows, and long ones are found in a
 
 test("a time is said in its two largest units", () => {
   expect([0, 9_999, 61_500, 7_500_000, 259_200_000].map(time)).toEqual(["0 ms", "9,999 ms", "61.5 s", "2 h 5 min", "3 d"]);
+});
+
+test("a pipeline's agents stand below those that lead to them, also in a ring", () => {
+  const nodes = [{ name: "last" }, { name: "first", is_start: true }, { name: "middle" }];
+  const edges = [
+    { source: "first", target: "middle" }, { source: "middle", target: "last", label: "asks" },
+    { source: "last", target: "first" }, { source: "last", target: "last" }, { source: "last", target: "gone" },
+  ];
+
+  const positions = positionsOf({ name: "p", nodes, edges }, (edge) => edge.label ?? "");
+
+  const y = Object.fromEntries(positions.nodes.map(({ node, y }) => [node.name, y]));
+  expect(y.first < y.middle && y.middle < y.last).toBe(true);
+  expect(positions.edges).toHaveLength(4);
+  expect(lineOf([{ x: 0, y: 0 }, { x: 0, y: 4 }, { x: 4, y: 8 }, { x: 4, y: 12 }])).toBe("M 0 0 Q 0 4 2 6 Q 4 8 4 12");
 });

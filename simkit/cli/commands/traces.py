@@ -139,26 +139,27 @@ def view_command(**options: Any) -> int:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["svg", "mermaid", "dot"]),
-    default="svg",
+    type=click.Choice(["page", "mermaid", "dot"]),
+    default="page",
     show_default=True,
-    help="svg for anything, mermaid for Markdown, dot for Graphviz.",
+    help="page for a browser, mermaid for Markdown, dot for Graphviz.",
 )
-@click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
-def graph_command(path: str, form: str, file: str | None) -> int:
+@click.option(
+    "-o",
+    "file",
+    default="",
+    metavar="FILE",
+    help="Write here: a page not to .simkit/graph.html, a text not to the screen.",
+)
+@click.option(
+    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
+)
+def graph_command(path: str, form: str, file: str, opens: bool) -> int:
     """Draw the pipeline of a file, of a scenario or of traces.
 
     A declared pipeline is drawn as its file says. Of code, a run shows the agents: name a scenario,
     which is run for that, or a trace.
     """
-    from simkit.cli.graph import graph_text
-    from simkit.core.output import echo_picture, picture
+    from simkit.cli.graph import draw
 
-    text = picture(graph_text(path, form))
-    if file is None:
-        echo_picture(text)
-        return 0
-    from simkit.cli.pages import write_file
-
-    write_file(file, f"{text}\n".encode(), "-o")
-    return 0
+    return draw(path, form, file, opens)
