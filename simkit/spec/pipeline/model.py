@@ -36,6 +36,17 @@ from simkit.spec.fields import (
 from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
 from simkit.spec.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
 from simkit.spec.pipeline.waivers import Waivers
+from simkit.spec.refers_to import (
+    AgentName,
+    ChannelName,
+    DefinitionName,
+    NodeName,
+    RefersTo,
+    ToolName,
+)
+
+Writes = dict[ChannelName, Template]
+"""Channel to the value to write; a channel may be a reference."""
 
 REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
 BUILT_IN_COUNTER: Final = "chars/4"
@@ -115,7 +126,7 @@ class Rule(YamlModel):
 
     when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
     """Condition on the root; without it the rule always applies."""
-    writes: dict[str, Template]
+    writes: Writes
     """Channel to the value to write."""
 
 
@@ -124,9 +135,9 @@ class Agent(YamlModel):
 
     instructions: TextValue = ""
     """The system instructions for the model."""
-    tools: tuple[str, ...] = ()
+    tools: tuple[ToolName, ...] = ()
     """The tools it may call."""
-    handoffs: tuple[str, ...] = ()
+    handoffs: tuple[AgentName, ...] = ()
     """The agents it may pass control to."""
     input: SchemaValue = None
     """The JSON Schema of its input."""
@@ -141,13 +152,13 @@ class Agent(YamlModel):
     """A Python function that implements the agent, instead of a model."""
     requires: tuple[Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER], ...] = ()
     """Matchers of messages that must be in each of its contexts."""
-    private: tuple[str, ...] = ()
+    private: tuple[ChannelName, ...] = ()
     """Channels that no other agent may see."""
-    sees: tuple[str, ...] | None = None
+    sees: tuple[AgentName, ...] | None = None
     """The agents whose messages are relevant to it; without it, all agents."""
     context: Recipe | None = None
     """The sections of its contexts."""
-    writes: dict[str, Template] | None = None
+    writes: Writes | None = None
     """The values that a finished run writes to channels."""
     before: tuple[Rule, ...] | None = None
     """Rules before a run; the first one that applies replaces the model."""
@@ -160,17 +171,17 @@ class Defaults(YamlModel):
 
     context: Recipe | None = None
     """The recipe."""
-    writes: dict[str, Template] | None = None
+    writes: Writes | None = None
     """The writes."""
     before: tuple[Rule, ...] | None = None
     """The rules before a run."""
     after: tuple[Rule, ...] | None = None
     """The rules after a run."""
-    tools: tuple[str, ...] | None = None
+    tools: tuple[ToolName, ...] | None = None
     """The tools."""
-    handoffs: tuple[str, ...] | None = None
+    handoffs: tuple[AgentName, ...] | None = None
     """The handoffs."""
-    sees: tuple[str, ...] | None = None
+    sees: tuple[AgentName, ...] | None = None
     """The agents whose messages are relevant."""
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
     """How replies are parsed."""
@@ -189,7 +200,7 @@ class Tool(YamlModel):
     """The JSON Schema of the result."""
     function: FunctionName | None = None
     """The real function; a scenario's `tool_results` replaces it."""
-    reads: str | None = None
+    reads: ChannelName | None = None
     """A channel that the tool reads: its call `{path: "a.b[0]"}` returns the value at that path,
     in the state that the run sees."""
 
@@ -216,14 +227,14 @@ class Contract(YamlModel):
     """The schema and the rules of one type of handoff between agents."""
 
     from_: Annotated[
-        tuple[str, ...],
+        tuple[Annotated[str, RefersTo("agent", also=("*",))], ...],
         BeforeValidator(_names),
         WithJsonSchema(
             {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
         ),
     ] = Field(alias="from")
     """The source: a name, a list of names, or `*`."""
-    to: str
+    to: AgentName
     """The target."""
     type: str = "handoff"
     """The handoff's type."""
@@ -235,9 +246,9 @@ class Contract(YamlModel):
     """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
     query: Query | None = None
     """Limits on the query."""
-    writes: dict[str, Template] | None = None
+    writes: Writes | None = None
     """The values that the handoff writes to channels before its target starts."""
-    carries: tuple[str, ...] | None = None
+    carries: tuple[ChannelName, ...] | None = None
     """The only channels that the target can read."""
     history: HistoryPolicy = "all"
     """The part of the conversation that the target sees: `all`, `none`, `filters` (without tool
@@ -253,7 +264,7 @@ class Contract(YamlModel):
 class RouterFlow(YamlModel):
     """A flow in which one agent chooses the agents that run."""
 
-    decide: str
+    decide: AgentName
     """The agent whose output names them."""
     to: Template
     """A reference to a name, a list of names in order, or `{parallel: [...]}`."""
@@ -262,7 +273,7 @@ class RouterFlow(YamlModel):
 class Node(YamlModel):
     """A node of a graph; it runs one agent."""
 
-    agent: str | None = None
+    agent: DefinitionName | None = None
     """The agent's definition; without it, the definition with the node's name."""
     role: Literal["linear", "decision", "split", "merge"] = "linear"
     """How the node uses its edges."""
@@ -275,9 +286,9 @@ class Node(YamlModel):
 class Edge(YamlModel):
     """An edge between two nodes."""
 
-    from_: str = Field(alias="from")
+    from_: NodeName = Field(alias="from")
     """The source node."""
-    to: str
+    to: NodeName
     """The target node."""
     label: TextValue | None = None
     """The label that a decision must name."""
@@ -308,7 +319,7 @@ class Goal(YamlModel):
 
     description: TextValue = ""
     """The purpose of the goal."""
-    steps: tuple[dict[str, TextValue], ...]
+    steps: tuple[dict[DefinitionName, TextValue], ...]
     """Agent to task, in order."""
 
 

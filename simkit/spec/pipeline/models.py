@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simkit.spec.fields import Flag, OrText, YamlModel, refuse
+from simkit.spec.refers_to import RefersTo
 
 PROVIDERS: Final[Mapping[str, str]] = {
     "openai": "openai-chat",
@@ -84,4 +85,7 @@ def as_model_options(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
-Models = dict[str, Annotated[ModelOptions, BeforeValidator(as_model_options), OrText]]
+Models = dict[
+    Annotated[str, RefersTo("definition", also=(DEFAULT,))],
+    Annotated[ModelOptions, BeforeValidator(as_model_options), OrText],
+]

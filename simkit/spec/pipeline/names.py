@@ -7,22 +7,20 @@ from typing import Any, Final
 
 from simkit.core.errors import MatcherError
 from simkit.language.json_schema import check_schema, schema_errors
-from simkit.language.paths import follow, head_of
+from simkit.language.paths import head_of
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath
-from simkit.spec.fields import require
+from simkit.spec.fields import ANYTHING, require
 from simkit.spec.pipeline.agents import channels_of, members_of, names_in, ways_of
 from simkit.spec.pipeline.graph_shape import GraphCheck
 from simkit.spec.pipeline.model import (
     Agent,
     Contract,
     Defaults,
-    GraphFlow,
     Pipeline,
     Rule,
     SupervisorFlow,
 )
-from simkit.spec.pipeline.models import DEFAULT
 from simkit.spec.pipeline.recipe import (
     RESERVED,
     FilterSpec,
@@ -39,6 +37,7 @@ from simkit.spec.pipeline.root_names import (
     keys_in,
     leads_to,
 )
+from simkit.spec.refers_to import name_references
 from simkit.spec.validation_catalogue import FINDINGS
 
 IMPLIED_CHANNELS: Final = {
@@ -48,8 +47,6 @@ IMPLIED_CHANNELS: Final = {
     "previous_agents": "agent_outputs",
 }
 """The channels of sections that have no `from`."""
-LOG: Final = "log"
-
 
 WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
 """Sections that show texts, not values."""
@@ -60,6 +57,8 @@ def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     for code in pipeline.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
     check = _Check(pipeline, document)
+    check.nodes()
+    check.names()
     check.schemas()
     check.tools()
     check.agent(pipeline.defaults, ("defaults",))
@@ -76,11 +75,41 @@ class _Check:
         self.channels = channels_of(pipeline)
         self.agents = tuple(members_of(pipeline))
 
-    def known(
+    def nodes(self) -> None:
+        """Check that each node of a graph says which agent it runs."""
+        graph, agents = self.pipeline.flow.graph, self.pipeline.agents
+        for name, node in graph.nodes.items() if graph else ():
+            if node.agent is None and name not in agents:
+                raise self.document.error(
+                    ("flow", "graph", "nodes", name),
+                    f"node `{name}` is no agent's name",
+                    word=name,
+                    known=agents,
+                    advice="Say whose with `agent:`.",
+                    key=True,
+                )
+
+    def names(self) -> None:
+        """Check each name that a field of the pipeline gives: it must exist."""
+        pipeline = self.pipeline
+        graph = pipeline.flow.graph
+        known: dict[str, Iterable[str]] = {
+            "agent": self.agents,
+            "channel": self.channels,
+            "definition": pipeline.agents,
+            "node": graph.nodes if graph else (),
+            "tool": pipeline.tools if "tools" in pipeline.model_fields_set else ANYTHING,
+        }
+        for path, word, refers_to, is_key in name_references(pipeline, self.document.data):
+            noun, names = refers_to.kind, known[refers_to.kind]
+            if refers_to.also and names is not ANYTHING:
+                names = (*names, *refers_to.also)
+            self.require(path, "agent" if noun == "definition" else noun, word, names, is_key)
+
+    def require(
         self, path: SourcePath, noun: str, word: str, known: Iterable[str], key: bool = False
     ) -> None:
         """Reject an unknown word."""
-        known = tuple(known)
         nodes = self._nodes_of(word) if noun == "agent" and word not in known else []
         if nodes:
             raise self.document.error(
@@ -95,14 +124,6 @@ class _Check:
         graph = self.pipeline.flow.graph
         nodes = graph.nodes.items() if graph and definition in self.pipeline.agents else ()
         return [f"`{name}`" for name, node in nodes if node.agent == definition]
-
-    def all_known(
-        self, path: SourcePath, noun: str, words: Iterable[str] | None, known: Iterable[str]
-    ) -> None:
-        """Reject the first unknown word of a list."""
-        known = tuple(known)
-        for place, word in enumerate(words or ()):
-            self.known((*path, place), noun, word, known)
 
     # Schemas
 
@@ -143,7 +164,6 @@ class _Check:
             if tool.reads is None:
                 continue
             at = ("tools", name, "reads")
-            self.known(at, "channel", tool.reads, self.channels)
             channel = self.pipeline.channels.get(tool.reads)
             if channel is not None and channel.scope == "agent_run":
                 raise self.document.error(
@@ -161,24 +181,14 @@ class _Check:
         """Check that models are set only for agents that are not functions."""
         agents = self.pipeline.agents
         for name in self.pipeline.models:
-            path = ("models", name)
-            require(self.document, path, "agent", name, (*agents, DEFAULT), key=True)
             if name in agents and agents[name].function is not None:
-                raise self.document.error(
-                    path, f"agent `{name}` is a function: no model answers for it", key=True
-                )
+                problem = f"agent `{name}` is a function: no model answers for it"
+                raise self.document.error(("models", name), problem, key=True)
 
     # Agents
 
     def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
         """Check the names in an agent, or in the defaults."""
-        if "tools" in self.pipeline.model_fields_set:
-            self.all_known((*at, "tools"), "tool", agent.tools, self.pipeline.tools)
-        self.all_known((*at, "handoffs"), "agent", agent.handoffs, self.agents)
-        self.all_known((*at, "sees"), "agent", agent.sees, self.agents)
-        if isinstance(agent, Agent):
-            self.all_known((*at, "private"), "channel", agent.private, self.channels)
-        self._writes((*at, "writes"), agent.writes)
         self._rules((*at, "before"), agent.before)
         self._rules((*at, "after"), agent.after)
         if agent.context is not None:
@@ -186,15 +196,9 @@ class _Check:
         for key in ("instructions", "writes", "before", "after", "context"):
             check_references(self.document, (*at, key), self.channels)
 
-    def _writes(self, at: SourcePath, writes: dict[str, Any] | None) -> None:
-        for channel in writes or ():
-            if "${" not in channel:
-                self.known((*at, channel), "channel", channel, self.channels, key=True)
-
     def _rules(self, at: SourcePath, rules: tuple[Rule, ...] | None) -> None:
         for place, rule in enumerate(rules or ()):
             check_when(self.document, (*at, place, "when"), rule.when, self.channels)
-            self._writes((*at, place, "writes"), rule.writes)
 
     # Recipes
 
@@ -219,25 +223,16 @@ class _Check:
                 (*inside, "name"), f"`{item.name}` is a claim on contexts and cannot name a section"
             )
         check_when(self.document, (*inside, "when"), item.options.when, self.channels)
-        self._source(path, inside, item)
+        self._source(path, item)
         self._without_effect(inside, item)
         if item.history is not None:
             self._filters((*inside, "filters"), item.history.filters)
-            if item.history.summary is not None:
-                self.known((*inside, "summary"), "agent", item.history.summary, self.agents)
 
-    def _source(self, path: SourcePath, inside: SourcePath, item: Item) -> None:
-        """Check the channel that a section reads."""
-        channel = getattr(item.options, "from_", None)
-        if isinstance(channel, tuple):
-            if isinstance(follow(self.document.data, (*inside, "from")), list):
-                self.all_known((*inside, "from"), "channel", channel, self.channels)
-            else:
-                self.known((*inside, "from"), "channel", channel[0], self.channels)
-        elif channel is not None:
-            also = (LOG,) if item.kind == "history" else ()
-            self.known((*inside, "from"), "channel", channel, (*self.channels, *also))
-        elif (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
+    def _source(self, path: SourcePath, item: Item) -> None:
+        """Check that the channel is there that a section reads without being told."""
+        if getattr(item.options, "from_", None) is not None:
+            return
+        if (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:
             raise self.document.error(
                 path,
                 f"section `{item.kind}` reads channel `{implied}`, which is not there",
@@ -292,13 +287,9 @@ class _Check:
         for place, filter in enumerate(filters):
             if isinstance(filter, str):
                 continue
-            if filter.agents is not None:
-                path = (*at, place, "agents")
-                self.all_known((*path, "only"), "agent", filter.agents.only, self.agents)
-                self.all_known((*path, "not"), "agent", filter.agents.not_, self.agents)
             said_by = filter.drop.get("agent") if isinstance(filter.drop, Mapping) else None
             if isinstance(said_by, str):
-                self.known((*at, place, "drop", "agent"), "agent", said_by, self.agents)
+                self.require((*at, place, "drop", "agent"), "agent", said_by, self.agents)
             if filter.older_than is not None:
                 self._older_than((*at, place, "older_than"), filter.older_than)
 
@@ -333,14 +324,6 @@ class _Check:
                     )
 
     def _contract(self, at: SourcePath, contract: Contract) -> None:
-        source = self.document.data["contracts"][at[1]]["from"]
-        parties = (*self.agents, "*")
-        if isinstance(source, list):
-            self.all_known((*at, "from"), "agent", contract.from_, parties)
-        else:
-            self.known((*at, "from"), "agent", contract.from_[0], parties)
-        self.known((*at, "to"), "agent", contract.to, self.agents)
-        self.all_known((*at, "carries"), "channel", contract.carries, self.channels)
         self._contract_writes((*at, "writes"), contract)
         if not isinstance(contract.history, str):
             self._filters((*at, "history"), contract.history)
@@ -348,10 +331,9 @@ class _Check:
             for path, key in keys_in(rule, (*at, "rules", place)):
                 if not leads_to(key, HANDOFF_FIELDS):
                     word = head_of(key)
-                    self.known(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
+                    self.require(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
 
     def _contract_writes(self, at: SourcePath, contract: Contract) -> None:
-        self._writes(at, contract.writes)
         for name in contract.writes or ():
             channel = self.pipeline.channels.get(name)
             if channel is not None and channel.scope == "agent_run":
@@ -369,12 +351,11 @@ class _Check:
         """Check the names in the flow."""
         flow = self.pipeline.flow
         if flow.router is not None:
-            self.known(("flow", "router", "decide"), "agent", flow.router.decide, self.agents)
             self._route(("flow", "router", "to"), flow.router.to)
         if flow.handoffs is not None:
             self._route(("flow", "handoffs", "start"), flow.handoffs.start)
         if flow.graph is not None:
-            self._graph(flow.graph)
+            GraphCheck(flow.graph, self.document).check()
         if flow.supervisor is not None:
             self._supervisor(flow.supervisor)
         self._modes_of_ways()
@@ -397,7 +378,7 @@ class _Check:
     def _route(self, path: SourcePath, value: Any) -> None:
         if isinstance(value, dict):
             for word in value:
-                self.known((*path, word), "key", word, ("parallel",), key=True)
+                self.require((*path, word), "key", word, ("parallel",), key=True)
         if compile_references(value).is_constant:
             names = names_in(value)
             if not names:
@@ -405,7 +386,7 @@ class _Check:
                     path, "must be a reference, or an agent's name", known=self.agents
                 )
             for name in names:
-                self.known(path, "agent", name, self.agents)
+                self.require(path, "agent", name, self.agents)
 
     def _supervisor(self, flow: SupervisorFlow) -> None:
         if not flow.goals:
@@ -422,24 +403,3 @@ class _Check:
                         f"a step is one agent and its task, not {len(step)}",
                         advice="Start a new list item (`- `) for each step.",
                     )
-                for name in step:
-                    self.known((*at, name), "agent", name, self.pipeline.agents, key=True)
-
-    def _graph(self, graph: GraphFlow) -> None:
-        at = ("flow", "graph")
-        for name, node in graph.nodes.items():
-            if node.agent is not None:
-                self.known((*at, "nodes", name, "agent"), "agent", node.agent, self.pipeline.agents)
-            elif name not in self.pipeline.agents:
-                raise self.document.error(
-                    (*at, "nodes", name),
-                    f"node `{name}` is no agent's name",
-                    word=name,
-                    known=self.pipeline.agents,
-                    advice="Say whose with `agent:`.",
-                    key=True,
-                )
-        for place, edge in enumerate(graph.edges):
-            self.known((*at, "edges", place, "from"), "node", edge.from_, graph.nodes)
-            self.known((*at, "edges", place, "to"), "node", edge.to, graph.nodes)
-        GraphCheck(graph, self.document).check()

@@ -34,6 +34,11 @@ from simkit.spec.fields import (
     one_key,
     refuse,
 )
+from simkit.spec.refers_to import AgentName, RefersTo
+
+LOG: Final = "log"
+"""What a history shows in place of a channel: everything that was said and done."""
+_ChannelText = Annotated[TextValue, RefersTo("channel")]
 
 RESERVED: Final = (
     "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "handoffs",
@@ -81,9 +86,9 @@ class Instructions(Section):
 class AgentFilter(YamlModel):
     """Keeps or drops messages by the agent that wrote them."""
 
-    only: tuple[str, ...] | None = None
+    only: tuple[AgentName, ...] | None = None
     """Only messages of these agents, and the user's, are kept."""
-    not_: tuple[str, ...] | None = Field(default=None, alias="not")
+    not_: tuple[AgentName, ...] | None = Field(default=None, alias="not")
     """Messages of these agents are dropped."""
 
 
@@ -171,13 +176,15 @@ class Window(YamlModel):
 class History(Section):
     """The conversation before this run, after filters and window."""
 
-    from_: TextValue | None = Field(default=None, alias="from")
+    from_: Annotated[TextValue, RefersTo("channel", also=(LOG,))] | None = Field(
+        default=None, alias="from"
+    )
     """A channel (default: the conversation), or `log` for the complete log."""
     filters: tuple[Filter, ...] = ()
     """Filters, applied in order; the trace lists what they drop."""
     window: Window | None = None
     """Applied after the filters."""
-    summary: str | None = None
+    summary: AgentName | None = None
     """The agent that summarizes the messages that the window drops."""
 
 
@@ -200,7 +207,7 @@ class Upstream(Section):
 class PreviousAgents(Section):
     """The outputs of this turn's other agents."""
 
-    from_: TextValue | None = Field(default=None, alias="from")
+    from_: _ChannelText | None = Field(default=None, alias="from")
     """The channel that holds the outputs (default `agent_outputs`)."""
     truncate: Positive | None = None
     """The largest number of characters of each agent's summary."""
@@ -211,7 +218,7 @@ class PreviousAgents(Section):
 class Shared(Section):
     """A channel as JSON; `as: json` makes it an indented block."""
 
-    from_: TextValue = Field(alias="from")
+    from_: _ChannelText = Field(alias="from")
     """The channel."""
     fields: dict[str, TextValue] | None = None
     """Label to a path into the channel's value; paths without a value are left out."""
@@ -242,7 +249,7 @@ class Recall(Section):
     """Items of channels, selected by scope, tags, age, score and budget."""
 
     from_: Annotated[
-        tuple[TextValue, ...] | None,
+        tuple[_ChannelText, ...] | None,
         BeforeValidator(_channels),
         WithJsonSchema(
             {

@@ -23,6 +23,7 @@ from simkit.spec.fields import (
 from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
 from simkit.spec.reading import repeated
+from simkit.spec.refers_to import AgentName, ChannelName
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.given_fakes import FakeValue
@@ -87,7 +88,7 @@ class Turn(YamlModel):
     """Whether a new process, which reads only the store, starts before this turn."""
     repeat: Annotated[Positive, Field(le=MOST)] = 1
     """The number of times that the turn is taken, each as a turn of its own."""
-    replies: dict[str, Lines] = Field(default_factory=dict)
+    replies: dict[AgentName, Lines] = Field(default_factory=dict)
     """Agent to the answers of its model, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Tool to its results."""
@@ -152,7 +153,7 @@ class Given(YamlModel):
 
     fakes: dict[str, FakeValue] = Field(default_factory=dict)
     """Made-up people and things, by their names in `${…}`: `customers: 3`."""
-    state: dict[str, Any] = Field(default_factory=dict)
+    state: dict[ChannelName, Any] = Field(default_factory=dict)
     """Channel to its value."""
 
 

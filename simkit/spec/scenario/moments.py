@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator
 
 from simkit.spec.fields import Positive, TextValue, YamlModel, refuse
+from simkit.spec.refers_to import RefersTo
 
 AT_START: Final = "start"
 AT_END: Final = "end"
@@ -19,9 +20,9 @@ class Moment(YamlModel):
 
     noun: ClassVar[str] = "key of a moment"
 
-    agent: TextValue | None = None
+    agent: Annotated[TextValue, RefersTo("agent")] | None = None
     """The agent that makes the call; without it, any agent."""
-    tool: TextValue | None = None
+    tool: Annotated[TextValue, RefersTo("tool", also=(ANY_TOOL,))] | None = None
     """The tool that is called; `"*"` is any tool. Without it, the call is one of a model."""
     call: Positive = 1
     """The number of the call in the turn, from 1: of the agent's calls, or of all. Calls of tools

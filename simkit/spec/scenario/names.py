@@ -19,11 +19,11 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import keys_in, leads_to
 from simkit.spec.pipeline.written_messages import message_of
+from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
-from simkit.spec.scenario.moments import ANY_TOOL
 from simkit.spec.scenario.orders import TOOL_MARK, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.scenario.value_names import values_in
@@ -81,12 +81,9 @@ _OF_RESPONSES: Final = ("logprobs", "citations", "raw")
 _ON_A_WIRE: Final = frozenset(("error", "chunks", *_OF_RESPONSES))
 
 
-def check_shown(scenario: Scenario, document: Document, plain: Sequence[bool] = ()) -> None:
-    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic.
-
-    ``plain`` says of each turn whether it is known to have none.
-    """
-    for path, field in _shown_by_a_wire(scenario, plain):
+def _check_shown(scenario: Scenario, document: Document) -> None:
+    """Raise SourceError for the first key in a declared scenario that needs HTTP traffic."""
+    for path, field in _shown_by_a_wire(scenario):
         about = "a provider's response" if field in _OF_RESPONSES else "the bytes of a reply"
         raise document.error(
             path,
@@ -95,10 +92,8 @@ def check_shown(scenario: Scenario, document: Document, plain: Sequence[bool] = 
         )
 
 
-def _shown_by_a_wire(scenario: Scenario, plain: Sequence[bool]) -> Iterator[tuple[SourcePath, str]]:
+def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
-        if plain and plain[number]:
-            continue
         for agent, lines in turn.replies.items():
             for place, line in enumerate(lines_of(lines)):
                 if _ON_A_WIRE.isdisjoint(line.__pydantic_fields_set__):
@@ -146,24 +141,6 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
             raise document.error_of(problem, path, key=bool(problem.path)) from None
 
 
-_OF_PLAIN_TURNS: Final = frozenset(("user", "replies", "session", "project", "pause", "expect"))
-_OF_PLAIN_LINES: Final = frozenset(("text", "json_", "usage", "latency_ms"))
-_TEXT_ALONE: Final = frozenset(("text",))
-
-
-def _is_plain(turn: Turn) -> bool:
-    """Return whether nothing is to be checked in a turn but its agents, its project and claims."""
-    if not turn.__pydantic_fields_set__ <= _OF_PLAIN_TURNS or turn.user is None:
-        return False
-    if turn.user.__pydantic_fields_set__ != _TEXT_ALONE:
-        return False
-    for lines in turn.replies.values():
-        for line in lines_of(lines):
-            if not line.__pydantic_fields_set__ <= _OF_PLAIN_LINES:
-                return False
-    return True
-
-
 CONTEXT_KEYS: Final = ("sections", "messages", "tools", "agent", "turn")
 """Keys of a reply line's ``when`` beside the sections."""
 
@@ -174,52 +151,36 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
         lints = FINDINGS if lint.startswith(PREFIX) else LINTS
         require(document, ("lints", lint), "lint", lint, lints, key=True)
     known = known_in(subject)
-    plain = [known.has_checked(turn) or _is_plain(turn) for turn in scenario.turns]
     if isinstance(subject, App):
         _check_app(scenario, document, subject)
     else:
         _check_declared(scenario, document, subject)
-        check_shown(scenario, document, plain)
+        _check_shown(scenario, document)
+        _check_names(scenario, document, known)
     _check_given(scenario.given.state, document, known)
     claims = ClaimNames(document, known, scenario.given.state, partial(values_in, scenario))
     projects: dict[str, str] = {}
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
-        if plain[place]:
-            _check_project(turn, document, at, projects)
-            if not known.has_checked(turn):
-                _check_replies(turn, document, at, known)
-                known.note_checked(turn)
-            claims.check(turn.expect, (*at, "expect"))
-            continue
-        _check_turn(turn, document, at)
+        _check_project(turn, document, at, projects)
+        if not known.has_checked(turn):
+            _check_turn(turn, document, at, known, subject)
+            known.note_checked(turn)
         if place == 0 and turn.restart:
             raise document.error(
                 (*at, "restart"),
                 "nothing has run before the first turn that could be restarted",
                 key=True,
             )
-        if turn.cancel is not None or turn.crash is not None:
-            _check_cut(turn, document, at, known, subject)
-        _check_project(turn, document, at, projects)
-        _check_replies(turn, document, at, known)
-        if turn.faults:
-            _check_faults(turn.faults, document, (*at, "faults"), known)
-        if turn.schedule:
-            _check_order(turn.schedule, document, (*at, "schedule"), known)
-        if turn.tool_results:
-            _check_results(turn.tool_results, document, (*at, "tool_results"), known)
-        ends_process = "restart" if turn.restart else "crash" if turn.crash is not None else ""
-        if ends_process and not isinstance(subject, App) and subject.store == "memory":
-            raise document.error(
-                (*at, ends_process),
-                f"pipeline `{subject.pipeline}` has `store: memory`, which ends with its process",
-                advice="With `store: sqlite`, or without `store:`, there is something to restore.",
-                key=True,
-            )
         claims.check(turn.expect, (*at, "expect"))
     claims.check(scenario.expect, ("expect",))
-    _check_faults(scenario.faults, document, ("faults",), known)
+
+
+def _check_names(model: Scenario | Shared, document: Document, known: KnownNames) -> None:
+    """Raise SourceError for the first name in a field that the pipeline does not have."""
+    names = {"agent": known.agents, "channel": known.channels, "tool": known.declared_tools}
+    for path, word, refers_to, is_key in name_references(model, document.data):
+        require(document, path, refers_to.kind, word, names[refers_to.kind], is_key)
 
 
 APP_KEYS: Final = ("app", "agents", "allow_hosts")
@@ -281,6 +242,7 @@ def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
         )
     for code in shared.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
+    _check_names(shared, document, known)
     _check_given(shared.given.state, document, known)
     _check_results(shared.tool_results, document, ("tool_results",), known)
 
@@ -292,14 +254,25 @@ def _unsupported(document: Document, path: SourcePath, problem: str) -> SourceEr
 def _check_given(state: Mapping[str, Any], document: Document, known: KnownNames) -> None:
     for channel, value in state.items():
         path = ("given", "state", channel)
-        require(document, path, "channel", channel, known.channels, key=True)
         if channel in known.recalled:
             check_scores(value, document, path)
         if channel in known.result_names:
             check_messages(value, document, path)
 
 
-def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
+def _check_turn(
+    turn: Turn, document: Document, at: SourcePath, known: KnownNames, subject: Subject
+) -> None:
+    """Check a turn without its claims, and without what depends on the turns before it."""
+    _check_message(turn, document, at)
+    _check_cut(turn, document, at, subject)
+    _check_replies(turn, document, at, known)
+    _check_order(turn.schedule, document, (*at, "schedule"), known)
+    _check_results(turn.tool_results, document, (*at, "tool_results"), known)
+
+
+def _check_message(turn: Turn, document: Document, at: SourcePath) -> None:
+    """Check what the user says in a turn."""
     if "resume" in turn.model_fields_set:
         if turn.user is not None:
             raise document.error(
@@ -324,25 +297,24 @@ def _check_turn(turn: Turn, document: Document, at: SourcePath) -> None:
             raise _unsupported(document, (*at, "user", form), f"`{form}`")
 
 
-def _check_cut(
-    turn: Turn, document: Document, at: SourcePath, known: KnownNames, subject: Subject
-) -> None:
-    """Check the moment at which a turn ends before its reply."""
+def _check_cut(turn: Turn, document: Document, at: SourcePath, subject: Subject) -> None:
+    """Check that the turn can end before its reply, and its process be restored."""
     if turn.cancel is not None and turn.crash is not None:
         raise document.error((*at, "crash"), "a turn is cancelled or crashes, not both", key=True)
-    for key, moment in (("cancel", turn.cancel), ("crash", turn.crash)):
-        if moment is None:
-            continue
-        if isinstance(subject, App) and subject.program:
-            raise document.error(
-                (*at, key),
-                "a program runs by itself: simkit cannot end its turns",
-                key=True,
-            )
-        if moment.agent is not None:
-            require(document, (*at, key, "agent"), "agent", moment.agent, known.agents)
-        if moment.tool not in (None, ANY_TOOL):
-            require(document, (*at, key, "tool"), "tool", moment.tool, known.declared_tools)
+    if turn.is_cut and isinstance(subject, App) and subject.program:
+        raise document.error(
+            (*at, "crash" if turn.cancel is None else "cancel"),
+            "a program runs by itself: simkit cannot end its turns",
+            key=True,
+        )
+    ends_process = "restart" if turn.restart else "crash" if turn.crash is not None else ""
+    if ends_process and not isinstance(subject, App) and subject.store == "memory":
+        raise document.error(
+            (*at, ends_process),
+            f"pipeline `{subject.pipeline}` has `store: memory`, which ends with its process",
+            advice="With `store: sqlite`, or without `store:`, there is something to restore.",
+            key=True,
+        )
 
 
 def _check_project(
@@ -362,32 +334,17 @@ def _check_project(
 
 
 def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownNames) -> None:
-    members = known.agents
+    """Check the tools that reply lines call, and what their `when` looks at."""
     for agent, lines in turn.replies.items():
-        if members is not ANYTHING and agent not in members:
-            require(document, (*at, "replies", agent), "agent", agent, members, key=True)
         for place, line in enumerate(lines_of(lines)):
-            # Most lines are a text or a value, and name nothing.
-            if line.calls is None and line.handoff is None and line.when is None:
-                continue
             path: SourcePath = (*at, "replies", agent)
             inside = (*path, place) if isinstance(lines, tuple) else path
             if line.calls is not None and not line.unchecked:
                 tools = known.tools_of(agent)
                 _check_calls(agent, document, inside, tools, known.declared_tools)
-            if line.handoff is not None:
-                require(document, (*inside, "handoff", "to"), "agent", line.handoff.to, members)
             if line.when is not None:
                 keys = (*filter(None, known.sections_of(agent)), *CONTEXT_KEYS)
                 _check_when(line.when, document, (*inside, "when"), keys, known.all_sections)
-
-
-def _check_faults(
-    faults: Sequence[Fault], document: Document, at: SourcePath, known: KnownNames
-) -> None:
-    for place, fault in enumerate(faults):
-        if fault.agent is not None:
-            require(document, (*at, place, "agent"), "agent", fault.agent, known.agents)
 
 
 def _check_order(

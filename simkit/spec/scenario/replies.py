@@ -37,6 +37,7 @@ from simkit.spec.fields import (
     shown_value,
     validated_inside,
 )
+from simkit.spec.refers_to import AgentName, RefersTo
 from simkit.spec.scenario.beside import (
     EXTRA_KEYS,
     EXTRA_WORDS,
@@ -58,7 +59,7 @@ ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
 class HandoffLine(YamlModel):
     """A reply that passes control."""
 
-    to: str
+    to: AgentName
     """The target."""
     type: str | None = None
     """The handoff's type; optional if one contract exists for the pair."""
@@ -443,7 +444,7 @@ class Fault(YamlModel):
 
     error: ErrorValue
     """How the provider fails: a name, or `{status, type, message, retry_after}`."""
-    agent: TextValue | None = None
+    agent: Annotated[TextValue, RefersTo("agent")] | None = None
     """The agent whose model calls fail; without it, every agent."""
     call: Positive = 1
     """The agent's model call in the turn that fails, from 1; retries count."""

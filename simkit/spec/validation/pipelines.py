@@ -15,8 +15,8 @@ from simkit.language.yaml import Document, SourcePath
 from simkit.spec.pipeline.agents import channels_of, members_of, tools_of
 from simkit.spec.pipeline.graph_shape import AT, ELSE, listed, reach
 from simkit.spec.pipeline.model import Agent, Contract, Defaults, Edge, GraphFlow, Pipeline
-from simkit.spec.pipeline.names import IMPLIED_CHANNELS, LOG
-from simkit.spec.pipeline.recipe import Item, Recipe, items_of, placed_items
+from simkit.spec.pipeline.names import IMPLIED_CHANNELS
+from simkit.spec.pipeline.recipe import LOG, Item, Recipe, items_of, placed_items
 from simkit.spec.pipeline.root_names import is_passed_over, keys_in, leads_to, words_below
 from simkit.spec.validation.problems import Flaw
 
