@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import GenericAlias
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
@@ -110,8 +111,8 @@ def _kind(annotation: Any) -> Any:
         return annotation if issubclass(annotation, BaseModel) else None
     if origin is tuple:
         inner = _kind(arguments[0])
-        return None if inner is None else tuple[inner, ...]
+        return None if inner is None else GenericAlias(tuple, (inner, ...))
     if origin is dict:
         inner = [_kind(each) for each in arguments]
-        return None if inner == [None, None] else dict[*inner]
+        return None if inner == [None, None] else GenericAlias(dict, (*inner,))
     return next(filter(None, map(_kind, arguments)), None)

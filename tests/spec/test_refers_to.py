@@ -49,7 +49,7 @@ def test_names_are_found_in_models_lists_and_keys() -> None:
 
 
 def test_single_item_stands_at_the_path_of_its_list() -> None:
-    step = {"first": {}}
+    step: dict[str, Any] = {"first": {}}
 
     assert found({**step, "from": "a"}) == [(("from",), "a", False)]
     assert found({**step, "from": ["a", "b"]})[1] == (("from", 1), "b", False)
