@@ -26,7 +26,7 @@ class Plan(YamlModel):
     title: TextValue | OrText | None = None
 
 
-def found(data: dict[str, Any]) -> list[tuple[Any, ...]]:
+def references_in(data: dict[str, Any]) -> list[tuple[Any, ...]]:
     references = name_references(Plan.model_validate(data), data)
     return [(each.path, each.word, each.is_key) for each in references]
 
@@ -38,7 +38,7 @@ def test_names_are_found_in_models_lists_and_keys() -> None:
         "by_agent": {"d": {"agent": "e"}, "f": [{"agent": "g"}]},
     }
 
-    assert found(data) == [
+    assert references_in(data) == [
         (("first", "agent"), "a", False),
         (("steps", 1, "agent"), "c", False),
         (("by_agent", "d"), "d", True),
@@ -51,9 +51,9 @@ def test_names_are_found_in_models_lists_and_keys() -> None:
 def test_single_item_stands_at_the_path_of_its_list() -> None:
     step: dict[str, Any] = {"first": {}}
 
-    assert found({**step, "from": "a"}) == [(("from",), "a", False)]
-    assert found({**step, "from": ["a", "b"]})[1] == (("from", 1), "b", False)
+    assert references_in({**step, "from": "a"}) == [(("from",), "a", False)]
+    assert references_in({**step, "from": ["a", "b"]})[1] == (("from", 1), "b", False)
 
 
 def test_word_for_all_and_reference_are_no_names() -> None:
-    assert found({"first": {"agent": "${state.next}"}, "from": ["*"]}) == []
+    assert references_in({"first": {"agent": "${state.next}"}, "from": ["*"]}) == []

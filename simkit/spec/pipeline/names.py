@@ -229,7 +229,7 @@ class _Check:
             self._filters((*inside, "filters"), item.history.filters)
 
     def _source(self, path: SourcePath, item: Item) -> None:
-        """Check that the channel is there that a section reads without being told."""
+        """Check that the channel exists that a section without `from` reads."""
         if getattr(item.options, "from_", None) is not None:
             return
         if (implied := IMPLIED_CHANNELS.get(item.kind)) and implied not in self.channels:

@@ -37,7 +37,7 @@ from simkit.spec.fields import (
 from simkit.spec.refers_to import AgentName, RefersTo
 
 LOG: Final = "log"
-"""What a history shows in place of a channel: everything that was said and done."""
+"""A history's `from` that is no channel: everything that was said and done."""
 _ChannelText = Annotated[TextValue, RefersTo("channel")]
 
 RESERVED: Final = (
