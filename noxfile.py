@@ -72,14 +72,18 @@ VCRS = {
     ),
     "newest": ("vcrpy", "pytest-recording", "openai", "anthropic", "aiohttp"),
 }  # fmt: skip
-VCR_TESTS = ("tests/vcr", "tests/cassettes/test_vcrpy.py", "tests/cassettes/test_format.py")
+VCR_TESTS = (
+    "tests/vcr",
+    "tests/capture/cassettes/test_vcrpy.py",
+    "tests/capture/cassettes/test_format.py",
+)
 
 ADK_SCENARIOS = (
     "tests/apps/google_adk_desk.scenario.yaml",
     "tests/apps/google_adk_team.scenario.yaml",
 )
 ADK = (
-    "tests/adapters/test_google_adk.py",
+    "tests/adapters/google_adk/test_driver.py",
     "tests/explore/test_tool_races.py",
     "tests/testing/test_google_adk.py",
     *ADK_SCENARIOS,

@@ -131,7 +131,11 @@ def test_every_module_that_compares_whole_texts_has_the_marker() -> None:
 
 @pytest.mark.slow
 def test_the_command_finds_them() -> None:
-    modules = ["tests/test_events_page.py", "tests/pipeline/test_names.py", "tests/validation"]
+    modules = [
+        "tests/test_events_page.py",
+        "tests/spec/pipeline/test_names.py",
+        "tests/spec/validation",
+    ]
     listed = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "golden", *modules],
         cwd=ROOT, capture_output=True, text=True, check=False,

@@ -17,7 +17,7 @@ from simkit.capture.cassettes.values import Interaction
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpResponse
 from simkit.report.last_run import Ledger, RunEntry
-from tests.cassettes.requests import chat
+from tests.capture.cassettes.requests import chat
 
 ROOT = Path(__file__).resolve().parent.parent
 PIPELINE = """\

@@ -9,8 +9,8 @@ Reports about a scenario contain texts of others: of models, tools, users, files
   escape. GitHub reads commands at the start of a line, others read them anywhere.
 
 Colours and annotations of simkit itself are marked by a number that is drawn for the process, which
-no other text can know; this module replaces the marks by the real sequences. `tests/test_output.py`
-checks that no other module writes to a stream.
+no other text can know; this module replaces the marks by the real sequences.
+`tests/core/test_output.py` checks that no other module writes to a stream.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from simkit.adapters.pools import carrying_contexts, taking_turns
 from simkit.adapters.thread_turns import ThreadTurns
 from simkit.capture.http.processes import Children
 from simkit.capture.http.request_router import passing_through
-from tests.transports.gates import Always, json_answer
+from tests.capture.http.gates import Always, json_answer
 
 name = contextvars.ContextVar[str]("name", default="nobody")
 

@@ -12,7 +12,7 @@ from simkit.bdd.places import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.spec.scenario.files import Library
-from tests.test_asking import PIPELINE
+from tests.session.simulation.test_asking import PIPELINE
 
 FEATURE = """\
 Feature: Support

@@ -176,7 +176,7 @@ def test_a_mutation_turns_a_line_of_a_feature_red(identity: str, scenario: str, 
 
 def test_every_reference_system_and_every_feature_has_a_mutation_that_turns_it_red() -> None:
     features = feature_of()
-    # A changed pipeline is answered by no recording: tests/cassettes says which words tell that.
+    # No recording answers a changed pipeline: tests/capture/cassettes holds the words for that.
     scripted = set(features.values()) - recorded_features()
 
     assert {BY_NAME[identity].folder for identity, _, _ in RED} == set(FOLDERS)

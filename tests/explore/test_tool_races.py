@@ -24,7 +24,7 @@ from simkit.spec.scenario.items import items_in
 from simkit.trace.events import ToolCalled, ToolReturned
 from tests.adapters.running import APPS, run_app
 from tests.explore.test_simulations import labels, subject_of
-from tests.session.test_cut_turns import describe_findings, ends, faults
+from tests.session.execution.test_cut_turns import describe_findings, ends, faults
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FRAMEWORKS: Final = {

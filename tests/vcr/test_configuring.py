@@ -11,7 +11,7 @@ from vcr.request import Request
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.vcr import register, vcr_config
-from tests.cassettes.requests import CHAT_URL
+from tests.capture.cassettes.requests import CHAT_URL
 
 
 def test_the_defaults_are_few() -> None:

@@ -20,7 +20,7 @@ from simkit.providers.protocols import protocol_of
 from simkit.vcr import is_nearest_recording, matches_model_request, register, vcr_config
 from simkit.vcr import requests as vcr_requests
 from simkit.vcr.matching import Matching
-from tests.cassettes.requests import CHAT_URL
+from tests.capture.cassettes.requests import CHAT_URL
 
 OTHERS = {
     "openai-responses": ("https://api.openai.com/v1/responses", {"model": "m", "input": "SAID"}),

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.capture.cassettes import Cassette, Interaction, Keying, Recorder, encoded, load, save
+from simkit.core.errors import CassetteInvalid
+from simkit.core.redact import Redactor
+from simkit.providers.http import HttpRequest, HttpResponse
+from tests.capture.cassettes.requests import KEYING, answer, chat, recorded
+
+ADVICE = "\n  restore the file, or delete it and record again; it is never overwritten"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder, those that should have gone too."""
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_recorded_interactions_stand_in_the_order_in_which_they_were_asked(tmp_path: Path) -> None:
+    recorder = Recorder(Redactor({}))
+    first = recorder.begin("triage", 1, chat("a"))
+    second = recorder.begin("billing", 1, chat("b"))
+    third = recorder.begin("billing", 1, chat("c"))
+    recorder.begin("billing", 1, chat("never answered"))
+    for number in (third, first, second):
+        recorder.end(number, answer(str(number)), "2026-01-02")
+
+    result = save(tmp_path / "a.yaml", recorder.interactions(), KEYING)
+
+    assert [(item.agent, item.call, item.request) for item in result.interactions] == [
+        ("triage", 1, chat("a")),
+        ("billing", 1, chat("b")),
+        ("billing", 2, chat("c")),
+    ]
+    assert load(tmp_path / "a.yaml") == result
+
+
+def test_recorder_keeps_a_compressed_stream_in_its_pieces() -> None:
+    packed = gzip.compress(b"data: 1\n\ndata: 2\n\n")
+    headers = (
+        ("Content-Type", "text/event-stream"),
+        ("Content-Encoding", "gzip"),
+        ("Content-Length", str(len(packed))),
+        ("Set-Cookie", "session=1"),
+    )
+    recorder = Recorder(Redactor({}))
+
+    recorder.add(
+        "a", 1, chat("a"), HttpResponse(200, headers, (packed[:4], packed[4:]), "", (5, 7))
+    )
+
+    (item,) = recorder.interactions()
+    assert item.response == HttpResponse(
+        200, (("content-type", "text/event-stream"),), (b"data: 1\n\ndata: 2\n\n",), "", (12,)
+    )
+    assert item.protocol == "openai-chat"
+
+
+def test_recorder_refuses_a_body_that_is_not_what_its_headers_say() -> None:
+    recorder = Recorder(Redactor({}))
+
+    with pytest.raises(CassetteInvalid) as caught:
+        recorder.add(
+            "a", 1, chat("a"), HttpResponse(200, (("content-encoding", "gzip"),), (b"plain",))
+        )
+
+    assert str(caught.value) == "a response cannot be recorded: its bytes are no gzip"
+
+
+def test_cut_stream_is_recorded_as_far_as_it_came() -> None:
+    packed = gzip.compress(b"data: 1\n\n" * 100)
+    recorder = Recorder(Redactor({}))
+
+    headers = (("content-encoding", "gzip"),)
+    recorder.add("a", 1, chat("a"), HttpResponse(200, headers, (packed[:-12],), "cut"))
+
+    (item,) = recorder.interactions()
+    assert item.response.ends == "cut"
+    assert (b"data: 1\n\n" * 100).startswith(item.response.body)
+    assert item.response.body
+
+
+def test_new_interactions_stand_behind_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "a.yaml"
+    save(file, [recorded(chat("a"), "1")], KEYING)
+
+    save(file, [recorded(chat("b"), "2")], KEYING)
+
+    assert [item.request for item in load(file).interactions] == [chat("a"), chat("b")]
+
+
+def test_interactions_take_the_place_of_those_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.json"
+    save(file, [recorded(chat("a"), "1")], KEYING)
+
+    save(file, [recorded(chat("b"), "2")], KEYING, replace=True)
+
+    assert [item.request for item in load(file).interactions] == [chat("b")]
+
+
+def test_file_is_left_alone_where_nothing_is_new(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("interactions: []\nversion: 1 # by hand\n")
+
+    save(file, [], KEYING)
+
+    assert contents(tmp_path) == {"a.yaml": b"interactions: []\nversion: 1 # by hand\n"}
+
+
+@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize("content", [b"", b"interactions: [", b"\xff\xfe", b"version: 3"])
+def test_file_that_cannot_be_read_is_never_overwritten(
+    tmp_path: Path, content: bytes, replace: bool
+) -> None:
+    (tmp_path / "a.yaml").write_bytes(content)
+
+    with pytest.raises(CassetteInvalid):
+        save(tmp_path / "a.yaml", [recorded(chat("a"), "1")], KEYING, replace=replace)
+
+    assert contents(tmp_path) == {"a.yaml": content}
+
+
+def test_file_is_as_it_was_where_writing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "a.yaml"
+    save(file, [recorded(chat("a"), "1")], KEYING)
+    before = contents(tmp_path)
+
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(CassetteInvalid) as caught:
+        save(file, [recorded(chat("b"), "2")], KEYING)
+
+    assert str(caught.value) == f"{file}: the file cannot be written: No space left on device"
+    assert contents(tmp_path) == before
+
+
+def test_link_stays_a_link_and_permissions_stay(tmp_path: Path) -> None:
+    file, link = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    save(file, [recorded(chat("a"), "1")], KEYING)
+    file.chmod(0o640)
+    link.symlink_to(file)
+
+    save(link, [recorded(chat("b"), "2")], KEYING)
+
+    assert link.is_symlink()
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert len(load(file).interactions) == 2
+
+
+def test_key_stands_in_the_file_and_is_computed_anew_when_it_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+
+    save(file, [recorded(chat("a"), "1")], KEYING)
+
+    key = KEYING.question(chat("a")).key("billing")
+    assert f"    key: '{key}'\n" in file.read_text()
+    changed = file.read_text().replace(key, "0" * 32)
+    file.write_text(changed)
+    assert load(file).interactions == (recorded(chat("a"), "1"),)
+
+
+def test_secret_that_no_redaction_reaches_stops_the_writing(tmp_path: Path) -> None:
+    secret = "gh" + "p_aB3dE6gH9jK2mN5pQ8rS1tU4"
+    item = Interaction(
+        request=HttpRequest("GET", "/"), response=HttpResponse(200, (), (b"",)), protocol=secret
+    )
+
+    with pytest.raises(CassetteInvalid) as caught:
+        save(tmp_path / "a.yaml", [item], KEYING)
+
+    assert str(caught.value) == (
+        f"{tmp_path / 'a.yaml'}: not written: it would hold a secret, known by the rule `github`\n"
+        "  at line 15\n"
+        "  remove it from the request, or declare it volatile under `record`"
+    )
+    assert contents(tmp_path) == {}
+
+
+def test_secrets_of_a_file_of_another_recorder_go_when_it_is_added_to(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    secret = "aB3dE6gH9jK2mN5p"
+    request = HttpRequest("POST", f"/a?key={secret}", (("Authorization", secret),), secret.encode())
+    item = Interaction(request=request, response=HttpResponse(200, (), (b"",)))
+    file.write_bytes(encoded(Cassette(file, (item,))))
+
+    save(file, [recorded(chat("b"), "2")], Keying(Redactor({"SOME_KEY": secret})))
+
+    assert secret not in file.read_text()
+    assert len(load(file).interactions) == 2
+
+
+def test_file_that_cannot_be_read_is_reported_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text("version: 1\ninteractions:\n- request: 1\n  response: {}\n")
+
+    with pytest.raises(CassetteInvalid) as caught:
+        save(file, [recorded(chat("a"), "1")], KEYING)
+
+    assert str(caught.value) == (
+        f"{file}:3: this must be a mapping, not a number\n  at interactions[0].request" + ADVICE
+    )

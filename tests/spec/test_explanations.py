@@ -1,0 +1,129 @@
+"""Every message has an explanation: in the terminal, and on the page on troubleshooting."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from simkit.core import errors
+from simkit.spec.error_catalogue import CLAIMS, ERRORS
+from simkit.spec.explanations import explanation_of, explanations
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.validation_catalogue import CODES
+from tests.golden import assert_file_is
+from tests.troubleshooting_page import sections
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reference" / "troubleshooting.md"
+
+NEVER_PRINTED = {
+    *("SimkitError", "PipelineError", "TurnCut"),  # the branches of the tree
+    *("MatcherError", "MessageInvalid"),  # become a SourceError
+    *("ReferenceInvalid", "FakeInvalid"),  # become a SourceError
+    *("OutputUnread", "WordUnasked"),  # nobody reads any longer; becomes a SourceError
+}
+
+
+def error_types() -> Iterator[type]:
+    """Every type of the exception tree."""
+    waiting: list[type] = [errors.SimkitError]
+    while waiting:
+        value = waiting.pop()
+        waiting += value.__subclasses__()
+        if value.__module__ in (errors.__name__, "simkit"):
+            yield value
+
+
+@cache
+def texts_of_the_code() -> str:
+    """Every text of the code, one a line: what messages are made of."""
+    texts = []
+    for file in (ROOT / "simkit").rglob("*.py"):
+        if file.name != "error_catalogue.py":
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            texts += [
+                node.value
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            ]
+    return "\n".join(texts)
+
+
+def test_every_message_of_the_catalogues_is_explained() -> None:
+    assert set(explanations()) == {*LINTS, *CODES, *ERRORS, *CLAIMS}
+
+
+def test_every_error_is_in_the_catalogue() -> None:
+    names = {error_type.__name__ for error_type in error_types()}
+
+    assert names - NEVER_PRINTED == set(ERRORS)
+
+
+@pytest.mark.parametrize("name", [*ERRORS, *CLAIMS])
+def test_a_message_is_worded_as_the_code_words_it(name: str) -> None:
+    message = {**ERRORS, **CLAIMS}[name].message
+    parts = [part.strip(" `.,:[]()'") for part in message.split("…")]
+
+    assert [part for part in parts if part not in texts_of_the_code()] == []
+
+
+@pytest.mark.parametrize("name", list(explanations()))
+def test_an_explanation_has_a_rule_a_cause_and_a_fix(name: str) -> None:
+    result = explanations()[name]
+
+    assert result.rule
+    assert not result.rule.endswith(".")
+    assert result.cause.endswith((".", "…"))
+    assert result.fix.endswith(".")
+
+
+@pytest.mark.golden
+def test_the_page_on_troubleshooting_has_every_message() -> None:
+    before = PAGE.read_text(encoding="utf-8").partition("\n## ")[0]
+
+    assert_file_is(PAGE, f"{before}\n{sections()}")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("HND-12", "HND-12"),
+        ("hnd-12", "HND-12"),
+        ("context-ignored", "HND-12"),
+        ("replymissing", "ReplyMissing"),
+        ("refund.scenario.yaml:20:5: warning HND-12: nothing of the payload", "HND-12"),
+        (
+            "context.refunds.includes[0] matches no message (turn 1, call [0])",
+            "context-includes",
+        ),
+        (
+            "agent 'refunds' made a model call in turn 1, but the scenario\n  has no reply for it",
+            "ReplyMissing",
+        ),
+        (
+            "agent 'a' made model call #3 in turn 1, but the scenario has 2 replies for it.",
+            "ReplyMissing",
+        ),
+        ("state.orders does not match (turn 2)", "mismatch"),
+        ("turn 1 ended with error NoRoute: node 'a' decided", "NoRoute"),
+        ("turn 1 ended with error rate_limit: Too many requests", "ended-with-error"),
+    ],
+)
+def test_an_explanation_is_found_by_id_name_type_and_message(words: str, name: str) -> None:
+    assert explanation_of(words).id == name
+
+
+@pytest.mark.parametrize(("words", "nearest"), [("HND-13", "HND-12"), ("contxt-ignored", "HND-12")])
+def test_an_unknown_id_is_answered_with_the_nearest(words: str, nearest: str) -> None:
+    with pytest.raises(errors.SimkitError, match=f"did you mean `{nearest}`"):
+        explanation_of(words)
+
+
+@pytest.mark.parametrize("words", ["", "zzz"])
+def test_words_that_nothing_is_near_are_answered_with_how_to_ask(words: str) -> None:
+    with pytest.raises(errors.SimkitError, match="`simkit explain` lists every id"):
+        explanation_of(words)

@@ -1,0 +1,29 @@
+"""What a scenario gives and nothing reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden import assert_says
+from tests.spec.validation.cases import FILE, cases, problems_of
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@cases("fixtures", "found")
+def test_what_nothing_reads_is_found(text: str, says: str) -> None:
+    Path(FILE).write_text(text, encoding="utf-8")
+
+    assert_says(problems_of(), says)
+
+
+@cases("fixtures", "passed")
+def test_what_something_reads_is_passed(text: str, says: str) -> None:
+    Path(FILE).write_text(text, encoding="utf-8")
+
+    assert_says(problems_of(), says)

@@ -1,0 +1,69 @@
+"""Functions that are named and not there, told without running any module."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden import assert_says
+from tests.spec.validation.cases import FILE, cases, problems_of
+
+SHOP = """\
+from __future__ import annotations
+import decimal, os.path as paths
+from .elsewhere import refund as give_back
+if decimal:
+    rate: float = 0.19
+try:
+    quick, (slow, *rest) = 1, (2, 3)
+except ValueError:
+    def fallback(): hidden = 1
+class Basket: price = 3
+raise SystemExit("nothing here may run")
+"""
+NAMES = ("decimal", "paths", "give_back", "rate", "quick", "slow", "rest", "fallback", "Basket")
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.py").write_text(SHOP, encoding="utf-8")
+    Path("torn.py").write_text("def refund(:\n", encoding="utf-8")
+    Path("open.py").write_text("from decimal import *\n", encoding="utf-8")
+    Path("house/deep").mkdir(parents=True)
+    Path("house/deep/cellar.py").write_text("def find(): ...\n", encoding="utf-8")
+
+
+@cases("functions", "found")
+def test_a_function_that_is_not_there_is_found(text: str, says: str) -> None:
+    Path(FILE).write_text(text, encoding="utf-8")
+
+    assert_says(problems_of(), says)
+
+
+@cases("functions", "passed")
+def test_a_function_that_is_there_or_may_be_is_passed(text: str, says: str) -> None:
+    Path(FILE).write_text(text, encoding="utf-8")
+
+    assert_says(problems_of(), says)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_whatever_a_module_binds_is_there(name: str) -> None:
+    Path("p.pipeline.yaml").write_text(
+        f"version: 1\npipeline: p\nagents: {{a: {{function: shop:{name}}}}}\n"
+        "flow: {handoffs: {start: a}}\n"
+    )
+
+    assert problems_of("p.pipeline.yaml") == ""
+
+
+@pytest.mark.parametrize("name", ["hidden", "price", "refund"])
+def test_what_is_bound_inside_of_something_is_not(name: str) -> None:
+    Path("p.pipeline.yaml").write_text(
+        f"version: 1\npipeline: p\nagents: {{a: {{function: shop:{name}}}}}\n"
+        "flow: {handoffs: {start: a}}\n"
+    )
+
+    assert f"module 'shop' has no function '{name}'" in problems_of("p.pipeline.yaml")
