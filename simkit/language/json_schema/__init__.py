@@ -1,30 +1,18 @@
-"""JSON Schema, draft 2020-12: a schema is compiled once to closures and then costs about 1 µs.
+"""JSON Schema, draft 2020-12: the library `jsonschema` gives the verdict on a value, and its words.
 
-Error texts are those of the ``jsonschema`` library, because users know them; tests compare the two.
-That library itself would cost 125 ms of import and 20 to 50 µs for each handoff and output. Not
-read: ``format``, ``$id``, ``$anchor``. Rejected, because to ignore them would accept invalid
-values: ``unevaluatedProperties``, ``unevaluatedItems``, ``$dynamicRef``.
+simkit checks a schema's own form, with a path and a near word for each error. Not read: ``format``,
+``$id``, ``$anchor``. Rejected, because to ignore them would accept invalid values:
+``unevaluatedProperties``, ``unevaluatedItems``, ``$dynamicRef``.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
-from simkit.language.json_schema.document import (
-    TYPES,
-    Check,
-    Document,
-    Path,
-    Registry,
-    SchemaError,
-    equal,
-    is_array,
-    is_number,
-    is_object,
-    place_text,
-)
-from simkit.language.json_schema.keywords import KEYWORDS
-from simkit.language.json_schema.quick import QuickTest, quick_test
+from simkit.language.json_schema.schemas import Path, Registry, SchemaReader, plain
+from simkit.language.json_schema.validator import SchemaError, errors_in, validator_of
+from simkit.language.json_schema.values import TYPES, equal, is_array, is_number, is_object
 
 __all__ = [
     "TYPES",
@@ -42,56 +30,52 @@ __all__ = [
     "schema_errors",
 ]
 
+Check: TypeAlias = Callable[[Any], Sequence[SchemaError]]
+
 
 def compile_schema(schema: Any, registry: Registry | None = None, at: Path = ()) -> Check:
     """Return the function value → errors; raise MatcherError for an invalid schema.
 
     ``at`` is the path of the schema, with which the path of the MatcherError begins.
     """
-    return Document("", schema, registry or {}, KEYWORDS, {}).compile(schema, at)
+    reader = SchemaReader(schema, registry or {}, at)
+    validator: Any = None
+
+    def check(value: Any) -> list[SchemaError]:
+        nonlocal validator
+        if validator is None:
+            validator = validator_of(reader)
+        return errors_in(plain(value), validator)
+
+    return check
 
 
 def check_schema(schema: Any, registry: Registry | None = None) -> None:
     """Raise MatcherError for an invalid schema."""
-    compile_schema(schema, registry)
+    SchemaReader(schema, registry or {}, ())
 
 
-class _Compiled:
-    """A compiled schema, kept alive, so that no other object gets its identity."""
-
-    __slots__ = ("check", "holds", "registry", "schema", "uses")
-
-    def __init__(self, schema: Any, registry: Registry | None) -> None:
-        self.schema, self.registry = schema, registry
-        self.check = compile_schema(schema, registry)
-        self.uses = 0
-        self.holds: QuickTest | None = None
-        """Its quick test, once it is used often, if it has one."""
-
-
-def schema_errors(schema: Any, value: Any, registry: Registry | None = None) -> list[SchemaError]:
+def schema_errors(
+    schema: Any, value: Any, registry: Registry | None = None
+) -> Sequence[SchemaError]:
     """List the errors of a value.
 
     A schema object is compiled on first use; the caller must not change it afterwards.
     """
     key = id(schema), id(registry)
-    compiled = _COMPILED.get(key)
-    if compiled is None or compiled.schema is not schema or compiled.registry is not registry:
-        if len(_COMPILED) >= _COMPILED_MAX:
-            _COMPILED.clear()
-        compiled = _COMPILED[key] = _Compiled(schema, registry)
-    if compiled.holds is not None:
-        if compiled.holds(value):
-            return []
-    elif compiled.uses < _USES_MAX:
-        compiled.uses += 1
-        if compiled.uses == _USES_MAX:
-            compiled.holds = quick_test(schema)
-    return list(compiled.check(value))
+    entry = _CHECKS.get(key)
+    if entry is None:
+        if len(_CHECKS) >= _CHECKS_MAX:
+            _CHECKS.clear()
+        entry = _CHECKS[key] = schema, registry, compile_schema(schema, registry)
+    return entry[2](value)
 
 
-_COMPILED: Final[dict[tuple[int, int], _Compiled]] = {}
-"""Compiled schemas by identity."""
-_COMPILED_MAX: Final = 512
-_USES_MAX: Final = 100
-"""The number of checks of a schema after which it gets a quick test."""
+_CHECKS: Final[dict[tuple[int, int], tuple[Any, Registry | None, Check]]] = {}
+"""The checks of schemas by identity; they keep their schema, so that no other gets its identity."""
+_CHECKS_MAX: Final = 512
+
+
+def place_text(path: Path) -> str:
+    """Return an error's path as a suffix of a name: ``.items[0].kcal``, or empty."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from simkit.language.json_schema.document import Registry
+from simkit.language.json_schema import Registry
 
 _NOTHING: Final[Registry] = {}
 

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT
-from simkit.language.json_schema import is_array, is_object
-from simkit.language.json_schema.document import Registry
+from simkit.language.json_schema import Registry, is_array, is_object
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.misses import Path
