@@ -1,7 +1,7 @@
 """JSON Schema, draft 2020-12: the library `jsonschema` gives the verdict on a value, and its words.
 
-simkit checks a schema's own form, with a path and a near word for each error. Not read: ``format``,
-``$id``, ``$anchor``. Rejected, because to ignore them would accept invalid values:
+simkit checks a schema's own form, with a path and a near word for each error. Not read: ``format``
+and ``$id``. Rejected, because to ignore them would accept invalid values:
 ``unevaluatedProperties``, ``unevaluatedItems``, ``$dynamicRef``.
 """
 

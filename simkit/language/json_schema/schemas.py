@@ -36,7 +36,7 @@ _NEVER: Final = _Never({NEVER: True})
 _SHOWN_MAX: Final = 200
 _REFUSED: Final = frozenset({"unevaluatedItems", "unevaluatedProperties", "$dynamicRef"})
 """Rejected, because to ignore them would accept invalid values."""
-_NOT_READ: Final = frozenset({"$id", "$anchor", "$dynamicAnchor", "$schema"})
+_NOT_READ: Final = frozenset({"$id", "$dynamicAnchor", "$schema"})
 """Left out of what `jsonschema` gets: they would change what a ``$ref`` means, or the draft."""
 _ONE: Final = frozenset(
     ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
@@ -163,6 +163,10 @@ class SchemaReader:
             known = tuple(sorted(self._registry.keys() - {""}))
             raise MatcherError(at, f"no schema is named {name!r}", name, known)
         schema = self._registry[name or document]
+        if pointer and not pointer.startswith("/"):
+            schema = _anchored(schema, pointer)
+            if schema is None:
+                raise MatcherError(at, f"`$ref: {target}` leads nowhere", pointer)
         for word in pointer.split("/")[1:]:
             word = word.replace("~1", "/").replace("~0", "~")
             if isinstance(schema, Mapping) and word in schema:
@@ -172,8 +176,6 @@ class SchemaReader:
             else:
                 known = tuple(sorted(schema)) if isinstance(schema, Mapping) else ()
                 raise MatcherError(at, f"`$ref: {target}` leads nowhere", word, known)
-        if pointer and not pointer.startswith("/"):
-            raise MatcherError(at, f"`$ref: {target}` leads nowhere", pointer)
         return name or document, pointer, schema
 
     def _refuse_endless(self, schema: Any, key: tuple[str, str], target: str, at: Path) -> None:
@@ -184,6 +186,14 @@ class SchemaReader:
             if (document, pointer) in visited:
                 raise MatcherError(at, f"`$ref: {target}` leads back to itself", target)
             visited.add((document, pointer))
+
+
+def _anchored(schema: Any, name: str) -> Any:
+    """Return the schema with an ``$anchor``; None if there is none."""
+    if isinstance(schema, Mapping) and schema.get("$anchor") == name:
+        return schema
+    inner = schema.values() if isinstance(schema, Mapping) else schema if is_array(schema) else ()
+    return next(filter(None, (_anchored(part, name) for part in inner)), None)
 
 
 def _check_operand(word: str, operand: Any, at: Path) -> None:

@@ -81,6 +81,12 @@ def test_references_lead_into_definitions_and_into_the_registry() -> None:
     ]
 
 
+def test_references_lead_to_anchors() -> None:
+    schema = {"items": {"$ref": "#it"}, "$defs": {"it": {"$anchor": "it", "type": "string"}}}
+
+    assert schema_errors(schema, ["a", 1]) == [((1,), "1 is not of type 'string'")]
+
+
 def test_references_may_form_a_ring() -> None:
     tree = {"properties": {"next": {"$ref": "#"}, "value": {"type": "integer"}}}
 
@@ -119,6 +125,7 @@ NAMES = ("array", "boolean", "integer", "null", "number", "object", "string")
             {"$ref": "#/$defs/x", "$defs": {"y": {}}},
             malformed(("$ref",), "`$ref: #/$defs/x` leads nowhere", "x", "y"),
         ),
+        ({"$ref": "#x"}, malformed(("$ref",), "`$ref: #x` leads nowhere", "x")),
         ({"$ref": "Rout"}, malformed(("$ref",), "no schema is named 'Rout'", "Rout", "Route")),
         ({"$ref": "#"}, malformed(("$ref",), "`$ref: #` leads back to itself", "#")),
         (
