@@ -38,7 +38,7 @@ _REFUSED: Final = frozenset({"unevaluatedItems", "unevaluatedProperties", "$dyna
 """Rejected, because to ignore them would accept invalid values."""
 _NOT_READ: Final = frozenset({"$id", "$dynamicAnchor", "$schema"})
 """Left out of what `jsonschema` gets: they would change what a ``$ref`` means, or the draft."""
-_ONE: Final = frozenset(
+_SINGLE: Final = frozenset(
     ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
 )
 _SEVERAL: Final = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
@@ -102,7 +102,7 @@ def shortened(text: str) -> str:
 class SchemaReader:
     """Checks one schema and the named ones to which it refers.
 
-    What it returns are copies for `jsonschema`, which need no network and no other draft.
+    Its copies for `jsonschema` need no network and no other draft.
     """
 
     def __init__(self, schema: Any, registry: Registry, at: Path) -> None:
@@ -120,7 +120,7 @@ class SchemaReader:
         if schema is False:
             return _NEVER
         if not isinstance(schema, Mapping):
-            problem = f"a schema is a mapping, true or false, not {_shown(schema)}"
+            problem = f"a schema is a mapping, true or false, not {_value_text(schema)}"
             raise MatcherError(at, problem)
         copy: dict[str, Any] = {}
         for word, operand in schema.items():
@@ -135,7 +135,7 @@ class SchemaReader:
         """Return the copy of an operand, whose schemas are read."""
         if word == "$ref":
             return self._reference(operand, at, document)
-        if word in _ONE:
+        if word in _SINGLE:
             # A bare `false` here has words of its own.
             return operand if operand is False else self._read(operand, at, document)
         if word in _SEVERAL:
@@ -203,7 +203,7 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
         return
     fits, noun = _OPERANDS[word]
     if not fits(operand):
-        raise MatcherError(at, f"`{word}` takes {noun}, not {_shown(operand)}")
+        raise MatcherError(at, f"`{word}` takes {noun}, not {_value_text(operand)}")
     if word == "type":
         for name in [operand] if isinstance(operand, str) else operand:
             if name not in TYPES:
@@ -211,7 +211,7 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
     elif word == "dependentRequired":
         for name, names in operand.items():
             if not _is_texts(names):
-                problem = f"`{name}` takes a list of texts, not {_shown(names)}"
+                problem = f"`{name}` takes a list of texts, not {_value_text(names)}"
                 raise MatcherError((*at, name), problem)
     elif word in ("pattern", "patternProperties"):
         for pattern in [operand] if word == "pattern" else operand:
@@ -222,5 +222,5 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
                 raise MatcherError(at, problem) from None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return shortened(repr(plain(value)))

@@ -26,8 +26,8 @@ def errors_in(value: Any, validator: Any) -> list[SchemaError]:
 
 
 def _text(message: str, value: Any) -> str:
-    shown = repr(value)
-    return message.replace(shown, shortened(shown), 1)
+    text = repr(value)
+    return message.replace(text, shortened(text), 1)
 
 
 def validator_of(schema: SchemaReader) -> Any:
