@@ -24,13 +24,13 @@ import msgspec
 from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
-from simkit.adapters.app_facts import COUNTER
 from simkit.adapters.entry import Caller, home_of, is_factory
 from simkit.adapters.framework_driver import AdapterContext, pilot_for
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.modules import entry_of
 from simkit.adapters.plain import FunctionDriver
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.trace import TraceRecorder
+from simkit.adapters.script import COUNTER
 from simkit.core.errors import RunHalted, SimkitError
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.adapters.program import variables_for
+from simkit.adapters.programs.program import variables_for
 from simkit.capture.http.request_router import Decision
 from simkit.providers.http import HttpResponse
 from simkit.session.execution.recorded import Recording, cassette_path

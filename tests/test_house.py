@@ -355,7 +355,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 OWN_ADAPTERS = ("google_adk", "langgraph", "openai_agents", "opentelemetry", "pydantic_ai")
 BESIDE_THE_API = {
     # Both ask where a framework keeps something, and the first is asked without LangGraph, too.
-    ("langgraph/serving.py", "simkit.adapters.modules"),
+    ("langgraph/driver.py", "simkit.adapters.modules"),
     *((f"{adapter}/compat.py", "simkit.core.compat") for adapter in OWN_ADAPTERS),
 }
 

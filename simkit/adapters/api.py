@@ -3,12 +3,18 @@
 These names are public and stay. Everything else below ``simkit.adapters`` is private.
 """
 
-from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.annotations import is_annotated
 from simkit.adapters.app_options import HeldState, choose_method, make_run_options, put_given_state
+from simkit.adapters.concurrency.pools import (
+    PATIENCE_S,
+    Loops,
+    SerialExecutor,
+    keep_in_step,
+    threads_take_turns,
+    wait_for_thread,
+)
 from simkit.adapters.entry import Caller, found_as, home_of, is_factory
 from simkit.adapters.environment import DUMMY_KEY, forget_modules
-from simkit.adapters.filtering import function_name, observe_result
 from simkit.adapters.framework_driver import (
     COMPUTED_PROMPT,
     AdapterContext,
@@ -17,7 +23,6 @@ from simkit.adapters.framework_driver import (
     SessionMemory,
     UseTool,
 )
-from simkit.adapters.history_reader import GrowingLists
 from simkit.adapters.input_shapes import (
     given_input,
     input_advice,
@@ -25,6 +30,16 @@ from simkit.adapters.input_shapes import (
     input_fields,
 )
 from simkit.adapters.instrumentation import Instrumentation
+from simkit.adapters.observation import (
+    ContextListeners,
+    ContextScope,
+    ParallelGroups,
+    attachment_text,
+    function_name,
+    let_others_begin,
+    observe_result,
+    parse_messages,
+)
 from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.plain_values import (
     NotPlain,
@@ -35,19 +50,10 @@ from simkit.adapters.plain_values import (
     plain,
     plain_or_text,
 )
-from simkit.adapters.pools import threads_take_turns, wait_for_thread
-from simkit.adapters.run_recorder import status_after
-from simkit.adapters.scoping import (
-    ContextListeners,
-    ContextScope,
-    ParallelGroups,
-    let_others_begin,
-)
-from simkit.adapters.serial_executor import PATIENCE_S, Loops, SerialExecutor, keep_in_step
-from simkit.adapters.streams import leading_equal, leading_same
+from simkit.adapters.recorder.histories import GrowingLists, leading_equal, leading_same
+from simkit.adapters.recorder.sessions import Run, ToolRequest
+from simkit.adapters.recorder.trace import TraceRecorder, status_after
 from simkit.adapters.tool_use import ToolFailure
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.adapters.wire_messages import attachment_text, parse_messages
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_intercepted
 from simkit.core.errors import (

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from simkit.adapters.activations import Run
 from simkit.adapters.entry import found_as
 from simkit.adapters.plain_values import Snapshots
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.errors import FunctionMissing
 from simkit.core.messages import JsonValue
 from simkit.runtime.sessions import Gifts

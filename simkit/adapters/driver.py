@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.adapters import watched_threads
-from simkit.adapters.activations import Run
 from simkit.adapters.annotations import current_mark, heard_by
-from simkit.adapters.answerers import Answerer
-from simkit.adapters.app_facts import COUNTER, facts_of, sectioned
 from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
+from simkit.adapters.concurrency import watched_threads
+from simkit.adapters.concurrency.lost_errors import Ended, Losses, hearing_loops
+from simkit.adapters.concurrency.pools import carrying_contexts, taking_turns
+from simkit.adapters.concurrency.thread_turns import ThreadTurns
+from simkit.adapters.concurrency.waits import Waits
 from simkit.adapters.entry import (
     Caller,
     found_as,
@@ -34,14 +35,17 @@ from simkit.adapters.framework_driver import (
     FrameworkDriver,
     pilot_for,
 )
-from simkit.adapters.input_loop import InputLoopDriver
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
-from simkit.adapters.lost_errors import Ended, Losses, hearing_loops
+from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.plain import FunctionDriver
-from simkit.adapters.pools import carrying_contexts, taking_turns
+from simkit.adapters.programs.input_loop import InputLoopDriver
+from simkit.adapters.programs.terminal import Unmanned, at_terminal
+from simkit.adapters.recorder.renaming import RenamingSink
+from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import (
     check_agents,
     check_nodes,
@@ -52,15 +56,10 @@ from simkit.adapters.refusals import (
     refuse_unreached,
     unnamed,
 )
-from simkit.adapters.renaming import RenamingSink
-from simkit.adapters.script import Script, record_run_start
+from simkit.adapters.script import COUNTER, Script, facts_of, record_run_start, sectioned
 from simkit.adapters.scripted import ScriptedAnswers
-from simkit.adapters.terminal import Unmanned, at_terminal
-from simkit.adapters.thread_turns import ThreadTurns
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
-from simkit.adapters.trace_recorder import TraceRecorder
-from simkit.adapters.waits import Waits
 from simkit.capture.http.guards import guarded
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting

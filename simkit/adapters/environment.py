@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from simkit.adapters.modules import OwnModules
-from simkit.adapters.terminal import WIDTH
+from simkit.adapters.programs.terminal import WIDTH
 from simkit.capture.http.places import raised_at
 from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
 from simkit.core.text import exception_text

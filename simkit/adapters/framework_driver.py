@@ -18,10 +18,10 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
-from simkit.adapters.activations import Run, ToolRequest
 from simkit.adapters.entry import Caller
 from simkit.adapters.libraries import unfit
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.sessions import Run, ToolRequest
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App, AppOptions

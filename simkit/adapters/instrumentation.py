@@ -25,7 +25,6 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
-from simkit.adapters.activations import Run
 from simkit.adapters.framework_driver import (
     AdapterContext,
     ExplainsInput,
@@ -34,8 +33,9 @@ from simkit.adapters.framework_driver import (
     known,
     loaded_adapters,
 )
+from simkit.adapters.observation import ContextListeners, Turn, listeners_of
 from simkit.adapters.reach import imports_by_text, is_among, reached_by
-from simkit.adapters.scoping import ContextListeners, Turn, listeners_of
+from simkit.adapters.recorder.sessions import Run
 from simkit.capture.http.installing import Installation, Keeper
 from simkit.capture.http.places import is_library
 from simkit.core.errors import PipelineError, Unsupported

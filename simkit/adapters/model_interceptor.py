@@ -7,17 +7,16 @@ from typing import Any
 
 import msgspec
 
-from simkit.adapters.activations import Run
-from simkit.adapters.annotated_code import AnnotatedCode
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.answerers import Answerer
 from simkit.adapters.attribution import Attribution
+from simkit.adapters.code_listener import CodeListener
+from simkit.adapters.concurrency.thread_turns import is_in_loop
+from simkit.adapters.model_calls import Answerer, ModelCall, record_answer
 from simkit.adapters.other_requests import OtherRequests
+from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import sent_at
-from simkit.adapters.response_parsing import ModelCall, record_answer
 from simkit.adapters.scripted import ScriptedAnswers
-from simkit.adapters.thread_turns import is_in_loop
-from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Decision, Later, Pauses
 from simkit.core import messages as m
 from simkit.core.errors import (
@@ -47,7 +46,7 @@ class _LastRequest(msgspec.Struct, frozen=True):
     attempt: int
 
 
-class ModelInterceptor(AnnotatedCode):
+class ModelInterceptor(CodeListener):
     """Takes every request of the pipeline while a scenario runs.
 
     Any thread may call it; one request at a time is recorded.

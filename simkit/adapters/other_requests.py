@@ -6,9 +6,9 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.answerers import Answerer
+from simkit.adapters.model_calls import Answerer
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import refusal_of
-from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.http.request_router import Decision, Forward
 from simkit.core.errors import (
     CassetteMissed,

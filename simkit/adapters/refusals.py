@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from simkit.adapters.framework_driver import DRIVER_OPTIONS
-from simkit.adapters.handoff_tools import HandoffTools
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.handoffs import HandoffTools
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.http.places import place, user_frame
 from simkit.core.errors import NetworkRefused, ScriptBroken, ScriptMisfit
 from simkit.core.messages import HANDOFF_PREFIX

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from simkit.adapters.activations import ToolRequest
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.answerers import Answerer
+from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.sessions import ToolRequest
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import set_until_reset
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing

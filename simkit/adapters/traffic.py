@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from simkit.adapters.response_parsing import ModelCall
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.model_calls import ModelCall
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable
 from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response

@@ -135,7 +135,11 @@ def _batches(entries: Sequence[SelectedEntry], processes: int) -> Iterator[Seque
         yield entries[start : start + size]
 
 
-_FOR_CODE: Final = ("simkit.adapters.driver", "simkit.adapters.program", "simkit.adapters.traffic")
+_FOR_CODE: Final = (
+    "simkit.adapters.driver",
+    "simkit.adapters.programs.program",
+    "simkit.adapters.traffic",
+)
 
 
 def _process_context(*, is_fresh: bool = False, preload: Sequence[str] = ()) -> BaseContext:

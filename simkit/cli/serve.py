@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from simkit.adapters.program import variables_for
-from simkit.adapters.served import ServedRun
+from simkit.adapters.programs.program import variables_for
+from simkit.adapters.programs.served import ServedRun
 from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge
 from simkit.cli.console import table_width, wants_color

@@ -9,11 +9,11 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
-from simkit.adapters import scoping
+from simkit.adapters import observation
 
 DEPTH_MAX: Final = 3
 """The depth to which an application's objects are searched."""
-_WRAPPERS: Final = str(scoping.__file__)
+_WRAPPERS: Final = str(observation.__file__)
 """The file of `ContextListeners.wrap`, which makes functions for adapters."""
 
 

@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-from simkit.adapters import activations
 from simkit.adapters.framework_driver import (
     DRIVER_OPTIONS,
     AdapterContext,
@@ -17,7 +16,8 @@ from simkit.adapters.framework_driver import (
     standing_in,
 )
 from simkit.adapters.instrumentation import Instrumentation
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder import sessions
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.errors import PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
@@ -36,7 +36,7 @@ def silenced(
 
     A call of the ``output_tool`` still ends a run, as a text does.
     """
-    tools = patch.object(activations, "NO_TOOLS", dict([output_tool] if output_tool else []))
+    tools = patch.object(sessions, "NO_TOOLS", dict([output_tool] if output_tool else []))
     with standing_in(name, _Silent(adapter)), without_spans(name), tools:
         yield
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from simkit.adapters.activations import Run
-from simkit.adapters.handoff_tools import HandoffTools
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.recorder.handoffs import HandoffTools
+from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.messages import Message, ToolCall
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.adapters.scoping import ParallelGroups
+from simkit.adapters.observation import ParallelGroups
 from tests.adapters.scribes import Desk
 
 

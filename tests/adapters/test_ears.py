@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from simkit.adapters.scoping import ContextListeners, Turn
+from simkit.adapters.observation import ContextListeners, Turn
 from simkit.capture.http.request_router import Owner, owned_by
 
 

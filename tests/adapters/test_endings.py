@@ -6,7 +6,7 @@ from asyncio import CancelledError
 
 import pytest
 
-from simkit.adapters.run_recorder import status_after
+from simkit.adapters.recorder.trace import status_after
 
 
 class Stopped(Exception):

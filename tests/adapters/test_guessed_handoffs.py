@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.handoff_tools import HandoffTools
+from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.trace.events import MessageAdded
 from tests.adapters.running import run_app
 from tests.building import Ran

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.handoff_calls import HandoffFields, args_for, misfit_of, told_by
+from simkit.adapters.recorder.handoffs import HandoffFields, args_for, misfit_of, told_by
 from simkit.core.messages import Handoff
 
 ORDER: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextvars
 
-from simkit.adapters.scoping import ContextScope
+from simkit.adapters.observation import ContextScope
 
 
 def test_what_is_started_inside_belongs_there_for_good() -> None:

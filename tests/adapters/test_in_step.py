@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from simkit.adapters.serial_executor import keep_in_step
+from simkit.adapters.concurrency.pools import keep_in_step
 from simkit.capture.http.request_router import passing_through
 from simkit.providers.http import HttpRequest
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.output_calls import args_of, output_of, output_tool
-from simkit.adapters.response_parsing import concluded
+from simkit.adapters.model_calls import args_of, concluded, output_of, output_tool
 from simkit.core.messages import Message, ToolCall
 from simkit.providers.values import Offer, ParsedRequest
 from simkit.trace.events import ToolCalled

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextvars
 from concurrent.futures import ThreadPoolExecutor
 
-from simkit.adapters.pools import carrying_contexts, taking_turns
-from simkit.adapters.thread_turns import ThreadTurns
+from simkit.adapters.concurrency.pools import carrying_contexts, taking_turns
+from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.processes import Children
 from simkit.capture.http.request_router import passing_through
 from tests.capture.http.gates import Always, json_answer

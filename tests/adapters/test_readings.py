@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from simkit.adapters.history_reader import MessageHistory, Readings
-from simkit.adapters.sessions import Session
-from simkit.adapters.streams import leading_equal, leading_same, print_of
+from simkit.adapters.recorder.histories import (
+    MessageHistory,
+    Readings,
+    leading_equal,
+    leading_same,
+    print_of,
+)
+from simkit.adapters.recorder.sessions import Session
 from simkit.core.messages import Message
 from simkit.runtime.context.tokens import chars_over_four
 

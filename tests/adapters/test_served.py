@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.reports import NEXT
-from simkit.adapters.served import ServedRun
+from simkit.adapters.programs.reports import NEXT
+from simkit.adapters.programs.served import ServedRun
 from simkit.checks.judge import judge
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse

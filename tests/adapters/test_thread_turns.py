@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from simkit.adapters import watched_threads
+from simkit.adapters.concurrency import watched_threads
 from simkit.trace.events import MessageAdded, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps.threaded import WAYS

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.adapters.streams import SentStream
+from simkit.adapters.recorder.histories import SentStream
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.providers.values import Offer

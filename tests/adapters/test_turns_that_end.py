@@ -11,9 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from simkit.adapters import pools, thread_turns, watched_threads
-from simkit.adapters.rest_detection import SleepingTask
-from simkit.adapters.thread_turns import ThreadTurns
+from simkit.adapters.concurrency import pools, thread_turns, watched_threads
+from simkit.adapters.concurrency.sleepers import SleepingTask
+from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Owner, owned_by
 from simkit.core.frames import current_frames
 from simkit.trace.events import MessageAdded, RunFinished, UncontrolledEffect

@@ -6,7 +6,7 @@ import asyncio
 import functools
 from typing import Any
 
-from simkit.adapters.filtering import function_name, observe_result
+from simkit.adapters.observation import function_name, observe_result
 
 
 def trim(messages: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.wire_messages import MessageFormat, attachment_text, parse_messages
+from simkit.adapters.observation import MessageFormat, attachment_text, parse_messages
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message, ToolCall
 

@@ -17,7 +17,10 @@ SIMKIT: Final = Path(__file__).resolve().parents[2] / "simkit"
 EVERY_RUN: Final = "every run makes it: a method in between would cost more than the event"
 MANY_RUNS: Final = "runs with tools and handoffs make it: as for every run"
 EXCEPTIONS: Final = {
-    "adapters/renaming.py": ({"emit"}, "keeps a turn's events back, and renames their agents"),
+    "adapters/recorder/renaming.py": (
+        {"emit"},
+        "keeps a turn's events back, and renames their agents",
+    ),
     "runtime/activation.py": (
         {"emit", "AgentStarted", "ModelReplied", "AgentFinished"},
         EVERY_RUN,

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, aclosing
 from functools import partial
 from types import ModuleType
 from typing import Any, Final
 
 import msgspec
 from google.adk.apps import App as AdkApp
+from google.adk.artifacts import InMemoryArtifactService
 from google.adk.events import Event
+from google.adk.memory import InMemoryMemoryService
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
 from google.adk.workflow import BaseNode
@@ -36,6 +38,7 @@ from simkit.adapters.api import (
     PipelineFacts,
     Run,
     ScriptMisfit,
+    SessionMemory,
     UserTurn,
     choose_method,
     forget_modules,
@@ -43,12 +46,9 @@ from simkit.adapters.api import (
     home_of,
     make_run_options,
 )
-from simkit.adapters.google_adk.asking import answer_to
-from simkit.adapters.google_adk.event_parsing import here_now, listening
 from simkit.adapters.google_adk.facts import agents_of, channels_of, is_structured
-from simkit.adapters.google_adk.log import AdkLog, text_of
-from simkit.adapters.google_adk.quiet import quiet
-from simkit.adapters.google_adk.running import WAYS, Running
+from simkit.adapters.google_adk.log import AdkLog, answer_to, text_of
+from simkit.adapters.google_adk.runner import here_now, listening, quiet
 
 _ROOTS: Final = ("app", "root_agent")
 """Names that the ADK's tools look for in an application's module, in order."""
@@ -265,3 +265,61 @@ def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
             return value
         return words
     return None
+
+
+WAYS: Final = ("run_async", "run")
+"""Ways to call a runner: ``app: {call: …}``."""
+_SERVICES: Final = ("session_service", "artifact_service", "memory_service", "credential_service")
+_RUNNERS: Final = (*_SERVICES, "plugins", "app_name")
+_SESSIONS: Final = ("user_id", "state")
+
+
+class Running:
+    """One pipeline, with the services that store its sessions."""
+
+    def __init__(
+        self, root: Any, name: str, way: str, options: Callable[[str], dict[str, Any]]
+    ) -> None:
+        """``options`` returns the run options of a session."""
+        self.root, self._name, self._way, self._options = root, name, way, options
+        self._services = {
+            "session_service": InMemorySessionService(),
+            "artifact_service": InMemoryArtifactService(),
+            "memory_service": InMemoryMemoryService(),
+        }
+        self._runners: list[Runner] = []
+        self._memory = SessionMemory(self._begin)
+        """Each session's runner, with what it is run with."""
+
+    async def turn(self, turn: UserTurn, message: types.Content) -> list[Any]:
+        """Run one turn of a session; return its events."""
+        runner, options = self._memory.of(turn)
+        identity = {"user_id": options.get("user_id", turn.project), "session_id": turn.session}
+        service, app = runner.session_service, runner.app_name
+        if await service.get_session(app_name=app, **identity) is None:
+            await service.create_session(app_name=app, state=options.get("state"), **identity)
+        rest = {key: value for key, value in options.items() if key not in (*_RUNNERS, *_SESSIONS)}
+        if self._way == "run":
+            return list(runner.run(new_message=message, **identity, **rest))
+        made_events = []
+        async with aclosing(runner.run_async(new_message=message, **identity, **rest)) as events:
+            async for event in events:
+                made_events.append(event)
+        return made_events
+
+    def _begin(self, turn: UserTurn) -> tuple[Runner, dict[str, Any]]:
+        options = self._options(turn.session)
+        own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
+        runner = Runner(**{**self._services, **self._rooted(own), **own})
+        self._runners.append(runner)
+        return runner, options
+
+    def _rooted(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(self.root, AdkApp):
+            return {"app": self.root}
+        key = "agent" if hasattr(self.root, "sub_agents") else "node"
+        return {key: self.root, "app_name": own.get("app_name", self._name)}
+
+    def keepers(self) -> list[Any]:
+        """Return the services that store the sessions run so far."""
+        return [runner.session_service for runner in self._runners]

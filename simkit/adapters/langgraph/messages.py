@@ -19,7 +19,7 @@ from simkit.adapters.api import (
     leading_equal,
     names_of,
 )
-from simkit.adapters.langgraph.overwriting import told_write
+from simkit.adapters.langgraph.channels import told_write
 
 REMOVED: Final = "a message is removed"
 """Placeholder for LangGraph's order to remove a message; the state shows the result."""

@@ -24,7 +24,7 @@ from simkit.adapters.api import (
     leading_same,
     names_of,
 )
-from simkit.adapters.langgraph.channels import channels_of, holds_messages
+from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_reset, told_write
 from simkit.adapters.langgraph.messages import (
     Conversions,
     are_messages,
@@ -32,7 +32,6 @@ from simkit.adapters.langgraph.messages import (
     has_messages,
     plain,
 )
-from simkit.adapters.langgraph.overwriting import is_reset, told_write
 
 _JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
 

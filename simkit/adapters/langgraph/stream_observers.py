@@ -7,22 +7,242 @@ every inner graph. The caller gets the same as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol, TypeAlias
+from functools import lru_cache
+from typing import Any, Final, Protocol, TypeAlias, cast
 
-from langgraph.errors import GraphInterrupt
+import msgspec
+from langgraph.errors import EmptyChannelError, GraphInterrupt
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import ContextListeners, Installation, Replacement
+from simkit.adapters.api import ABSENT, ContextListeners, Installation, Replacement, Row
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.callbacks import HasCallbacks
 from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
+from simkit.adapters.langgraph.channels import is_state
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
-from simkit.adapters.langgraph.loop_events import RECEIVER, Hear, LoopListener
-from simkit.adapters.langgraph.loop_events import rows_for as rows_for_loops
-from simkit.adapters.langgraph.routes import routed
+from simkit.adapters.langgraph.routing import routed
 from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
+
+TASKS, OUTPUT, SAVED = MODES = ("tasks", "values", "checkpoints")
+"""The modes of streams in which a loop emits what simkit records: a task that begins or has ended,
+a new output, and a checkpoint. Only tasks have a payload for simkit: to describe a checkpoint, as
+its stream does, takes longer than all that simkit does at it."""
+CHANNELS: Final = "channels"
+"""The kind of simkit's own event: the values of channels (`ChannelValues`)."""
+RECEIVER: Final = "__pregel_simkit_receiver"
+"""The key of the receiver in the configuration; LangGraph hides keys with this beginning."""
+
+Hear: TypeAlias = Callable[[tuple[str, ...], str, Any], None]
+"""Receives an event of a loop: the namespace of its graph, the kind, and the payload."""
+_STOPS: Final = {"interrupt_before": "before", "interrupt_after": "after"}
+
+
+class ChannelValues(msgspec.Struct, frozen=True):
+    """The channel values in one call of a graph."""
+
+    channels: Mapping[str, Any]
+    """The channels as the graph declares them."""
+    values: Mapping[str, Any]
+    output: Any
+    """The graph's output; absent if the step has not changed it."""
+    is_first: bool
+    """The call begins."""
+
+
+class LoopListener(Protocol):
+    """An object that is called when a graph stops between two steps, or a task is skipped."""
+
+    def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
+        """Handle a stop ``before`` or ``after`` a step; these nodes are next."""
+
+    def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
+        """Handle tasks about to begin; ``saved`` were done before the graph stopped."""
+
+    def known(self, result: Mapping[str, Any]) -> None:
+        """Handle a task's known result, in the form of the stream's."""
+
+
+Wrapper: TypeAlias = Callable[[Replacement], Replacement]
+
+
+def rows_for_loops(hears: Callable[[], LoopListener | None]) -> list[Row]:
+    """Return the replacements that call the listener. Values of channels go to streams."""
+    return [
+        (*compat.LOOP_STOPS, _stopped(hears)),
+        (*compat.WRITES_ARE_SAVED, _saved(hears)),
+        (*compat.WRITES_ARE_KNOWN, _known(hears)),
+        (*compat.LOOP_BEGINS, _record_first_channels),
+        (*compat.STEP_ENDS, _record_channels_after_step),
+        (*compat.EMITS, _record_events),
+    ]
+
+
+def _stopped(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
+            hearer, where = hears(), _STOPS.get(self.status)
+            if hearer is not None and where and isinstance(problem, GraphInterrupt):
+                nodes = [task.name for task in self.tasks.values()]
+                hearer.stopped(where, nodes, "|".join(self.checkpoint_ns))
+            is_suppressed: bool | None = before(self, kind, problem, traceback)
+            return is_suppressed
+
+        return suppress_interrupt
+
+    return wrapper
+
+
+def _saved(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
+            before(self, tasks)
+            hearer = hears()
+            if hearer is not None:
+                hearer.looked_up(tasks, [name for name, task in tasks.items() if task.writes])
+
+        return reapply
+
+    return wrapper
+
+
+def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
+    def wrapper(before: Replacement) -> Replacement:
+        def output_writes(
+            self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
+        ) -> None:
+            before(self, task_id, writes, cached=cached)
+            if not cached:
+                return
+            hearer, task = hears(), self.tasks.get(task_id)
+            if hearer is not None and task is not None:
+                for result in compat.map_debug_task_results((task, writes), self.stream_keys):
+                    hearer.known(result)
+
+        return output_writes
+
+    return wrapper
+
+
+def _record_first_channels(before: Replacement) -> Replacement:
+    def begin_loop(self: Any, **options: Any) -> Any:
+        result = before(self, **options)
+        _tell_channels(self, True)
+        return result
+
+    return begin_loop
+
+
+def _record_channels_after_step(before: Replacement) -> Replacement:
+    def after_tick(self: Any) -> None:
+        try:
+            before(self)
+        except GraphInterrupt:  # The step is over all the same.
+            _tell_channels(self, False)
+            raise
+        _tell_channels(self, False)
+
+    return after_tick
+
+
+def _record_events(before: Replacement) -> Replacement:
+    def emit(self: Any, mode: str, values: Any, *args: Any, **options: Any) -> None:
+        if mode in MODES and RECEIVER in (configured := self.config[compat.CONF]):
+            hear: Hear = configured[RECEIVER]
+            if mode == OUTPUT:
+                self.simkit_has_output = True
+            if mode != TASKS:
+                payloads = _NOTHING[mode]
+            elif values is compat.map_debug_tasks:
+                payloads = _payloads_of(*args)
+            elif values is compat.map_debug_task_results:
+                payloads = _results_of(*args)
+            else:
+                payloads = values(*args, **options)
+            for payload in payloads:
+                hear(self.checkpoint_ns, mode, payload)
+        before(self, mode, values, *args, **options)
+
+    return emit
+
+
+_NOTHING: Final[Mapping[str, Sequence[Any]]] = {OUTPUT: (), SAVED: (None,)}
+
+
+def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
+    """Return the payloads of tasks that begin, as the stream's but for their metadata."""
+    payloads: list[Mapping[str, Any]] = []
+    for task in tasks:
+        config = task.config or _NO_CONFIG
+        if "tags" in config and config["tags"] and compat.TAG_HIDDEN in config["tags"]:
+            continue
+        payloads += [
+            {
+                "id": task.id,
+                "name": task.name,
+                "input": task.input,
+                "triggers": task.triggers,
+                "metadata": config["metadata"] if "metadata" in config else None,
+            }
+        ]
+    return payloads
+
+
+def _results_of(
+    ended: tuple[Any, Sequence[tuple[str, Any]]], stream_keys: str | Sequence[str]
+) -> Sequence[Mapping[str, Any]]:
+    """Return the payload of a task that has ended, as the stream's.
+
+    LangGraph makes those of errors, of questions, and of several writes to one channel.
+    """
+    task, writes = ended
+    channels = (stream_keys,) if isinstance(stream_keys, str) else stream_keys
+    result: dict[str, Any] = {}
+    for channel, value in writes:
+        if channel in _UNUSUAL or channel in result:
+            return [*compat.map_debug_task_results(ended, stream_keys)]
+        if channel in channels or channel == compat.RETURN:
+            result[channel] = value
+    done = {"id": task.id, "name": task.name, "error": None, "result": result, "interrupts": ()}
+    return (done,)
+
+
+_UNUSUAL: Final = (compat.ERROR, compat.INTERRUPT)
+
+
+_NO_CONFIG: Final[Mapping[str, Any]] = {}
+
+
+def _tell_channels(loop: Any, is_first: bool) -> None:
+    configured = loop.config[compat.CONF]
+    if RECEIVER not in configured:
+        return
+    names, output = _names_of_state(tuple(loop.channels)), cast(Any, ABSENT)
+    values = _values_of(loop.channels, names)
+    if "simkit_has_output" in loop.__dict__:
+        del loop.simkit_has_output
+        is_whole = loop.output_keys == names
+        output = values if is_whole else compat.read_channels(loop.channels, loop.output_keys)
+    state = ChannelValues(loop.specs, values, output, is_first)
+    configured[RECEIVER](loop.checkpoint_ns, CHANNELS, state)
+
+
+def _values_of(channels: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the values of channels that are not empty."""
+    values: dict[str, Any] = {}
+    for name in names:
+        try:
+            values[name] = channels[name].get()
+        except EmptyChannelError:
+            continue
+    return values
+
+
+@lru_cache(maxsize=256)
+def _names_of_state(channels: tuple[str, ...]) -> list[str]:
+    return [name for name in channels if is_state(name)]
+
 
 End: TypeAlias = Callable[[BaseException | None], None]
 """Receives the end of a call of a graph, or its exception."""

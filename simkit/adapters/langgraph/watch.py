@@ -24,7 +24,6 @@ from simkit.adapters.api import (
 )
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
-from simkit.adapters.langgraph.loop_events import CHANNELS, SAVED, TASKS, ChannelValues, Hear
 from simkit.adapters.langgraph.names import (
     graph_below,
     is_part,
@@ -35,7 +34,15 @@ from simkit.adapters.langgraph.names import (
 from simkit.adapters.langgraph.routing import Moves
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
-from simkit.adapters.langgraph.stream_observers import End, namespace_now
+from simkit.adapters.langgraph.stream_observers import (
+    CHANNELS,
+    SAVED,
+    TASKS,
+    ChannelValues,
+    End,
+    Hear,
+    namespace_now,
+)
 from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
 from simkit.adapters.langgraph.tools import calling
 

@@ -19,11 +19,10 @@ from simkit.adapters.api import (
     Usage,
 )
 from simkit.adapters.langgraph.callbacks import Callbacks, ModelCallStart
-from simkit.adapters.langgraph.loop_events import Hear
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.stores import rows_for as rows_for_store
-from simkit.adapters.langgraph.stream_observers import End, installation, namespace_now
+from simkit.adapters.langgraph.stream_observers import End, Hear, installation, namespace_now
 from simkit.adapters.langgraph.tools import calling, used, used_in_loop
 from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
 from simkit.adapters.langgraph.watch import Watch

@@ -7,14 +7,25 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from typing import Any, Final
 
 import agents.run
+import msgspec
+from agents import FunctionTool, RunHooks
 from agents.lifecycle import RunHooksBase
+from agents.tool_context import ToolContext
 
-from simkit.adapters.api import Installation, Replacement, Row, is_intercepted, keep_in_step
+from simkit.adapters.api import (
+    Installation,
+    Replacement,
+    Row,
+    is_intercepted,
+    keep_in_step,
+    plain_or_text,
+    returned_by,
+)
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -25,8 +36,7 @@ from simkit.adapters.openai_agents.agent_runs import (
     installation,
     told_to,
 )
-from simkit.adapters.openai_agents.filters import hear_filters, hear_nesting
-from simkit.adapters.openai_agents.hooks import FlightHooks
+from simkit.adapters.openai_agents.filters import hear_filters, hear_handoffs, hear_nesting
 
 
 def listening(log: AgentRunLog) -> AbstractContextManager[None]:
@@ -190,3 +200,121 @@ def _rows() -> Iterator[Row]:
 
 _functions: Final = Installation(_rows)
 """The replacements that do not depend on the pipeline."""
+
+
+def answered(tools: Iterable[Any]) -> None:
+    """Let the scenario answer for tools that are functions.
+
+    A tool made from a function keeps its handling of failures: only the innermost call, of the
+    function itself, is replaced.
+    """
+    installation.replace([_row(tool) for tool in tools if isinstance(tool, FunctionTool)])
+
+
+def _row(tool: FunctionTool) -> Row:
+    invoke: Any = tool.on_invoke_tool
+    inner = getattr(invoke, "__dict__", {}).get(compat.INVOKE_TOOL)
+    if inner is not None:
+        returns = returned_by(getattr(inner, compat.WRAPPED_CALLABLE, None))
+        return invoke, compat.INVOKE_TOOL, functools.partial(_stood_in_for, returns)
+    return tool, compat.ON_INVOKE_TOOL, functools.partial(_stood_in_for, returned_by(invoke))
+
+
+def _stood_in_for(returns: Any, before: Replacement) -> Replacement:
+    @functools.wraps(before)
+    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
+        log = current_log()
+        if log is None:
+            return await before(context, arguments)
+        return await _carried_out(log, context, arguments, before, returns)
+
+    return invoke
+
+
+async def _carried_out(
+    log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Replacement, returns: Any
+) -> Any:
+    unread = object()
+    args: Any = unread
+    with suppress(msgspec.DecodeError):
+        args = msgspec.json.decode(arguments) if arguments else {}
+    if args is unread:
+        # The tool itself reports the error.
+        return await before(context, arguments)
+    name, call_id = context.tool_name, context.tool_call_id
+    return await log.adapter_context.carry_out(
+        name, args, call_id, lambda: before(context, arguments), returns
+    )
+
+
+def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:
+    """Record the start of a tool that is no function: a shell, a computer."""
+    with log.writing():
+        agent_run.open_tools[id(tool)] = request = log.recorder.called_by_code(
+            tool.name, None, agent_run.run
+        )
+        log.recorder.tool_called(request)
+
+
+def tool_ended(log: AgentRunLog, agent_run: AgentRun, tool: Any, result: Any) -> None:
+    """Record a tool's result."""
+    request = agent_run.open_tools.pop(id(tool), None)
+    if request is not None:
+        with log.writing():
+            log.recorder.tool_answered(request, plain_or_text(result))
+
+
+class FlightHooks(RunHooks[Any]):
+    """Hooks that the SDK calls, partly by keyword, so that the parameters have the base's names.
+
+    They run in tasks of their own: a context variable that they set would be lost.
+    """
+
+    def __init__(self, log: AgentRunLog, agent_run: AgentRun, inner: RunHooks[Any] | None) -> None:
+        self._log, self._agent_run = log, agent_run
+        self._inner: RunHooks[Any] = inner or RunHooks()
+
+    async def on_agent_start(self, context: Any, agent: Any) -> None:
+        """Record an agent's start."""
+        self._log.agent_started(self._agent_run, agent)
+        await self._inner.on_agent_start(context, agent)
+
+    async def on_llm_start(
+        self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
+    ) -> None:
+        """Record its model call."""
+        keep_in_step()
+        self._log.asks(self._agent_run, agent)
+        answered(agent.tools)
+        hear_handoffs(agent.handoffs)
+        await self._inner.on_llm_start(context, agent, system_prompt, input_items)
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:
+        """Do nothing: HTTP has shown the answer."""
+        await self._inner.on_llm_end(context, agent, response)
+
+    async def on_agent_end(self, context: Any, agent: Any, output: Any) -> None:
+        """Record the agent's final output."""
+        self._log.agent_ended(self._agent_run, output)
+        await self._inner.on_agent_end(context, agent, output)
+
+    async def on_handoff(self, context: Any, from_agent: Any, to_agent: Any) -> None:
+        """Record a handoff, with the changes of its ``on_handoff``."""
+        self._log.handed_off(self._agent_run, to_agent)
+        await self._inner.on_handoff(context=context, from_agent=from_agent, to_agent=to_agent)
+
+    async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:
+        """Record the start of a tool that runs here; hosted tools do not."""
+        if isinstance(tool, FunctionTool):
+            answered([tool])
+        else:
+            tool_began(self._log, self._agent_run, tool)
+        await self._inner.on_tool_start(context, agent, tool)
+
+    async def on_tool_end(self, context: Any, agent: Any, tool: Any, result: Any) -> None:
+        """Record a tool's result."""
+        if not isinstance(tool, FunctionTool):
+            tool_ended(self._log, self._agent_run, tool, result)
+        with self._log.writing():
+            self._log.look(self._agent_run)
+        await self._inner.on_tool_end(context, agent, tool, result)

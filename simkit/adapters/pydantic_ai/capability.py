@@ -1,25 +1,169 @@
-"""The capability that simkit adds to each run of an agent, to observe it."""
+"""The capability that simkit adds to each run of an agent, to observe it: tools and filters too."""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pydantic_ai.capabilities import CapabilityOrdering
+from pydantic_ai import ToolDefinition, ToolReturn
+from pydantic_ai.capabilities import (
+    AbstractCapability,
+    CapabilityOrdering,
+    CombinedCapability,
+    Hooks,
+    ProcessHistory,
+    WrapperCapability,
+)
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.toolsets import WrapperToolset
 
-from simkit.adapters.api import keep_in_step, let_others_begin, plain_or_text
+from simkit.adapters.api import (
+    Message,
+    Replacement,
+    Row,
+    ToolFailure,
+    function_name,
+    keep_in_step,
+    let_others_begin,
+    plain_or_text,
+)
 from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
     AgentRunLog,
     Leaving,
+    current_log,
+    flight_now,
     installation,
     leaving,
 )
-from simkit.adapters.pydantic_ai.filters import rows_for
-from simkit.adapters.pydantic_ai.messages import args_of, sent_by
-from simkit.adapters.pydantic_ai.tools import HeardToolset
+from simkit.adapters.pydantic_ai.messages import args_of, as_messages, sent_by
+
+_RAISED: Final[dict[str, Callable[[str], Exception]]] = {
+    "ModelRetry": ModelRetry,
+    "ToolFailed": ToolFailed,
+}
+"""Exceptions of a tool for its model, by the beginning of a failure's text."""
+
+
+@dataclass
+class HeardToolset(WrapperToolset[Any]):
+    """An agent's tools, except those for output, answered by the scenario."""
+
+    async def get_tools(self, ctx: Any) -> dict[str, Any]:
+        """Return the tools by their names."""
+        tools, log = await super().get_tools(ctx), current_log()
+        if log is not None:
+            log.recorder.handoff_tools.see(tools)
+        return tools
+
+    async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
+        """Execute a call, by the scenario or for real."""
+        log, agent_run = current_log(), flight_now()
+        real = super().call_tool
+        if log is None or agent_run is None:
+            return await real(name, tool_args, ctx, tool)
+        try:
+            if log.recorder.handoff_tools.target_of(name) is not None:
+                return await real(name, tool_args, ctx, tool)
+            return await _carried_out(
+                log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
+            )
+        finally:
+            with log.writing():
+                log.look(agent_run)
+
+
+class _Put(BaseException):
+    """A call was deferred: it has no answer and has not failed."""
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+
+async def _carried_out(
+    log: AgentRunLog, tool: ToolDefinition, args: dict[str, Any], ctx: Any, real: Callable[[], Any]
+) -> Any:
+    returned: list[Any] = []
+
+    async def work() -> Any:
+        try:
+            returned.append(await real())
+        except (ApprovalRequired, CallDeferred) as problem:
+            raise _Put(problem) from None
+        value = returned[0]
+        return plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
+
+    try:
+        result = await log.use_tool(tool, args, ctx.tool_call_id or "", work)
+        return returned[0] if returned else result
+    except _Put as put:
+        raise put.problem from None
+    except ToolFailure as failure:
+        kind, _, text = str(failure).partition(": ")
+        if kind in _RAISED:
+            raise _RAISED[kind](text) from None
+        raise
+
+
+def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
+    """Yield replacements that observe their changes to a history."""
+    for capability in capabilities:
+        if isinstance(capability, (CombinedCapability, WrapperCapability)):
+            continue
+        for way in compat.FILTER_METHODS:
+            owner = next((kind for kind in type(capability).__mro__ if way in vars(kind)), None)
+            if owner in (None, AbstractCapability) or owner.__module__.startswith(
+                compat.OWN_CAPABILITIES
+            ):
+                continue
+            yield owner, way, _wrap(way)
+
+
+def _wrap(way: str) -> Any:
+    def wrapper(before: Replacement) -> Replacement:
+        @functools.wraps(before)
+        async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
+            log, agent_run = current_log(), flight_now()
+            if log is None or agent_run is None:
+                return await before(self, ctx, request_context)
+            before_messages = list(ctx.messages)
+            sent_messages = _sendable(request_context.messages)
+            result = await before(self, ctx, request_context)
+            # Messages removed from the run's own history stay away from its later calls.
+            is_lasting = [*map(id, before_messages)] != [*map(id, ctx.messages)]
+            after = _sendable(result.messages)
+            if after != sent_messages:
+                log.filtered(agent_run, sent_messages, after, _name_of(self, way), is_lasting)
+            return result
+
+        return changed
+
+    return wrapper
+
+
+def _sendable(history: Sequence[Any]) -> list[Message]:
+    """Return a history without results of missing calls, which PydanticAI itself removes."""
+    messages, called = list[Message](), set[str]()
+    for message in as_messages(history):
+        called.update(call.id for call in message.calls)
+        if message.role != "tool" or message.call_id in called:
+            messages.append(message)
+    return messages
+
+
+def _name_of(capability: Any, way: str) -> str:
+    """Return the name of a capability's function, or of the capability."""
+    functions: list[Any] = []
+    if isinstance(capability, ProcessHistory):
+        functions = [capability.processor]
+    elif isinstance(capability, Hooks):
+        functions = compat.hooks_of(capability, way)
+    return ", ".join(map(function_name, functions)) or type(capability).__name__
 
 
 class ObservingCapability(compat.SafeCapability):

@@ -17,8 +17,8 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
-from simkit.adapters.handoff_tools import PREFIXES
 from simkit.adapters.input_shapes import input_advised
+from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.cli.init.files import STEPS, write_new
 from simkit.cli.init.project import Project
 from simkit.cli.record import First, FirstScenario, is_import_failure, write_first

@@ -45,7 +45,7 @@ _CARRIERS: Final = frozenset(("Handle._run", "Thread.run", "Timer.run", "_WorkIt
 """Functions of these packages that call a function they were given: ``to_thread(time.time)``."""
 _CARRYING: Final = frozenset(
     (
-        *("simkit.adapters.entry", "simkit.adapters.pools", "simkit.adapters.toolbox"),
+        *("simkit.adapters.concurrency.pools", "simkit.adapters.entry", "simkit.adapters.toolbox"),
         *("simkit.runtime.functions", "simkit.capture.http.guards"),
     )
 )

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from simkit.adapters.response_parsing import ModelCall
+from simkit.adapters.model_calls import ModelCall
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.toolbox import toolbox_at_work
-from simkit.adapters.trace_recorder import TraceRecorder
 from simkit.capture.cassettes import Cassette, Keying, Player
 from simkit.capture.cassettes.encodings import decoded
 from simkit.capture.cassettes.tool_calls import foreign_type

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.adapters.attribution import Voice, rule_of, voices_of
-from simkit.adapters.handoff_tools import PREFIXES
+from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.core.messages import Fails, Message
 from simkit.providers.failures import FAILURES
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used

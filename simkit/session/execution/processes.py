@@ -27,9 +27,9 @@ from simkit.trace.recorder import Sink
 from simkit.trace.store import canonical, copied
 
 if TYPE_CHECKING:
-    from simkit.adapters.answerers import Answerer
     from simkit.adapters.driver import CodeDriver
-    from simkit.adapters.program import ProgramDriver
+    from simkit.adapters.model_calls import Answerer
+    from simkit.adapters.programs.program import ProgramDriver
     from simkit.runtime.models.recorded import Provider
 
 _ENCODE: Final = msgspec.json.Encoder().encode
@@ -155,7 +155,7 @@ class InProcessWorker:
 
     def _plain(self, task: ProcessSetup, app: App) -> Driver:
         from simkit.adapters.driver import CodeDriver
-        from simkit.adapters.program import ProgramDriver
+        from simkit.adapters.programs.program import ProgramDriver
         from simkit.adapters.script import Script
 
         scenario = task.prepared.scenario

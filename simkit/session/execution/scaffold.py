@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.adapters.handoff_tools import PREFIXES
-from simkit.adapters.response_parsing import ModelCall
-from simkit.adapters.trace_recorder import TraceRecorder
+from simkit.adapters.model_calls import ModelCall
+from simkit.adapters.recorder.handoffs import PREFIXES
+from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.messages import JsonValue, Message, ToolCall, Usage
 from simkit.language.json_schema import schema_errors
 from simkit.language.json_schema.examples import example_of

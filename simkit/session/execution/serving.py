@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from simkit.adapters.programs.served import ServedRun
 from simkit.adapters.script import Script
-from simkit.adapters.served import ServedRun
 from simkit.adapters.traffic import GatedTraffic
 from simkit.language.yaml import path_text
 from simkit.runtime.functions import function_named

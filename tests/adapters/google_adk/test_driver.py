@@ -23,10 +23,10 @@ from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import InMemoryRunner, Runner
 from google.adk.tools import FunctionTool
 
-from simkit.adapters.google_adk import event_parsing, filters
+from simkit.adapters.google_adk import filters
 from simkit.adapters.google_adk import log as adk_log
-from simkit.adapters.google_adk.log import AdkLog
-from simkit.adapters.google_adk.places import Place, place_now
+from simkit.adapters.google_adk import runner as adk_runner
+from simkit.adapters.google_adk.log import AdkLog, Place, place_now
 from simkit.adapters.google_adk.state import States
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
@@ -65,7 +65,7 @@ def test_ten_runs_have_one_digest(start: str) -> None:
 
 def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
     drawn: list[str] = []
-    before = event_parsing._counted
+    before = adk_runner._counted
 
     def listed(real: Any) -> Any:
         counter = before(real)
@@ -77,7 +77,7 @@ def test_ids_that_the_adk_draws_are_nowhere_in_a_trace() -> None:
         return draw
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(event_parsing, "_counted", listed)
+        patch.setattr(adk_runner, "_counted", listed)
         outcome = simulate(scenario("desk: control passes"))
 
     text = outcome.trace.encoded().decode()
@@ -100,16 +100,16 @@ def _as_it_was(before: Any) -> Any:
 
 
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
-    "agents": (event_parsing, "_worked", _as_it_was, "team: a graph"),
-    "runners": (event_parsing, "_flown", _as_it_was, "team: agents that are tools"),
-    "requests": (event_parsing, "_wrap_requests", _as_it_was, "desk: control passes"),
-    "tools": (event_parsing, "_carried_out", _as_it_was, "desk: answers come in pieces"),
-    "callbacks": (event_parsing, "_listed", _as_it_was, "desk: control passes"),
-    "plugins": (event_parsing, "heard_plugins", lambda *args: (), "desk: plugins answer"),
-    "sessions": (event_parsing, "hear_sessions", _nothing, "desk: control passes"),
-    "include_contents": (event_parsing, "shortened", _nothing_later, "desk: a judge"),
+    "agents": (adk_runner, "_worked", _as_it_was, "team: a graph"),
+    "runners": (adk_runner, "_flown", _as_it_was, "team: agents that are tools"),
+    "requests": (adk_runner, "_wrap_requests", _as_it_was, "desk: control passes"),
+    "tools": (adk_runner, "_carried_out", _as_it_was, "desk: answers come in pieces"),
+    "callbacks": (adk_runner, "_listed", _as_it_was, "desk: control passes"),
+    "plugins": (adk_runner, "heard_plugins", lambda *args: (), "desk: plugins answer"),
+    "sessions": (adk_runner, "hear_sessions", _nothing, "desk: control passes"),
+    "include_contents": (adk_runner, "shortened", _nothing_later, "desk: a judge"),
     "filters": (filters._Look, "again", _nothing, "desk: control passes"),
-    "the tool that passes control": (event_parsing, "ROUTERS", {}, "desk: control passes"),
+    "the tool that passes control": (adk_runner, "ROUTERS", {}, "desk: control passes"),
     "what agents make": (AdkLog, "event_made", _nothing, "team: control that a tool passes on"),
     "what agents say": (AdkLog, "_note_words", _nothing, "desk: plugins answer"),
     "what waits": (AdkLog, "_note_waiting", _nothing, "desk: what is asked for"),
@@ -123,12 +123,12 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "transfers not made": (AdkLog, "_told_handoffs", _nothing, "team: of two transfers"),
     "state that is there": (States, "observe_state", _nothing, "desk: control passes"),
     "state that is written": (States, "wrote", _nothing, "team: an agent that is code"),
-    "summaries": (event_parsing, "_summarised", _as_it_was, "team: old events"),
+    "summaries": (adk_runner, "_summarised", _as_it_was, "team: old events"),
     "who gives tasks": (AdkLog, "_giver", _nothing, "team: a task is given"),
     "who goes on later": (adk_log, "_is_answer", lambda last: True, "team: a task is given"),
     "what agents are given": (AdkLog, "_given_to", _nothing, "team: a task is given"),
-    "output by a tool": (event_parsing, "OUTPUT_TOOLS", (), "desk: an expert"),
-    "credentials": (event_parsing, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
+    "output by a tool": (adk_runner, "OUTPUT_TOOLS", (), "desk: an expert"),
+    "credentials": (adk_runner, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
     "what was said last": (Place, "say", _nothing, "team: a loop"),
 }
 
@@ -162,7 +162,7 @@ def test_what_is_replaced_in_the_adk_is_put_back() -> None:
     assert passes(scenario("desk: control passes"))
 
     assert [vars(owner)[name] for owner, name in REPLACED] == before
-    assert event_parsing.installation.replaced == []
+    assert adk_runner.installation.replaced == []
 
 
 def test_who_draws_ids_for_the_application_draws_them_again_behind_a_scenario() -> None:
@@ -409,4 +409,4 @@ def test_nothing_of_what_it_hears_is_kept_between_turns() -> None:
     assert passes(scenario("desk: control passes"))
 
     assert place_now() is None
-    assert event_parsing.current_log() is None
+    assert adk_runner.current_log() is None

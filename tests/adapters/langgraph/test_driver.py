@@ -12,7 +12,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit.adapters.langgraph import loop_events, stream_observers
+from simkit.adapters.langgraph import stream_observers
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
 from simkit.trace import events as e
@@ -676,14 +676,14 @@ def test_models_without_a_wire_are_seen() -> None:
 
 def without(mode: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
-        others = tuple(other for other in loop_events.MODES if other != mode)
-        monkeypatch.setattr(loop_events, "MODES", others)
+        others = tuple(other for other in stream_observers.MODES if other != mode)
+        monkeypatch.setattr(stream_observers, "MODES", others)
 
     return remove
 
 
 def without_channels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_events, "_tell_channels", lambda loop, is_first: None)
+    monkeypatch.setattr(stream_observers, "_tell_channels", lambda loop, is_first: None)
 
 
 def without_callback(name: str) -> Any:

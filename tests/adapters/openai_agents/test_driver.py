@@ -15,11 +15,10 @@ from agents.testing import ScriptedModel, assistant_message  # noqa: E402
 from agents.tracing import get_trace_provider  # noqa: E402
 from agents.tracing.processors import BackendSpanExporter  # noqa: E402
 
-from simkit.adapters.openai_agents import hooks as openai_agents_hooks  # noqa: E402
 from simkit.adapters.openai_agents import runner as openai_agents_runner  # noqa: E402
 from simkit.adapters.openai_agents.agent_runs import AgentRunLog  # noqa: E402
-from simkit.adapters.openai_agents.hooks import FlightHooks  # noqa: E402
-from simkit.adapters.trace_recorder import TraceRecorder  # noqa: E402
+from simkit.adapters.openai_agents.runner import FlightHooks  # noqa: E402
+from simkit.adapters.recorder.trace import TraceRecorder  # noqa: E402
 from simkit.core.errors import SourceError  # noqa: E402
 from simkit.session.simulate import simulate  # noqa: E402
 from simkit.spec.scenario.files import Prepared  # noqa: E402
@@ -212,14 +211,14 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "agents end": (FlightHooks, "on_agent_end", _skip, "team: an agent that stops"),
     "handoff tools": (FlightHooks, "on_llm_start", _skip, "desk: a conversation"),
     "tools end": (FlightHooks, "on_tool_end", _skip, "desk: a conversation"),
-    "tools": (openai_agents_hooks, "answered", _nothing, "desk: a conversation"),
+    "tools": (openai_agents_runner, "answered", _nothing, "desk: a conversation"),
     "context objects": (AgentRunLog, "look", _nothing, "desk: a conversation"),
     "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "team: agents that are tools"),
     "failures": (AgentRunLog, "failed", _nothing, "team: a tripwire"),
     "refused tools": (AgentRunLog, "_tell_refusals", _nothing, "team: a tripwire"),
     "sessions read": (AgentRunLog, "store_read", _nothing, "desk: a session"),
     "sessions written": (AgentRunLog, "store_written", _nothing, "desk: a session"),
-    "filters of handoffs": (openai_agents_hooks, "hear_handoffs", _nothing, "desk: what an input"),
+    "filters of handoffs": (openai_agents_runner, "hear_handoffs", _nothing, "desk: what an input"),
     "filters of a configuration": (
         openai_agents_runner,
         "hear_filters",

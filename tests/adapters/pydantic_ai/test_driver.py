@@ -22,12 +22,14 @@ from pydantic_ai.models.test import TestModel  # noqa: E402
 from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
-from simkit.adapters import scoping  # noqa: E402
-from simkit.adapters.pydantic_ai import capability, compat, graphs, runner  # noqa: E402
+from simkit.adapters import observation  # noqa: E402
+from simkit.adapters.pydantic_ai import capability, compat, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
-from simkit.adapters.pydantic_ai.capability import ObservingCapability  # noqa: E402
-from simkit.adapters.pydantic_ai.tools import HeardToolset  # noqa: E402
-from simkit.adapters.trace_recorder import TraceRecorder  # noqa: E402
+from simkit.adapters.pydantic_ai.capability import (  # noqa: E402
+    HeardToolset,
+    ObservingCapability,
+)
+from simkit.adapters.recorder.trace import TraceRecorder  # noqa: E402
 from simkit.core.errors import SourceError, Unsupported  # noqa: E402
 from simkit.session.simulate import simulate  # noqa: E402
 from simkit.spec.scenario.files import Prepared  # noqa: E402
@@ -185,7 +187,7 @@ def _unwrapped(self: Any, toolset: Any) -> Any:
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "runs": (runner, "_wrap_run", _same, "desk: an agent asks"),
     "names": (runner, "_named", _same, "desk: agents of a registry"),
-    "steps": (graphs, "wrap_run", _same, "graph: steps run"),
+    "steps": (runner, "wrap_step", _same, "graph: steps run"),
     "tools": (ObservingCapability, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
     "tools' results": (HeardToolset, "call_tool", WrapperToolset.call_tool,
                        "desk: tools that are stubs"),
@@ -207,7 +209,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     ),
     "dependencies": (AgentRunLog, "look", _nothing, "desk: an agent asks"),
     "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "desk: three agents"),
-    "time to begin": (scoping, "TICKS", 0, "desk: two tools"),
+    "time to begin": (observation, "TICKS", 0, "desk: two tools"),
     "failures": (AgentRunLog, "failed", _nothing, "desk: an agent that is given up"),
 }  # fmt: skip
 

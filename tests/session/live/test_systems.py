@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simkit.adapters.program import variables_for
+from simkit.adapters.programs.program import variables_for
 from simkit.session.execution.serving import served
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import ReplayFiles, live_scenario, replays, run_trial

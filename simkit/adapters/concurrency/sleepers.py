@@ -1,0 +1,216 @@
+"""Model calls, threads and tasks of a run that wait, and which of them continues."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar
+from weakref import WeakSet
+
+from simkit.core.errors import SimkitError
+from simkit.runtime.ports import Schedule, WaitingCall
+
+
+class PendingCall:
+    """A model call that waits until the schedule chooses it."""
+
+    __slots__ = ("call", "number", "problem")
+
+    def __init__(self, number: int, call: WaitingCall) -> None:
+        """``number`` is that of the call among all."""
+        self.number, self.call = number, call
+        self.problem: SimkitError | None = None
+        """Why the schedule could choose none; None if all is well."""
+
+    def check(self) -> None:
+        """Raise the problem, if there is one."""
+        if self.problem is not None:
+            raise self.problem
+
+
+class Caller(Protocol):
+    """A thread or task that waits."""
+
+    call: PendingCall | None
+    """Its model call; None if it waits for something else."""
+
+
+AnyCaller = TypeVar("AnyCaller", bound=Caller)
+
+
+class CallOrder:
+    """Chooses, by a schedule, whose model call is answered next; its caller holds a lock."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._schedule = schedule
+        self._calls = 0
+
+    @property
+    def is_at_once(self) -> bool:
+        """Return whether model calls need not wait."""
+        return self._schedule.answers_at_once
+
+    def pending(self, agent: str, flow: Hashable) -> PendingCall:
+        """Return a new call of an agent."""
+        self._calls += 1
+        return PendingCall(self._calls, WaitingCall(agent, flow))
+
+    def choose(self, callers: Iterable[AnyCaller]) -> AnyCaller | None:
+        """Return the caller whose call is answered next; None if none of them waits for that."""
+        waiting = sorted(
+            ((caller.call.number, caller) for caller in callers if caller.call is not None),
+            key=lambda pair: pair[0],
+        )
+        if not waiting:
+            return None
+        calls = [caller.call for _, caller in waiting if caller.call is not None]
+        return waiting[self._place(calls)][1]
+
+    def take(self, call: PendingCall) -> None:
+        """Answer a call that does not wait for others."""
+        self._place([call])
+
+    def _place(self, calls: list[PendingCall]) -> int:
+        try:
+            return self._schedule.pick([pending.call for pending in calls])
+        except SimkitError as problem:  # Its own code raises it, and this may be another thread.
+            calls[0].problem = problem
+            return 0
+
+
+IsOver = Callable[[], bool]
+
+
+class StoppedThread:
+    """A thread that has stopped, and may not continue yet."""
+
+    __slots__ = ("call", "follows", "goes_on", "lock", "rank", "waited_s", "wakes")
+
+    def __init__(
+        self,
+        rank: float,
+        wakes: int | None,
+        follows: IsOver | None,
+        call: PendingCall | None = None,
+    ) -> None:
+        self.rank, self.wakes, self.follows, self.call = rank, wakes, follows, call
+        self.waited_s = 0.0
+        self.goes_on = False
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+
+_POLLS_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005)
+
+
+class Advance(Protocol):
+    """Lets the next sleeper continue, if all others rest.
+
+    Loops in ``resting`` rest if they are idle.
+    """
+
+    def __call__(
+        self, waited_s: float, resting: frozenset[int], *, is_idle: Any
+    ) -> bool: ...  # pragma: no cover
+
+
+class SleepingTask:
+    """A task that sleeps."""
+
+    __slots__ = ("call", "future", "loop", "wakes")
+
+    def __init__(
+        self, wakes: int, loop: asyncio.AbstractEventLoop, call: PendingCall | None = None
+    ) -> None:
+        self.wakes, self.loop, self.call = wakes, loop, call
+        self.future: asyncio.Future[None] = loop.create_future()
+
+
+class LoopSleeps:
+    """The sleeping tasks of one run, in all its event loops."""
+
+    def __init__(self, lock: threading.RLock, advance: Advance) -> None:
+        """``lock`` is held while ``advance`` selects the next sleeper."""
+        self._lock: Any = lock
+        self._advance = advance
+        self._asleep: list[SleepingTask] = []
+        """Tasks in the order in which they began to sleep."""
+        self._looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+    @property
+    def first(self) -> SleepingTask | None:
+        """Return the task with the earliest time; of several, the one that slept first."""
+        sleepers = (task for task in self._asleep if task.call is None)
+        return min(sleepers, key=lambda task: task.wakes, default=None)
+
+    @property
+    def calling(self) -> list[SleepingTask]:
+        """Return the tasks whose model calls wait, in loops that run."""
+        return [task for task in self._asleep if task.call is not None and task.loop.is_running()]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether no task sleeps."""
+        return not self._asleep
+
+    async def sleep(self, wakes: int | None, call: PendingCall | None = None) -> None:
+        """Wait until a virtual time in milliseconds; None means for ever.
+
+        A task with a model call waits until that is chosen.
+        """
+        loop = asyncio.get_running_loop()
+        if wakes is None:
+            await loop.create_future()
+            return
+        task = SleepingTask(wakes, loop, call)
+        with self._lock:
+            self._asleep.append(task)
+        if loop not in self._looking:
+            self._looking.add(loop)
+            loop.call_soon(self._look, loop, 0)
+        try:
+            await task.future
+        finally:
+            self._forget(task)
+
+    def wake(self, task: SleepingTask) -> None:
+        """Let a task continue, from any thread."""
+        self._forget(task)
+        with suppress(RuntimeError):  # Its loop is closed.
+            task.loop.call_soon_threadsafe(_end, task.future)
+
+    def clear(self) -> None:
+        """Drop all sleepers: their run is over."""
+        self._asleep.clear()
+
+    def _forget(self, task: SleepingTask) -> None:
+        with self._lock:
+            self._asleep = [sleeper for sleeper in self._asleep if sleeper is not task]
+
+    def _look(self, loop: asyncio.AbstractEventLoop, polls: int) -> None:
+        """Let the next sleeper continue, if this loop has nothing else to do."""
+        if not any(task.loop is loop for task in self._asleep):
+            self._looking.discard(loop)
+            return
+        wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
+        if _is_idle(loop):
+            with self._lock:
+                me = frozenset((threading.get_ident(),))
+                self._advance(wait_s if polls else 0.0, me, is_idle=lambda: _is_idle(loop))
+        if _is_idle(loop):
+            loop.call_later(wait_s, self._look, loop, polls + 1)
+        else:
+            loop.call_soon(self._look, loop, 0)
+
+
+def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
+    """Return whether a loop has nothing to run except the current call."""
+    ready: Any = loop._ready  # type: ignore[attr-defined]
+    return not ready
+
+
+def _end(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,333 @@
+"""Hooks into the ADK: runners, agents, model requests, tools, sessions, its own logging.
+
+The replacements are for the whole process; the context decides which scenario's log gets a call.
+Existing runners are covered as well, so no plugin is added to them: the application's own plugins
+keep their order.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import uuid
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
+from typing import Any, Final
+
+from google.adk.tools.agent_tool import AgentTool
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
+from google.oauth2.credentials import Credentials
+
+from simkit.adapters.api import (
+    DUMMY_KEY,
+    ContextListeners,
+    Installation,
+    Replacement,
+    Row,
+    Run,
+    RunHalted,
+    keep_in_step,
+    let_others_begin,
+    returned_by,
+)
+from simkit.adapters.google_adk import compat
+from simkit.adapters.google_adk.filters import (
+    heard_callbacks,
+    heard_plugins,
+    is_geminis,
+    shortened,
+)
+from simkit.adapters.google_adk.log import (
+    OUTPUT_TOOLS,
+    ROUTERS,
+    TRANSFER,
+    AdkLog,
+    Place,
+    inside,
+    open_call,
+    place_now,
+    steps,
+)
+
+
+class _Halts(logging.Filter):
+    """A filter for records about runs that simkit has stopped: simkit reports those."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record has another subject."""
+        problem = record.exc_info[1] if record.exc_info else None
+        if isinstance(problem, BaseExceptionGroup):
+            problem = problem.subgroup(RunHalted)
+            return problem is None
+        return not isinstance(problem, RunHalted)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress log output if the application configures no logging.
+
+    Python prints warnings and errors of loggers without a handler: here each failure that a
+    scenario plans, twice, with its stack. Parallel agents that simkit stops are tasks with
+    exceptions that nobody retrieves.
+    """
+    nobody, halts, tasks = logging.NullHandler(), _Halts(), logging.getLogger("asyncio")
+    loggers = [logging.getLogger(name) for name in compat.LOGGERS]
+    for logger in loggers:
+        logger.addHandler(nobody)
+    tasks.addFilter(halts)
+    try:
+        yield
+    finally:
+        tasks.removeFilter(halts)
+        for logger in loggers:
+            logger.removeHandler(nobody)
+
+
+_credentials: Final[Any] = Credentials
+_KEY: Final = "GOOGLE_API_KEY"
+_PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
+
+
+def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
+    """Yield replacements for the machine's credentials, which must not be used with fake keys."""
+
+    def wrapper(before: Replacement) -> Replacement:
+        @functools.wraps(before)
+        def default(*args: Any, **kwargs: Any) -> Any:
+            if not is_heard() or os.environ.get(_KEY) != DUMMY_KEY:
+                return before(*args, **kwargs)
+            return _credentials(DUMMY_KEY), os.environ.get(_PROJECT) or DUMMY_KEY
+
+        return default
+
+    yield *compat.CREDENTIALS, wrapper
+
+
+def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
+    """Yield replacements that let the scenario answer for tools of a class.
+
+    The application's callbacks stay outside: they are called as always.
+    """
+    owner = next((cls for cls in kind.__mro__ if compat.RUN_TOOL in vars(cls)), None)
+    if owner is not None:
+        yield owner, compat.RUN_TOOL, lambda before: _stood_in_for(before, current_log)
+
+
+def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replacement:
+    @functools.wraps(before)
+    async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
+        log = current_log()
+        call = id(self), tool_context.function_call_id or ""
+        is_transfer = isinstance(self, TransferToAgentTool) or self.name == TRANSFER
+        if log is None or is_transfer or open_call.get() == call:
+            return await before(self, args=args, tool_context=tool_context)
+        outer = open_call.get()
+        open_call.set(call)
+        try:
+            return await log.adapter_context.carry_out(
+                self.name,
+                args,
+                call[1],
+                lambda: before(self, args=args, tool_context=tool_context),
+                _returns(self),
+            )
+        finally:
+            open_call.set(outer)
+
+    return run_async
+
+
+def _returns(tool: Any) -> Any:
+    """Return a tool's declared result: its function's annotation, or its agent."""
+    if isinstance(tool, AgentTool):
+        return getattr(tool.agent, "output_schema", None)
+    return returned_by(
+        tool.func if isinstance(tool, FunctionTool) else getattr(type(tool), compat.RUN_TOOL)
+    )
+
+
+_ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
+current_log, told_to = _ears.current, _ears.activate
+
+installation: Final = Installation(lambda: _rows())
+"""The replacements in the ADK, installed while a turn of some scenario runs."""
+
+
+def listening(log: AdkLog) -> AbstractContextManager[None]:
+    """Report the ADK's actions in this context, and in what it starts, to a log."""
+    return told_to(log, installation)
+
+
+def _rows() -> Iterator[Row]:
+    yield *compat.RUN, _flown
+    yield *compat.WORK, _worked
+    yield *compat.MODEL_REQUEST, _wrap_requests
+    yield *compat.TOOL_REQUEST, _carried_out
+    yield *compat.CALLBACKS, _listed
+    yield *compat.SUMMARISE, _summarised
+    yield *compat.NEW_ID, _counted
+    yield from nobodys(lambda: current_log() is not None)
+
+
+def _counted(before: Replacement) -> Replacement:
+    """Return counted ids in place of the ADK's random ones: events, calls, sessions, turns."""
+
+    def new_uuid() -> str:
+        log = current_log()
+        return str(before() if log is None else uuid.UUID(int=log.next_number()))
+
+    return new_uuid
+
+
+def _flown(before: Replacement) -> Replacement:
+    """Wrap a call of a runner."""
+
+    @functools.wraps(before)
+    async def run_async(self: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+        log = current_log()
+        if log is None:
+            async with aclosing(before(self, **kwargs)) as events:
+                async for event in events:
+                    yield event
+            return
+        keep_in_step()
+        hear_sessions(self.session_service)
+        place = log.begin(place_now(), kwargs.get("new_message"))
+        try:
+            await let_others_begin()
+            async with aclosing(steps(place, before(self, **kwargs))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            log.ended(place.agent_run)
+
+    return run_async
+
+
+def _worked(before: Replacement) -> Replacement:
+    """Wrap an agent's run, from its first event to its end, whatever ends it."""
+
+    @functools.wraps(before)
+    async def run_async(self: Any, parent_context: Any) -> AsyncGenerator[Any, None]:
+        log = current_log()
+        if log is None:
+            async with aclosing(before(self, parent_context)) as events:
+                async for event in events:
+                    yield event
+            return
+        place = log.agent_began(place_now() or log.begin(None, parent_context.user_content), self)
+        last: Any = None
+        try:
+            if place.opens_branch:
+                await let_others_begin()
+            async with aclosing(steps(place, before(self, parent_context))) as events:
+                async for last in events:
+                    log.event_made(place, last)
+                    yield last
+        except BaseException as problem:
+            log.agent_ended(place, problem, last)
+            raise
+        log.agent_ended(place, None, last)
+
+    return run_async
+
+
+def _wrap_requests(before: Replacement) -> Replacement:
+    """Wrap the preparation of a model request, in which plugins and callbacks see it."""
+
+    @functools.wraps(before)
+    async def run_before_model_callback(
+        self: Any, *, callback_context: Any, llm_request: Any
+    ) -> Any:
+        listeners = _hears()
+        if listeners is not None:
+            log, run = listeners
+            keep_in_step()
+            log.recorder.handoff_tools.learn({}, ROUTERS)
+            log.recorder.handoff_tools.see(llm_request.tools_dict)
+            log.recorder.set_output_tools(run, OUTPUT_TOOLS)
+            await shortened(log, run, callback_context.get_invocation_context())
+            installation.replace(heard_plugins(self.plugins, _compares))
+        return await before(self, callback_context=callback_context, llm_request=llm_request)
+
+    return run_before_model_callback
+
+
+def _hears() -> tuple[AdkLog, Run] | None:
+    """Return the log, and the run whose request is being prepared."""
+    log, place = current_log(), place_now()
+    run = place.working if place is not None else None
+    return None if log is None or run is None else (log, run)
+
+
+def _compares() -> tuple[AdkLog, Run] | None:
+    """Return the same if changes of the request by filters can be observed."""
+    place = place_now()
+    return _hears() if place is not None and is_geminis(place.agent) else None
+
+
+def _listed(before: Any) -> Any:
+    """Return an agent's own callbacks, each of which may be a filter."""
+
+    def canonical_before_model_callbacks(self: Any) -> list[Any]:
+        callbacks: list[Any] = before.fget(self)
+        return callbacks if current_log() is None else heard_callbacks(callbacks, _compares)
+
+    return property(canonical_before_model_callbacks)
+
+
+def _carried_out(before: Replacement) -> Replacement:
+    """Wrap the execution of a tool."""
+
+    @functools.wraps(before)
+    async def run_before_tool_callback(self: Any, *, tool: Any, **kwargs: Any) -> Any:
+        if current_log() is not None:
+            installation.replace(answered(type(tool), current_log))
+        return await before(self, tool=tool, **kwargs)
+
+    return run_before_tool_callback
+
+
+def _summarised(before: Replacement) -> Replacement:
+    """Wrap the summary of old events, which a model makes without an agent."""
+
+    @functools.wraps(before)
+    async def maybe_summarize_events(self: Any, **kwargs: Any) -> Any:
+        log, current_place = current_log(), place_now()
+        if log is None or current_place is None:
+            return await before(self, **kwargs)
+        place = log.summarizer_began(current_place)
+        try:
+            with inside(place):
+                summary = await before(self, **kwargs)
+        except BaseException as problem:
+            log.summarizer_ended(place, problem)
+            raise
+        log.summarizer_ended(place, None)
+        return summary
+
+    return maybe_summarize_events
+
+
+def hear_sessions(service: Any) -> None:
+    """Observe events appended to a service's sessions."""
+    owner = next(cls for cls in type(service).__mro__ if compat.APPEND_EVENT in vars(cls))
+    installation.replace([(owner, compat.APPEND_EVENT, _appended)])
+
+
+def _appended(before: Replacement) -> Replacement:
+    @functools.wraps(before)
+    async def append_event(self: Any, session: Any, event: Any) -> Any:
+        log = current_log()
+        if log is not None and not event.partial:
+            log.appended(place_now(), session.state, event)
+        return await before(self, session=session, event=event)
+
+    return append_event
+
+
+def here_now() -> Place | None:
+    """Return the place of this code; None if nobody observes it."""
+    return place_now() if current_log() is not None else None

@@ -1,0 +1,1 @@
+"""Pipelines that are programs: started beside simkit, only served, or typed into."""

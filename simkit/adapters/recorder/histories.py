@@ -1,0 +1,308 @@
+"""Growing histories: their new messages, and the events that report only these. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import is_
+from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
+
+import msgspec
+
+from simkit.adapters.plain_values import is_equal
+from simkit.core.messages import Message, thinking_of
+from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.trace import events as e
+from simkit.trace.store import References
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+
+_NEAR: Final = (16, 256)
+"""How near to their ends two lists mostly differ."""
+Print: TypeAlias = tuple[Any, ...]
+"""The identity of a message: role, text, calls, answered call, thinking."""
+
+
+def print_of(message: Message) -> Print:
+    """Return the identity of a message."""
+    calls: tuple[Any, ...] = ()
+    if message.calls:
+        calls = tuple((c.id, c.name, _encode(c.args), c.to) for c in message.calls)
+    fields = message.role, message.content, calls, message.call_id
+    thinking = None if message.data is None else thinking_of(message)
+    return fields if thinking is None else (*fields, thinking)
+
+
+class SentStream:
+    """One agent's growing history, for `Shown` events.
+
+    The common front of two consecutive contexts is settled and reported once; the rest is the tail.
+    So a growing context is reported in proportion to its new messages. The same goes for dropped
+    messages.
+    """
+
+    __slots__ = ("_cuts", "_lo", "_prints", "_settled", "_settled_cuts", "_tail", "id")
+
+    def __init__(self, identity: str) -> None:
+        self.id = identity
+        self._cuts: Sequence[e.Cut] = ()
+        """The cuts of the last context, of which the first ``_settled_cuts`` are settled."""
+        self._settled_cuts = 0
+        self._lo = 0
+        self._settled: list[int] = []
+        self._prints: list[Print] = []
+        """The identities of the settled messages, then of the tail."""
+        self._tail: list[int] = []
+
+    def take(
+        self,
+        prints: Sequence[Print],
+        numbered: Callable[[list[int]], list[int]],
+        cuts: Sequence[e.Cut] = (),
+    ) -> e.Shown:
+        """Add the next context, and return its event.
+
+        ``numbered`` gets the numbers of the messages shared with the last context (its first ones
+        or, if a window has moved, those from another index on), and returns all. ``cuts`` are the
+        messages that filters dropped.
+        """
+        before = self._settled_cuts
+        same = leading_equal(self._cuts, cuts) if self._cuts and cuts else 0
+        self._cuts, self._settled_cuts = cuts, same
+        aligned_count = self._aligned(prints) if same >= before else None
+        if aligned_count is None:
+            numbers, restarts = numbered([]), bool(self._settled or before)
+            self._lo, self._settled, self._settled_cuts = 0, [], 0
+            self._tail, self._prints = numbers, list(prints)
+            return e.Shown(
+                "", self.id, tail=tuple(numbers), tail_cuts=tuple(cuts), restarts=restarts
+            )
+        lo, size = aligned_count
+        settled = len(self._settled) - lo
+        shared = [*self._settled[lo:], *self._tail[: size - settled]]
+        numbers = numbered(shared)
+        rest = shared[settled:]
+        self._lo, self._tail = lo, numbers[size:]
+        self._settled += rest
+        self._prints[len(self._settled) :] = prints[size:]
+        return e.Shown(
+            "",
+            self.id,
+            lo,
+            tuple(rest),
+            tuple(cuts[before:same]),
+            tuple(self._tail),
+            tuple(cuts[same:]),
+        )
+
+    def _aligned(self, prints: Sequence[Print]) -> tuple[int, int] | None:
+        """Return the settled index from which a context equals the last one, and how far."""
+        if not self._prints or not prints:
+            return None
+        lo = self._lo
+        size = leading_equal(self._prints[lo:] if lo else self._prints, prints)
+        if size >= len(self._settled) - lo:
+            return lo, size
+        # A window that has moved: the context begins with a later message.
+        first = prints[0]
+        for place in range(lo + 1, len(self._prints)):
+            if self._prints[place] == first:
+                size = leading_equal(self._prints[place:], prints)
+                if place + size == len(self._prints) and place <= len(self._settled):
+                    return place, size
+        return None
+
+
+def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """Return the number of equal first items of two lists."""
+    size = len(before)
+    if before == after[:size]:
+        return size
+    start = leading_same(before, after)
+    for old, new in zip(before[start:], after[start:], strict=False):
+        if old != new:
+            break
+        start += 1
+    return start
+
+
+def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
+    """Return the number of first items of two lists that are the same objects.
+
+    An equal object between such items counts too.
+    """
+    same = 0
+    if len(after) > _NEAR[0] and type(before) is list and type(after) is list:
+        # They mostly differ near the end: lists compare their common part without a look at it.
+        same = _common_front(before, after)
+    for old, new in zip(before[same:], after[same:], strict=False):
+        if old is not new:
+            break
+        same += 1
+    else:
+        return same
+    rest = [*map(is_, before[same:], after[same:])]
+    tail = rest[: -_NEAR[0] - 1 : -1]
+    if True in tail:
+        end = same + len(rest) - tail.index(True)
+        if is_equal(before[:end], after[:end]):
+            return end
+    return same
+
+
+def _common_front(before: list[Any], after: list[Any]) -> int:
+    """Return a length below which two lists are equal; 0 if they differ early."""
+    length = min(len(before), len(after))
+    if not length or before[0] is not after[0]:
+        return 0
+    if before[length - 1] is after[length - 1] and is_equal(
+        before if len(before) == length else before[:length],
+        after if len(after) == length else after[:length],
+    ):
+        return length
+    for near in _NEAR:
+        start = length - near
+        if start <= 0:
+            break
+        if before[start - 1] is after[start - 1] and is_equal(before[:start], after[:start]):
+            return start
+    return 0
+
+
+_DEARER: Final = 32
+"""The cost of reading a message, in messages copied from another list."""
+
+
+class MessageHistory:
+    """A history's messages, with what is needed of each."""
+
+    __slots__ = ("items", "messages", "prints", "references", "repeats", "tokens", "words")
+
+    def __init__(self) -> None:
+        self.items: list[Message] = []
+        """The messages as they were given,"""
+        self.words: object = None
+        """and what else their form depends on."""
+        self.messages: list[Message] = []
+        """The messages with the recorder's ids and names."""
+        self.prints: list[Print] = []
+        self.tokens: list[int] = []
+        self.references = References()
+        """References to the first messages, as far as the recorder has found them in the log,"""
+        self.repeats = 0
+        """and the number of repeated messages in the log at that time."""
+
+    def go_on(
+        self,
+        messages: Sequence[Message],
+        size: int,
+        ours: Callable[[Message], Message],
+        words: object,
+        count: Counter,
+    ) -> None:
+        """Read the next history, whose first ``size`` messages are the same."""
+        self.words = words
+        if size == len(messages) == len(self.items):
+            return
+        self.items[size:] = new = messages[size:]
+        self.messages[size:] = new = [*map(ours, new)]
+        self.prints[size:] = map(print_of, new)
+        self.tokens[size:] = map(tokens_of, new, repeat(count))
+        del self.references[size:]
+
+    def take(self, other: MessageHistory, size: int) -> None:
+        """Copy the first messages of another history."""
+        self.items, self.messages = other.items[:size], other.messages[:size]
+        self.prints, self.tokens = other.prints[:size], other.tokens[:size]
+        self.references.clear()
+
+
+class MessageSizes:
+    """The sizes of the messages of one growing history, so that only new ones are counted."""
+
+    def __init__(self, count: Counter) -> None:
+        self._count = count
+        self._messages: Sequence[Message] = ()
+        self._sizes: list[int] = []
+
+    def total(self, messages: Sequence[Message]) -> int:
+        """Return the number of tokens of the next history."""
+        same = leading_same(self._messages, messages)
+        self._sizes[same:] = [tokens_of(message, self._count) for message in messages[same:]]
+        self._messages = messages
+        return sum(self._sizes)
+
+
+class KnownList(Protocol):
+    """The known items of one growing list."""
+
+    @property
+    def items(self) -> Sequence[Any]:
+        """Return the items themselves."""
+
+    @property
+    def words(self) -> object:
+        """Return what is known of them depends on besides, as ``find`` got it last."""
+
+    def take(self, other: Self, size: int) -> None:
+        """Copy the first items of another list."""
+
+
+ListT = TypeVar("ListT", bound=KnownList)
+
+
+class GrowingLists(Generic[ListT]):
+    """The known items of lists that are read again and again, so that only new items are read.
+
+    Each list has an owner, as an agent has its history. Known items at the front of a list are not
+    read again, and neither are those of the list that was read before it: the histories of agents
+    mostly begin alike.
+    """
+
+    def __init__(self, make: Callable[[], ListT]) -> None:
+        """``make`` returns the items of an empty list."""
+        self._make = make
+        self._last: dict[tuple[str, str], ListT] = {}
+        self._newest = make()
+
+    def find(
+        self, owner: tuple[str, str], current: Sequence[Any], words: object = None
+    ) -> tuple[ListT, int]:
+        """Return the known items of an owner's list, and how many are at the front of the current.
+
+        ``words`` are what else the known items depend on.
+        """
+        if owner not in self._last:
+            self._last[owner] = self._make()
+        items, newest, length = self._last[owner], self._newest, len(current)
+        size = leading_same(items.items, current) if words == items.words else 0
+        # Is it cheaper to copy a list than to read the messages that differ?
+        if (length - size) * _DEARER > length and items is not newest and words == newest.words:
+            theirs = leading_same(newest.items, current)
+            if (theirs - size) * _DEARER > theirs:
+                items.take(newest, size := theirs)
+        self._newest = items
+        return items, size
+
+
+class Readings:
+    """The histories of one session: those of its agents, and of the lists in its state."""
+
+    def __init__(self) -> None:
+        self._histories = GrowingLists(MessageHistory)
+
+    def of(
+        self,
+        owner: tuple[str, str],
+        messages: Sequence[Message],
+        ours: Callable[[Message], Message],
+        words: object,
+        count: Counter,
+    ) -> MessageHistory:
+        """Return the next history of ``owner``.
+
+        ``ours`` depends on the message and ``words`` only.
+        """
+        history, size = self._histories.find(owner, messages, words)
+        history.go_on(messages, size, ours, words, count)
+        return history
