@@ -209,7 +209,6 @@ class CodeDriver:
             self._toolbox.at_work(),
             children_of_run(self._children),
         )
-        self._flows = self._losses.heeding(), taking_turns(self._turns)
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
         """Import and build the pipeline, which must not send requests yet."""
@@ -343,7 +342,6 @@ class CodeDriver:
     def _called(self, turn: UserTurn) -> Any:
         """Return the pipeline's reply; raise PipelineError, or an error that ends the run."""
         gate, app, home = self._gate, self._app, self._home
-        losing, taking = self._flows
         try:
             with (
                 Together(*self._values, passing_through(gate, app.allow_hosts, self._owner)),
@@ -358,8 +356,8 @@ class CodeDriver:
                     trusts_libraries=True,
                     keeper=self._keeper,
                 ),
-                losing,
-                taking,
+                self._losses.heeding(),
+                taking_turns(self._turns),
             ):
                 reply = self._driver.run_turn(turn)
         except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:

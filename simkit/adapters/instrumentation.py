@@ -14,13 +14,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
 from threading import local
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
@@ -33,7 +33,7 @@ from simkit.adapters.framework_driver import (
     known,
     loaded_adapters,
 )
-from simkit.adapters.observation import ContextListeners, Turn, listeners_of
+from simkit.adapters.observation import ContextListeners
 from simkit.adapters.reach import imports_by_text, is_among, reached_by
 from simkit.adapters.recorder.sessions import Run
 from simkit.capture.http.installing import Installation, Keeper
@@ -188,38 +188,6 @@ class HasNodes(Protocol):
         """Return the names of the nodes known so far."""
 
 
-class _Open:
-    """The contexts that are open during a turn; an `ExitStack` costs three times as much."""
-
-    __slots__ = ("_exits",)
-
-    def __init__(self) -> None:
-        self._exits: list[Callable[..., object]] = []
-
-    def enter(self, context: AbstractContextManager[Any]) -> None:
-        """Enter a context, which hides no exception, until all are left."""
-        context.__enter__()
-        self._exits.append(context.__exit__)
-
-    def __enter__(self) -> _Open:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        while self._exits:
-            leave = self._exits[-1]
-            del self._exits[-1]
-            try:
-                leave(kind, problem, traceback)
-            except BaseException:
-                self.__exit__(*sys.exc_info())
-                raise
-
-
 class Instrumented:
     """A driver, with the instrumentations of all frameworks that the pipeline imports."""
 
@@ -238,13 +206,9 @@ class Instrumented:
             rules,
         )
         self._instrumentations: dict[str, Instrumentation] = {}
-        self._waiting: dict[str, ContextListeners[Any]] = {}
-        """Instrumentations of frameworks that the pipeline does not seem to use: they wait."""
-        self._named: dict[str, None] = {}
-        """Those that do not wait."""
         self._used: dict[str, None] = {}
         """The instrumentations that have observed this pipeline."""
-        self._on = _Open()
+        self._on = ExitStack()
         """The contexts that are open during a turn."""
         self._keeper = Keeper()
         self._modules = 0
@@ -272,14 +236,11 @@ class Instrumented:
         """Run one turn, with all instrumentations on."""
         self._find()
         try:
-            with _Open() as self._on, Turn() as this_turn:  # No listener wakes once all are left.
+            with ExitStack() as self._on:
                 with self._keeper.keeping():
-                    for name in self._instrumentations:
-                        if name in self._waiting:
-                            this_turn.defer(self._waiting[name], partial(self._wake, name))
-                        else:
-                            self._switch_on(name)
-                    self._on.enter(watching_imports(_packages(), self._imports))
+                    for instrumentation in self._instrumentations.values():
+                        self._on.enter_context(instrumentation.at_work())
+                    self._on.enter_context(watching_imports(_packages(), self._imports))
                 reply = self._driver.run_turn(turn)
                 for instrumentation in [*self._instrumentations.values()]:
                     reply = instrumentation.reply(reply)
@@ -292,27 +253,6 @@ class Instrumented:
                 if failure is not None:
                     raise failure from problem
             raise
-
-    def _switch_on(self, name: str) -> None:
-        """Let an instrumentation observe until the end of the turn.
-
-        In the next turn it waits until it is needed, if it can wait and the pipeline's code names
-        nothing of its framework. Its replacements stay in place.
-        """
-        context = self._instrumentations[name].at_work()
-        self._on.enter(context)
-        if name == self._driver.name or name in self._named:
-            return
-        listeners = listeners_of(context)
-        if listeners is None or is_among(reached_by(self._home), _package_of(name)):
-            self._named[name] = None
-        else:
-            self._waiting[name] = listeners
-
-    def _wake(self, name: str) -> None:
-        """Let an instrumentation that waits observe until the end of the turn."""
-        with self._keeper.keeping():
-            self._switch_on(name)
 
     def _imports(self, package: str) -> None:
         """Switch on the adapters of a package that the pipeline is about to import.
@@ -327,18 +267,16 @@ class Instrumented:
             self._find()
         except Unsupported as problem:
             raise self._adapter_context.halt(problem) from problem
-        for name in self._instrumentations:
-            if name not in before:
-                self._wake(name)
+        with self._keeper.keeping():
+            for name, instrumentation in self._instrumentations.items():
+                if name not in before:
+                    self._on.enter_context(instrumentation.at_work())
 
     def _find(self) -> None:
         """Add instrumentations for frameworks that were imported meanwhile."""
         if len(sys.modules) == self._modules:
             return
         self._modules = len(sys.modules)
-        # There may be more to replace, or other code that uses them.
-        self._waiting.clear()
-        self._named.clear()
         for name, module in loaded_adapters():
             make: Callable[[AdapterContext], Instrumentation] | None = getattr(
                 module, "instrumentation", None

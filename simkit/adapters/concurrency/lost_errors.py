@@ -10,8 +10,8 @@ import sys
 import threading
 from asyncio import AbstractEventLoop, CancelledError, Task
 from asyncio.base_events import BaseEventLoop
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal, TypeAlias
 from weakref import WeakSet
 
@@ -47,9 +47,14 @@ class Losses:
         self._tasks: WeakSet[Task[Any]] = WeakSet()
         self._has_tasks = self._is_over = False
 
-    def heeding(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def heeding(self) -> Iterator[None]:
         """Listen to the code in this context, and to what it starts, for one turn."""
-        return _Heeding(self)
+        with _runs.activate(self):
+            try:
+                yield
+            finally:
+                self.collect()
 
     def collect(self) -> None:
         """Let the collector free tasks with errors that nobody has read, if there are any."""
@@ -82,24 +87,6 @@ class Losses:
 
 
 _runs: Final = ContextListeners[Losses]("simkit_lost_errors")
-
-
-class _Heeding:
-    """A context with a listener for errors; every turn enters one, so it is a class."""
-
-    __slots__ = ("_active", "_losses")
-
-    def __init__(self, losses: Losses) -> None:
-        self._losses, self._active = losses, _runs.activate(losses)
-
-    def __enter__(self) -> None:
-        self._active.__enter__()
-
-    def __exit__(self, *problem: Any) -> None:
-        try:
-            self._losses.collect()
-        finally:
-            self._active.__exit__(*problem)
 
 
 def ended_thread(problem: BaseException) -> bool:

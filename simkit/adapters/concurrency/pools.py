@@ -18,9 +18,9 @@ import contextvars
 import socket
 import socketserver
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import pool as process_pool
 from queue import SimpleQueue
@@ -38,28 +38,11 @@ from simkit.capture.http.request_router import is_intercepted
 _turns: Final = ContextListeners[ThreadTurns]("simkit_thread_turns")
 
 
-def taking_turns(turns: ThreadTurns) -> AbstractContextManager[None]:
+@contextmanager
+def taking_turns(turns: ThreadTurns) -> Iterator[None]:
     """Let threads started in this context, and in what it starts, take turns."""
-    return _TakingTurns(turns)
-
-
-class _TakingTurns:
-    """The turns of threads during a turn; every turn enters one, so it is a class."""
-
-    __slots__ = ("_active", "_led")
-
-    def __init__(self, turns: ThreadTurns) -> None:
-        self._active, self._led = _turns.activate(turns), turns.led()
-
-    def __enter__(self) -> None:
-        self._active.__enter__()
-        self._led.__enter__()
-
-    def __exit__(self, *problem: Any) -> None:
-        try:
-            self._led.__exit__(*problem)
-        finally:
-            self._active.__exit__(*problem)
+    with _turns.activate(turns), turns.led():
+        yield
 
 
 def threads_take_turns() -> bool:

@@ -24,7 +24,7 @@ import asyncio
 import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 from simkit.adapters.concurrency import watched_threads
@@ -37,7 +37,7 @@ from simkit.adapters.concurrency.sleepers import (
     SleepingTask,
     StoppedThread,
 )
-from simkit.adapters.concurrency.watched_threads import WatchedThread, WatchedThreads
+from simkit.adapters.concurrency.watched_threads import WatchedThreads
 from simkit.runtime.ports import Schedule
 from simkit.runtime.schedules import Fifo
 
@@ -118,25 +118,27 @@ class ThreadTurns:
                 else:
                     self._ranks[me] = before
 
-    def led(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def led(self) -> Iterator[None]:
         """Run a turn in this thread; at its end all others come to rest."""
-        return _Led(self)
-
-    def _lead(self, me: int) -> WatchedThread | None:
-        """Begin a turn in this thread; return how it was watched before."""
+        me = threading.get_ident()
         with self._lock:
             before = self.threads.lead(me)
             self._ranks[me] = 0
             self.is_led = True
-        return before
-
-    def _leave(self, me: int, before: WatchedThread | None) -> None:
-        with self._lock:
-            self.is_led = False
-            if me in self._ranks:
-                del self._ranks[me]
-            if before is None:
-                self.threads.forget(me)
+        try:
+            yield
+        except (Exception, asyncio.CancelledError):
+            self._come_to_rest(me)
+            raise
+        else:
+            self._come_to_rest(me)
+        finally:
+            with self._lock:
+                self.is_led = False
+                self._ranks.pop(me, None)
+                if before is None:
+                    self.threads.forget(me)
 
     def end(self) -> None:
         """Let all stopped threads continue; none stops from now on."""
@@ -375,28 +377,6 @@ class ThreadTurns:
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
         return self.threads.rest(resting, self._stopped, waited_s)
-
-
-class _Led:
-    """A turn in one thread; every turn enters one, so it is a class."""
-
-    __slots__ = ("_before", "_me", "_turns")
-
-    def __init__(self, turns: ThreadTurns) -> None:
-        self._turns = turns
-
-    def __enter__(self) -> None:
-        self._me = threading.get_ident()
-        self._before = self._turns._lead(self._me)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
-    ) -> None:
-        try:
-            if problem is None or isinstance(problem, (Exception, asyncio.CancelledError)):
-                self._turns._come_to_rest(self._me)
-        finally:
-            self._turns._leave(self._me, self._before)
 
 
 def is_in_loop() -> bool:

@@ -10,13 +10,11 @@ import inspect
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import msgspec
-from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
@@ -26,11 +24,8 @@ from simkit.adapters.api import (
     AdapterContext,
     AgentFacts,
     App,
-    FrameworkFailed,
     FunctionDriver,
-    PipelineError,
     PipelineFacts,
-    Run,
     ScriptMisfit,
     TraceRecorder,
     UserTurn,
@@ -43,13 +38,11 @@ from simkit.adapters.langgraph.calling import (
     asked_nothing,
     input_advice_of,
     lost_with,
-    reply_of,
 )
 from simkit.adapters.langgraph.channels import channels_of
+from simkit.adapters.langgraph.listener import GraphListener
 from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
 from simkit.adapters.langgraph.routing import edges_of, starts_of
-from simkit.adapters.langgraph.stream_observers import heard_by
-from simkit.adapters.langgraph.work import Work
 from simkit.adapters.modules import graphs_of, server_file
 
 
@@ -156,72 +149,31 @@ def _module_of(subject: Any) -> Any:
     return sys.modules[home.__module__]
 
 
-_working: Final = WeakKeyDictionary[TraceRecorder, Work]()
-"""The recorder of graphs in each run, which driver and instrumentation share."""
+_listeners: Final = WeakKeyDictionary[TraceRecorder, GraphListener]()
+"""The listener of each run, which driver and instrumentation share."""
 
 
-def _work_of(adapter_context: AdapterContext) -> Work:
-    if adapter_context.recorder not in _working:
-        _working[adapter_context.recorder] = Work(adapter_context)
-    return _working[adapter_context.recorder]
+def instrumentation(adapter_context: AdapterContext) -> GraphListener:
+    """Return the instrumentation that observes graphs, which the driver shares."""
+    if adapter_context.recorder not in _listeners:
+        _listeners[adapter_context.recorder] = GraphListener(adapter_context)
+    return _listeners[adapter_context.recorder]
 
 
-def instrumentation(adapter_context: AdapterContext) -> GraphInstrument:
-    """Return the instrumentation that observes graphs."""
-    return GraphInstrument(_work_of(adapter_context))
-
-
-class GraphInstrument:
-    """Observes every call of a graph."""
-
-    observes = ("filters",)
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self.heed, self.nodes = work.heed, work.nodes
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """Observe the framework in this context."""
-        self._work.watch.forget()
-        return heard_by(self._work)
-
-    def run_now(self) -> Run | None:
-        """Return the run of the node around this code."""
-        return self._work.run_now()
-
-    def reply(self, returned: Any) -> Any:
-        """Return the reply in a graph's state that the pipeline returns as it is."""
-        if type(returned) is str:
-            return returned
-        is_state = isinstance(returned, Mapping) and isinstance(returned.get("messages"), list)
-        if is_state or isinstance(returned, BaseMessage):
-            return reply_of(returned, None)
-        return returned
-
-    def failure(self, problem: Exception) -> PipelineError | None:
-        """Return the framework's exceptions under their own names."""
-        if type(problem).__module__.partition(".")[0] == "langgraph":
-            return FrameworkFailed(str(problem), type(problem).__name__)
-        return None
-
-    def close(self) -> None:
-        """Do nothing: it observes only during turns."""
-
-
-def _facts(graph: Pregel, work: Work, facts: PipelineFacts) -> PipelineFacts:
+def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> PipelineFacts:
     """Return a graph's own facts, added to those known without it."""
     names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
-    named = [work.watch.named.get(name, name) for name in names]
+    named = [listener.named.get(name, name) for name in names]
     passes = tuple(dict.fromkeys((*handoff_tools_in(graph).values(), *facts.agents)))
     are_kept = bool(graph.checkpointer)
-    channels = work.watch.states.declared = channels_of(graph.channels, are_kept=are_kept)
-    agents = {**agents_in(graph), **work.watch.named}
+    channels = listener.states.declared = channels_of(graph.channels, are_kept=are_kept)
+    agents = {**agents_in(graph), **listener.named}
     edges = [(agents.get(start, start), agents.get(to, to)) for start, to in edges_of(graph)]
     starts = [agents.get(start, start) for start in starts_of(graph)]
     return msgspec.structs.replace(
         facts,
         agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
-        channels={**channels, **work.watch.stored.facts()},
+        channels={**channels, **listener.stored.facts()},
         observes=(*facts.observes, "state"),
         edges=() if is_agent(graph) else tuple(edges),
         starts=() if is_agent(graph) else tuple(starts),
@@ -242,9 +194,9 @@ class LangGraphPilot:
         if server is not None:
             graph = server.serving(graph)
         self._graph, self._app, self._adapter_context = graph, app, adapter_context
-        self._work = _work_of(adapter_context)
-        self._work.look_at(graph)
-        self._work.watch.stored.channels = app.options.store
+        self._listener = instrumentation(adapter_context)
+        self._listener.look_at(graph)
+        self._listener.stored.channels = app.options.store
         context = context_of(graph) if server is not None else None
         self._calling = Calling(graph, app, adapter_context.caller, context)
         self._sessions: set[str] = set()
@@ -254,21 +206,21 @@ class LangGraphPilot:
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return its agents and channels."""
-        return _facts(self._graph, self._work, facts)
+        return _facts(self._graph, self._listener, facts)
 
     def nodes(self) -> Collection[str]:
         """Return the names of its nodes, and of those that have run."""
-        return self._work.nodes()
+        return self._listener.nodes()
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the graph with the user's message, or with the answer to its question."""
-        watch = self._work.watch
+        listener = self._listener
         if turn.session not in self._sessions:
-            with watch.stored.deaf():
+            with listener.stored.deaf():
                 self._calling.prepare(turn.session, self._adapter_context.recorder)
             self._sessions.add(turn.session)
-        watch.stored.look(self._graph, self._adapter_context.caller)
-        waiting = watch.asks.pop(turn.session, [])
+        listener.stored.look(self._graph, self._adapter_context.caller)
+        waiting = listener.asks.pop(turn.session, [])
         input = self._calling.input_for(turn, waiting, self._adapter_context.recorder.turn)
         if turn.session in self._left:
             self._left.remove(turn.session)
@@ -276,7 +228,7 @@ class LangGraphPilot:
         self._calling.call(input, turn.session)
         if self._adapter_context.recorder.waits_for:
             return None
-        return self._calling.reply(watch.states.last)
+        return self._calling.reply(listener.states.last)
 
     def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
         """Return how to give the graph the keys that it lacked, if its failure names one."""
@@ -302,9 +254,9 @@ class LangGraphPilot:
                 ("turns", self._adapter_context.recorder.turn, "restart"),
             )
         self._graph = graph
-        self._work.look_at(graph)
+        self._listener.look_at(graph)
         self._calling.take_over(graph)
-        self._work.watch.stored.restart()
+        self._listener.stored.restart()
         self._left = set(self._sessions)
 
     def run_now(self) -> None:
@@ -326,30 +278,30 @@ class WrappedPilot(FunctionDriver):
 
     def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         super().__init__(subject, app, adapter_context)
-        self._work = _work_of(adapter_context)
-        self._work.graphs = self._graphs
-        self._work.watch.stored.channels = app.options.store
+        self._listener = instrumentation(adapter_context)
+        self._listener.graphs = self._graphs
+        self._listener.stored.channels = app.options.store
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Call the function with the user's message, or with the answer to a graph's question.
 
         The function decides how the graph continues.
         """
-        waiting = self._work.watch.asks.pop(turn.session, [])
+        waiting = self._listener.asks.pop(turn.session, [])
         if turn.resumes and not waiting:
             raise asked_nothing(
                 turn.session, self._app.pipeline, self._adapter_context.recorder.turn
             )
         for graph in self._graphs():
-            self._work.watch.stored.look(graph, self._adapter_context.caller)
+            self._listener.stored.look(graph, self._adapter_context.caller)
         return self.reply_to(turn)
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Return the agents and channels of the module's graph, if it has one."""
         graphs = self._graphs()
         if len(graphs) == 1:
-            return _facts(graphs[0], self._work, facts)
-        channels = {**facts.channels, **self._work.watch.stored.facts()}
+            return _facts(graphs[0], self._listener, facts)
+        channels = {**facts.channels, **self._listener.stored.facts()}
         observes = (*facts.observes, "state")
         return msgspec.structs.replace(facts, channels=channels, observes=observes)
 

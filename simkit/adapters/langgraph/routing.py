@@ -165,7 +165,7 @@ def _holds_message(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(map(_holds_message, value))
 
 
-class Moves:
+class ControlFlow:
     """Reports control flow to a recorder; knows the running tasks and their agents."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:

@@ -47,7 +47,7 @@ def _wrap_batch(before: Replacement) -> Replacement:
         listed, listener = list(ops), current_listener()
         results = before(self, listed)
         if listener is not None:
-            listener.stored(self, listed)
+            listener.used_store(self, listed)
         return results
 
     return batch
@@ -58,7 +58,7 @@ def _heard_async(before: Replacement) -> Replacement:
         listed, listener = list(ops), current_listener()
         results = await before(self, listed)
         if listener is not None:
-            listener.stored(self, listed)
+            listener.used_store(self, listed)
         return results
 
     return abatch

@@ -7,18 +7,16 @@ every inner graph. The caller gets the same as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from langgraph.errors import EmptyChannelError, GraphInterrupt
-from langgraph.pregel import Pregel
 
 from simkit.adapters.api import ABSENT, ContextListeners, Installation, Replacement, Row
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import HasCallbacks
 from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
 from simkit.adapters.langgraph.channels import is_state
 from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
@@ -51,23 +49,10 @@ class ChannelValues(msgspec.Struct, frozen=True):
     """The call begins."""
 
 
-class LoopListener(Protocol):
-    """An object that is called when a graph stops between two steps, or a task is skipped."""
-
-    def stopped(self, where: str, nodes: Sequence[str], namespace: str) -> None:
-        """Handle a stop ``before`` or ``after`` a step; these nodes are next."""
-
-    def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
-        """Handle tasks about to begin; ``saved`` were done before the graph stopped."""
-
-    def known(self, result: Mapping[str, Any]) -> None:
-        """Handle a task's known result, in the form of the stream's."""
-
-
 Wrapper: TypeAlias = Callable[[Replacement], Replacement]
 
 
-def rows_for_loops(hears: Callable[[], LoopListener | None]) -> list[Row]:
+def rows_for_loops(hears: Callable[[], Any]) -> list[Row]:
     """Return the replacements that call the listener. Values of channels go to streams."""
     return [
         (*compat.LOOP_STOPS, _stopped(hears)),
@@ -79,7 +64,7 @@ def rows_for_loops(hears: Callable[[], LoopListener | None]) -> list[Row]:
     ]
 
 
-def _stopped(hears: Callable[[], LoopListener | None]) -> Wrapper:
+def _stopped(hears: Callable[[], Any]) -> Wrapper:
     def wrapper(before: Replacement) -> Replacement:
         def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
             hearer, where = hears(), _STOPS.get(self.status)
@@ -94,7 +79,7 @@ def _stopped(hears: Callable[[], LoopListener | None]) -> Wrapper:
     return wrapper
 
 
-def _saved(hears: Callable[[], LoopListener | None]) -> Wrapper:
+def _saved(hears: Callable[[], Any]) -> Wrapper:
     def wrapper(before: Replacement) -> Replacement:
         def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
             before(self, tasks)
@@ -107,7 +92,7 @@ def _saved(hears: Callable[[], LoopListener | None]) -> Wrapper:
     return wrapper
 
 
-def _known(hears: Callable[[], LoopListener | None]) -> Wrapper:
+def _known(hears: Callable[[], Any]) -> Wrapper:
     def wrapper(before: Replacement) -> Replacement:
         def output_writes(
             self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
@@ -248,39 +233,11 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Receives the end of a call of a graph, or its exception."""
 
 
-class GraphListener(LoopListener, HasCallbacks, Protocol):
-    """A listener for graphs; any thread may call it."""
-
-    def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
-        """Handle the call of an outermost graph; return receivers for its stream and its end.
-
-        ``within`` is the namespace of the calling code, if it belongs to a node.
-        """
-
-    def place_of(self, problem: BaseException) -> int:
-        """Return the index of an exception among those of nodes."""
-
-    def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
-        """Handle the choice of a conditional edge after the node of a namespace."""
-
-    def narrowed(self, before: Any, after: Any, by: str) -> None:
-        """Handle a filter that dropped messages; without a name it is middleware."""
-
-    async def used_in_loop(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return the result of a tool's call that a task makes."""
-
-    def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return the result of a tool's call, or an awaitable."""
-
-    def stored(self, store: Any, operations: list[Any]) -> None:
-        """Handle operations on a long-term store."""
-
-
-_ears: Final = ContextListeners[GraphListener]("simkit_graphs")
+_ears: Final = ContextListeners[Any]("simkit_graphs")
 current_listener = _ears.current
 
 
-def heard_by(listener: GraphListener) -> AbstractContextManager[None]:
+def heard_by(listener: Any) -> AbstractContextManager[None]:
     """Let a listener observe the graphs called in this context, and in what it starts."""
     return _ears.activate(listener, installation)
 
@@ -305,9 +262,7 @@ def _is_observed(graph: Any, config: Any) -> bool:
     return any(RECEIVER in part for part in own)
 
 
-def _with_receiver(
-    graph: Any, config: Any, listener: GraphListener | None
-) -> tuple[Any, End | None]:
+def _with_receiver(graph: Any, config: Any, listener: Any) -> tuple[Any, End | None]:
     """Return a call's configuration with simkit's receiver, and the receiver of its end.
 
     The latter is None for a graph whose caller is observed already.

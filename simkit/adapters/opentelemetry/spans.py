@@ -9,7 +9,7 @@ is sent over the network (`observed_by`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from opentelemetry import trace
@@ -189,7 +189,8 @@ def _exporter_rows() -> Iterator[Row]:
 _exports: Final = Installation(_exporter_rows)
 
 
-def observed_by(listener: SpanListener) -> AbstractContextManager[None]:
+@contextmanager
+def observed_by(listener: SpanListener) -> Iterator[None]:
     """Report the spans in this context to a listener, and let none be sent over the network.
 
     Exporters that use the network fail, also with spans that wait at the end. Otherwise an export
@@ -197,25 +198,10 @@ def observed_by(listener: SpanListener) -> AbstractContextManager[None]:
     run and not the next. Exporters that stay in the process, to a console or a list, get every
     span.
     """
-    return _Observed(listener)
-
-
-class _Observed:
-    """A context whose spans are observed; every turn enters one, so it is a class."""
-
-    __slots__ = ("_active",)
-
-    def __init__(self, listener: SpanListener) -> None:
-        self._active = _ears.activate(listener, _installation, _exports)
-
-    def __enter__(self) -> None:
-        self._active.__enter__()
-
-    def __exit__(self, *problem: Any) -> None:
+    with _ears.activate(listener, _installation, _exports):
         try:
-            if _exports.is_replacing:
-                provider = trace.get_tracer_provider()
-                if hasattr(provider, "force_flush"):
-                    provider.force_flush()
+            yield
         finally:
-            self._active.__exit__(*problem)
+            provider = trace.get_tracer_provider()
+            if _exports.is_replacing and hasattr(provider, "force_flush"):
+                provider.force_flush()

@@ -47,7 +47,7 @@ from simkit.adapters.api import (
 )
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, flight_now
 from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
-from simkit.adapters.pydantic_ai.runner import Listening
+from simkit.adapters.pydantic_ai.runner import listening
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
 """Ways to run an agent: ``app: {call: …}``."""
@@ -77,7 +77,7 @@ class AgentsInstrument(Instrumentation):
     def at_work(self) -> AbstractContextManager[None]:
         """Observe the framework in this context."""
         self._log.clear()
-        return Listening(self._log)
+        return listening(self._log)
 
     def run_now(self) -> Run | None:
         """Return the run of the agent around this code."""

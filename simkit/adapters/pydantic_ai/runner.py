@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from pydantic_ai import Agent
@@ -30,31 +29,11 @@ from simkit.adapters.pydantic_ai.capability import ObservingCapability
 from simkit.adapters.pydantic_ai.messages import text_of
 
 
-class Listening:
-    """A context in which, and in what it starts, agents and graphs are reported to a log.
-
-    Every turn enters one, so it is a class.
-    """
-
-    __slots__ = ("_active", "_executor")
-
-    def __init__(self, log: AgentRunLog) -> None:
-        self._active = told_to(log, installation, _functions)
-        self._executor = Agent.using_thread_executor(log.threads)
-
-    def __enter__(self) -> None:
-        self._active.__enter__()
-        try:
-            self._executor.__enter__()
-        except BaseException:
-            self._active.__exit__(*sys.exc_info())
-            raise
-
-    def __exit__(self, *problem: Any) -> None:
-        try:
-            self._executor.__exit__(*problem)
-        finally:
-            self._active.__exit__(*problem)
+@contextmanager
+def listening(log: AgentRunLog) -> Iterator[None]:
+    """Report agents and graphs in this context, and in what it starts, to a log."""
+    with told_to(log, installation, _functions), Agent.using_thread_executor(log.threads):
+        yield
 
 
 def _wrap_run(before: Replacement) -> Replacement:

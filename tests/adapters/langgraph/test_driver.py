@@ -688,26 +688,26 @@ def without_channels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def without_callback(name: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
-        from simkit.adapters.langgraph.callbacks import Callbacks
+        from simkit.adapters.langgraph.listener import GraphListener
 
-        monkeypatch.setattr(Callbacks, name, lambda self, *args, **kwargs: None)
+        monkeypatch.setattr(GraphListener, name, lambda self, *args, **kwargs: None)
 
     return remove
 
 
 def without_rows(module: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
-        from simkit.adapters.langgraph import work as langgraph_work
+        from simkit.adapters.langgraph import listener as langgraph_listener
 
-        monkeypatch.setattr(langgraph_work, f"rows_for_{module}", lambda result: [])
+        monkeypatch.setattr(langgraph_listener, f"rows_for_{module}", lambda result: [])
 
     return remove
 
 
 def without_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
-    from simkit.adapters.langgraph import work as langgraph_work
+    from simkit.adapters.langgraph import listener as langgraph_listener
 
-    monkeypatch.setattr(langgraph_work, "namespace_now", lambda: "")
+    monkeypatch.setattr(langgraph_listener, "namespace_now", lambda: "")
 
 
 STUBBED = """

@@ -12,7 +12,7 @@ if any(find_spec(name) is None for name in ("langgraph", "langchain", "langchain
     pytest.skip("langgraph, langchain, langchain-openai are not installed", allow_module_level=True)
 
 from simkit.adapters.langgraph import filters, stream_observers
-from simkit.adapters.langgraph.callbacks import Callbacks
+from simkit.adapters.langgraph.listener import GraphListener
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
 from tests.adapters import running
@@ -377,7 +377,7 @@ def _without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _without_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Callbacks, "on_chain_end", lambda self, *args, **kwargs: None)
+    monkeypatch.setattr(GraphListener, "on_chain_end", lambda self, *args, **kwargs: None)
 
 
 def _without_questions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,7 @@ from simkit.adapters.langgraph.names import (
     name_of,
     path_of,
 )
-from simkit.adapters.langgraph.routing import Moves
+from simkit.adapters.langgraph.routing import ControlFlow
 from simkit.adapters.langgraph.state import State, States
 from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import (
@@ -50,7 +50,7 @@ PATIENCE_S: Final = 10.0
 """Seconds that a task waits for its turn before it runs in parallel."""
 
 
-class Watch(Moves):
+class GraphObserver(ControlFlow):
     """Reports the events of graphs to a recorder; any thread may call it."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
