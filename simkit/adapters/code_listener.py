@@ -1,4 +1,4 @@
-"""What a pipeline's code says about itself, and how a turn or a run ends before its reply."""
+"""Annotations of the code of a pipeline, and the ends of a turn or a run before its reply."""
 
 from __future__ import annotations
 

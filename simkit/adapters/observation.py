@@ -1,4 +1,4 @@
-"""What adapters share to observe a framework: contexts, listeners, groups, messages."""
+"""Observation of frameworks, for all adapters: contexts, listeners, groups, messages."""
 
 from __future__ import annotations
 
@@ -122,6 +122,36 @@ class ContextListeners(Generic[ListenerT]):
             del self._active[use]
             for installation in reversed(entered):
                 installation.__exit__()
+
+    def around(self, function: Callable[..., Any]) -> Callable[[Replacement], Replacement]:
+        """Return what makes replacements that call ``function`` where there is a listener.
+
+        It gets the listener, the original, and the arguments of the call. Code without a listener
+        calls the original. A coroutine function stays one. Example::
+
+            @listeners.around
+            async def append_event(log, before, self, session, event):
+                log.appended(session, event)
+                return await before(self, session, event)
+
+            installation = Installation(lambda: [(Service, "append_event", append_event)])
+        """
+
+        def replace(before: Replacement) -> Replacement:
+            @functools.wraps(before)
+            def called(*args: Any, **kwargs: Any) -> Any:
+                listener = self.current()
+                if listener is None:
+                    return before(*args, **kwargs)
+                return function(listener, before, *args, **kwargs)
+
+            @functools.wraps(before)
+            async def awaited(*args: Any, **kwargs: Any) -> Any:
+                return await called(*args, **kwargs)
+
+            return awaited if inspect.iscoroutinefunction(before) else called
+
+        return replace
 
     def wrap(self, owner: Any, name: str, method: str = "") -> Row:
         """Return the row of an `Installation` that puts a listener's method around a function.

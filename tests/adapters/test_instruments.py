@@ -85,39 +85,6 @@ def test_all_are_closed_though_one_fails_to(monkeypatch: pytest.MonkeyPatch) -> 
     assert [item.is_closed for item in (driver, first, second)] == [True, True, True]
 
 
-class Noting:
-    """A context that notes the exception with which it is left, and may raise another one."""
-
-    def __init__(self, notes: list[object], raised: Exception | None = None) -> None:
-        self.notes, self.raised = notes, raised
-
-    def __enter__(self) -> None:
-        self.notes.append("entered")
-
-    def __exit__(self, kind: object, problem: object, traceback: object) -> None:
-        self.notes.append(problem)
-        if self.raised is not None:
-            raise self.raised
-
-
-@pytest.mark.parametrize("first", [None, KeyError("first")])
-def test_all_contexts_of_a_turn_are_left_though_one_fails_to(first: Exception | None) -> None:
-    notes: list[object] = []
-    second = ValueError("second")
-
-    def run_turn() -> None:
-        with instrumentation._Open() as contexts:
-            for context in (Noting(notes), Noting(notes, second), Noting(notes)):
-                contexts.enter(context)
-            if first is not None:
-                raise first
-
-    with pytest.raises(ValueError, match="second"):
-        run_turn()
-
-    assert notes == [*["entered"] * 3, first, first, second]
-
-
 def test_what_a_module_uses_through_another_counts(tmp_path: Path) -> None:
     (tmp_path / "helping_team.py").write_text(
         'from agents import Agent\nhelper = Agent(name="Helper")\n', encoding="utf-8"

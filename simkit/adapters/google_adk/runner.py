@@ -7,11 +7,10 @@ keep their order.
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Any, Final
 
@@ -50,6 +49,11 @@ from simkit.adapters.google_adk.log import (
     place_now,
     steps,
 )
+
+listeners: Final = ContextListeners[AdkLog]("simkit_adk_log")
+current_log = listeners.current
+installation: Final = Installation(lambda: _rows())
+"""The replacements in the ADK, installed while a turn of some scenario runs."""
 
 
 class _Halts(logging.Filter):
@@ -90,53 +94,44 @@ _KEY: Final = "GOOGLE_API_KEY"
 _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 
 
-def nobodys(is_heard: Callable[[], bool]) -> Iterator[Row]:
-    """Yield replacements for the machine's credentials, which must not be used with fake keys."""
-
-    def wrapper(before: Replacement) -> Replacement:
-        @functools.wraps(before)
-        def default(*args: Any, **kwargs: Any) -> Any:
-            if not is_heard() or os.environ.get(_KEY) != DUMMY_KEY:
-                return before(*args, **kwargs)
-            return _credentials(DUMMY_KEY), os.environ.get(_PROJECT) or DUMMY_KEY
-
-        return default
-
-    yield *compat.CREDENTIALS, wrapper
+@listeners.around
+def _default_credentials(log: AdkLog, before: Replacement, *args: Any, **kwargs: Any) -> Any:
+    """Return fake credentials: the machine's own must not be used with fake keys."""
+    if os.environ.get(_KEY) != DUMMY_KEY:
+        return before(*args, **kwargs)
+    return _credentials(DUMMY_KEY), os.environ.get(_PROJECT) or DUMMY_KEY
 
 
-def answered(kind: type, current_log: Callable[[], Any]) -> Iterator[Row]:
+def answered(kind: type) -> Iterator[Row]:
     """Yield replacements that let the scenario answer for tools of a class.
 
     The application's callbacks stay outside: they are called as always.
     """
     owner = next((cls for cls in kind.__mro__ if compat.RUN_TOOL in vars(cls)), None)
     if owner is not None:
-        yield owner, compat.RUN_TOOL, lambda before: _stood_in_for(before, current_log)
+        yield owner, compat.RUN_TOOL, _stood_in_for
 
 
-def _stood_in_for(before: Replacement, current_log: Callable[[], Any]) -> Replacement:
-    @functools.wraps(before)
-    async def run_async(self: Any, *, args: dict[str, Any], tool_context: Any) -> Any:
-        log = current_log()
-        call = id(self), tool_context.function_call_id or ""
-        is_transfer = isinstance(self, TransferToAgentTool) or self.name == TRANSFER
-        if log is None or is_transfer or open_call.get() == call:
-            return await before(self, args=args, tool_context=tool_context)
-        outer = open_call.get()
-        open_call.set(call)
-        try:
-            return await log.adapter_context.carry_out(
-                self.name,
-                args,
-                call[1],
-                lambda: before(self, args=args, tool_context=tool_context),
-                _returns(self),
-            )
-        finally:
-            open_call.set(outer)
-
-    return run_async
+@listeners.around
+async def _stood_in_for(
+    log: AdkLog, before: Replacement, self: Any, *, args: dict[str, Any], tool_context: Any
+) -> Any:
+    call = id(self), tool_context.function_call_id or ""
+    outer = open_call.get()
+    is_transfer = isinstance(self, TransferToAgentTool) or self.name == TRANSFER
+    if is_transfer or outer == call:
+        return await before(self, args=args, tool_context=tool_context)
+    open_call.set(call)
+    try:
+        return await log.adapter_context.carry_out(
+            self.name,
+            args,
+            call[1],
+            lambda: before(self, args=args, tool_context=tool_context),
+            _returns(self),
+        )
+    finally:
+        open_call.set(outer)
 
 
 def _returns(tool: Any) -> Any:
@@ -148,16 +143,9 @@ def _returns(tool: Any) -> Any:
     )
 
 
-_ears: Final = ContextListeners[AdkLog]("simkit_adk_log")
-current_log, told_to = _ears.current, _ears.activate
-
-installation: Final = Installation(lambda: _rows())
-"""The replacements in the ADK, installed while a turn of some scenario runs."""
-
-
 def listening(log: AdkLog) -> AbstractContextManager[None]:
     """Report the ADK's actions in this context, and in what it starts, to a log."""
-    return told_to(log, installation)
+    return listeners.activate(log, installation)
 
 
 def _rows() -> Iterator[Row]:
@@ -168,104 +156,74 @@ def _rows() -> Iterator[Row]:
     yield *compat.CALLBACKS, _listed
     yield *compat.SUMMARISE, _summarised
     yield *compat.NEW_ID, _counted
-    yield from nobodys(lambda: current_log() is not None)
+    yield *compat.CREDENTIALS, _default_credentials
 
 
-def _counted(before: Replacement) -> Replacement:
+@listeners.around
+def _counted(log: AdkLog, before: Replacement) -> str:
     """Return counted ids in place of the ADK's random ones: events, calls, sessions, turns."""
-
-    def new_uuid() -> str:
-        log = current_log()
-        return str(before() if log is None else uuid.UUID(int=log.next_number()))
-
-    return new_uuid
+    return str(uuid.UUID(int=log.next_number()))
 
 
-def _flown(before: Replacement) -> Replacement:
+@listeners.around
+async def _flown(
+    log: AdkLog, before: Replacement, self: Any, **kwargs: Any
+) -> AsyncGenerator[Any, None]:
     """Wrap a call of a runner."""
-
-    @functools.wraps(before)
-    async def run_async(self: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
-        log = current_log()
-        if log is None:
-            async with aclosing(before(self, **kwargs)) as events:
-                async for event in events:
-                    yield event
-            return
-        keep_in_step()
-        hear_sessions(self.session_service)
-        place = log.begin(place_now(), kwargs.get("new_message"))
-        try:
-            await let_others_begin()
-            async with aclosing(steps(place, before(self, **kwargs))) as events:
-                async for event in events:
-                    yield event
-        finally:
-            log.ended(place.agent_run)
-
-    return run_async
+    keep_in_step()
+    hear_sessions(self.session_service)
+    place = log.begin(place_now(), kwargs.get("new_message"))
+    try:
+        await let_others_begin()
+        async with aclosing(steps(place, before(self, **kwargs))) as events:
+            async for event in events:
+                yield event
+    finally:
+        log.ended(place.agent_run)
 
 
-def _worked(before: Replacement) -> Replacement:
+@listeners.around
+async def _worked(
+    log: AdkLog, before: Replacement, self: Any, parent_context: Any
+) -> AsyncGenerator[Any, None]:
     """Wrap an agent's run, from its first event to its end, whatever ends it."""
-
-    @functools.wraps(before)
-    async def run_async(self: Any, parent_context: Any) -> AsyncGenerator[Any, None]:
-        log = current_log()
-        if log is None:
-            async with aclosing(before(self, parent_context)) as events:
-                async for event in events:
-                    yield event
-            return
-        place = log.agent_began(place_now() or log.begin(None, parent_context.user_content), self)
-        last: Any = None
-        try:
-            if place.opens_branch:
-                await let_others_begin()
-            async with aclosing(steps(place, before(self, parent_context))) as events:
-                async for last in events:
-                    log.event_made(place, last)
-                    yield last
-        except BaseException as problem:
-            log.agent_ended(place, problem, last)
-            raise
-        log.agent_ended(place, None, last)
-
-    return run_async
+    place = log.agent_began(place_now() or log.begin(None, parent_context.user_content), self)
+    last: Any = None
+    try:
+        if place.opens_branch:
+            await let_others_begin()
+        async with aclosing(steps(place, before(self, parent_context))) as events:
+            async for last in events:
+                log.event_made(place, last)
+                yield last
+    except BaseException as problem:
+        log.agent_ended(place, problem, last)
+        raise
+    log.agent_ended(place, None, last)
 
 
-def _wrap_requests(before: Replacement) -> Replacement:
+@listeners.around
+async def _wrap_requests(
+    log: AdkLog, before: Replacement, self: Any, *, callback_context: Any, llm_request: Any
+) -> Any:
     """Wrap the preparation of a model request, in which plugins and callbacks see it."""
-
-    @functools.wraps(before)
-    async def run_before_model_callback(
-        self: Any, *, callback_context: Any, llm_request: Any
-    ) -> Any:
-        listeners = _hears()
-        if listeners is not None:
-            log, run = listeners
-            keep_in_step()
-            log.recorder.handoff_tools.learn({}, ROUTERS)
-            log.recorder.handoff_tools.see(llm_request.tools_dict)
-            log.recorder.set_output_tools(run, OUTPUT_TOOLS)
-            await shortened(log, run, callback_context.get_invocation_context())
-            installation.replace(heard_plugins(self.plugins, _compares))
-        return await before(self, callback_context=callback_context, llm_request=llm_request)
-
-    return run_before_model_callback
-
-
-def _hears() -> tuple[AdkLog, Run] | None:
-    """Return the log, and the run whose request is being prepared."""
-    log, place = current_log(), place_now()
+    place = place_now()
     run = place.working if place is not None else None
-    return None if log is None or run is None else (log, run)
+    if run is not None:
+        keep_in_step()
+        log.recorder.handoff_tools.learn({}, ROUTERS)
+        log.recorder.handoff_tools.see(llm_request.tools_dict)
+        log.recorder.set_output_tools(run, OUTPUT_TOOLS)
+        await shortened(log, run, callback_context.get_invocation_context())
+        installation.replace(heard_plugins(self.plugins, _compares))
+    return await before(self, callback_context=callback_context, llm_request=llm_request)
 
 
 def _compares() -> tuple[AdkLog, Run] | None:
-    """Return the same if changes of the request by filters can be observed."""
-    place = place_now()
-    return _hears() if place is not None and is_geminis(place.agent) else None
+    """Return the log, and the run whose request is prepared, if filters can be observed."""
+    log, place = current_log(), place_now()
+    run = place.working if place is not None and is_geminis(place.agent) else None
+    return None if log is None or run is None else (log, run)
 
 
 def _listed(before: Any) -> Any:
@@ -278,37 +236,30 @@ def _listed(before: Any) -> Any:
     return property(canonical_before_model_callbacks)
 
 
-def _carried_out(before: Replacement) -> Replacement:
+@listeners.around
+async def _carried_out(
+    log: AdkLog, before: Replacement, self: Any, *, tool: Any, **kwargs: Any
+) -> Any:
     """Wrap the execution of a tool."""
-
-    @functools.wraps(before)
-    async def run_before_tool_callback(self: Any, *, tool: Any, **kwargs: Any) -> Any:
-        if current_log() is not None:
-            installation.replace(answered(type(tool), current_log))
-        return await before(self, tool=tool, **kwargs)
-
-    return run_before_tool_callback
+    installation.replace(answered(type(tool)))
+    return await before(self, tool=tool, **kwargs)
 
 
-def _summarised(before: Replacement) -> Replacement:
+@listeners.around
+async def _summarised(log: AdkLog, before: Replacement, self: Any, **kwargs: Any) -> Any:
     """Wrap the summary of old events, which a model makes without an agent."""
-
-    @functools.wraps(before)
-    async def maybe_summarize_events(self: Any, **kwargs: Any) -> Any:
-        log, current_place = current_log(), place_now()
-        if log is None or current_place is None:
-            return await before(self, **kwargs)
-        place = log.summarizer_began(current_place)
-        try:
-            with inside(place):
-                summary = await before(self, **kwargs)
-        except BaseException as problem:
-            log.summarizer_ended(place, problem)
-            raise
-        log.summarizer_ended(place, None)
-        return summary
-
-    return maybe_summarize_events
+    current_place = place_now()
+    if current_place is None:
+        return await before(self, **kwargs)
+    place = log.summarizer_began(current_place)
+    try:
+        with inside(place):
+            summary = await before(self, **kwargs)
+    except BaseException as problem:
+        log.summarizer_ended(place, problem)
+        raise
+    log.summarizer_ended(place, None)
+    return summary
 
 
 def hear_sessions(service: Any) -> None:
@@ -317,15 +268,11 @@ def hear_sessions(service: Any) -> None:
     installation.replace([(owner, compat.APPEND_EVENT, _appended)])
 
 
-def _appended(before: Replacement) -> Replacement:
-    @functools.wraps(before)
-    async def append_event(self: Any, session: Any, event: Any) -> Any:
-        log = current_log()
-        if log is not None and not event.partial:
-            log.appended(place_now(), session.state, event)
-        return await before(self, session=session, event=event)
-
-    return append_event
+@listeners.around
+async def _appended(log: AdkLog, before: Replacement, self: Any, session: Any, event: Any) -> Any:
+    if not event.partial:
+        log.appended(place_now(), session.state, event)
+    return await before(self, session=session, event=event)
 
 
 def here_now() -> Place | None:

@@ -6,46 +6,35 @@ users would be visible to them, and LangChain does more for each run that has on
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from simkit.adapters.api import ContextListeners, Replacement, Row
+from simkit.adapters.api import ContextListeners, Replacement, Row, observe_result
 from simkit.adapters.langgraph import compat
 
-_Listeners: TypeAlias = ContextListeners[Any]
+listeners: Final = ContextListeners[Any]("simkit_graphs")
+"""The listeners of runs: each is a `GraphListener`."""
 
 
-def rows_for(listeners: _Listeners) -> list[Row]:
+def rows() -> list[Row]:
     """Return the replacements that call a listener after the handlers of a run."""
-    starts = [(*slot, _called(listeners, slot[1], is_start=True)) for slot in compat.RUN_STARTS]
-    ends = [(*slot, _called(listeners, slot[1], is_start=False)) for slot in compat.RUN_ENDS]
+    starts = [(*slot, _called(slot[1], is_start=True)) for slot in compat.RUN_STARTS]
+    ends = [(*slot, _called(slot[1], is_start=False)) for slot in compat.RUN_ENDS]
     return [*starts, *ends, *((*slot, _split) for slot in compat.splits_of_runs())]
 
 
-def _called(
-    listeners: _Listeners, name: str, *, is_start: bool
-) -> Callable[[Replacement], Replacement]:
+def _called(name: str, *, is_start: bool) -> Callable[[Replacement], Replacement]:
     """Return the wrapper of a method. That of a start returns the runs, an end is one of a run."""
 
-    def wrapper(before: Replacement) -> Replacement:
-        def method(self: Any, *args: Any, **options: Any) -> Any:
-            result = before(self, *args, **options)
-            listener = listeners.current()
-            if listener is not None and _OF_TRACERS not in self.__dict__:
+    @listeners.around
+    def method(listener: Any, before: Replacement, self: Any, *args: Any, **options: Any) -> Any:
+        def tell(result: Any) -> None:
+            if _OF_TRACERS not in self.__dict__:
                 getattr(listener, name)(result if is_start else self, *args, **options)
-            return result
 
-        async def awaited(self: Any, *args: Any, **options: Any) -> Any:
-            result = await before(self, *args, **options)
-            listener = listeners.current()
-            if listener is not None and _OF_TRACERS not in self.__dict__:
-                getattr(listener, name)(result if is_start else self, *args, **options)
-            return result
+        return observe_result(before(self, *args, **options), tell)
 
-        return awaited if inspect.iscoroutinefunction(before) else method
-
-    return wrapper
+    return method
 
 
 _OF_TRACERS: Final = "simkit_of_tracers"

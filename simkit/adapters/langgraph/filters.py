@@ -8,7 +8,7 @@ reported only if their result is sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from langgraph.types import Command
 
 from simkit.adapters.api import Cut, Replacement, Row, Run, TraceRecorder
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.messages import as_message, text_of
 from simkit.adapters.langgraph.names import HOOKS
 
@@ -28,8 +29,6 @@ FOR_THE_MODEL: Final = "llm_input_messages"
 """The key of `pre_model_hook` for messages to the model only."""
 FUNCTIONS: Final = (trim_messages, filter_messages)
 NAMES: Final = frozenset(function.__name__ for function in FUNCTIONS)
-Narrowed = Callable[[Sequence[Any], Sequence[Any], str], None]
-"""Receives messages before and after a filter, and its name; empty for middleware."""
 
 
 class _Filter(msgspec.Struct, frozen=True):
@@ -185,10 +184,10 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 # Filters that are no nodes
 
 
-def rows_for(hears: Callable[[], Narrowed | None]) -> list[Row]:
+def rows() -> list[Row]:
     """Return replacements that observe middleware and LangChain's own filters."""
-    rows: list[Row] = [(inner, _FUNCTION, _function(hears)) for inner in _INNER]
-    return [*rows, *((*slot, _overridden(hears)) for slot in compat.middleware_requests())]
+    inner: list[Row] = [(function, _FUNCTION, _filtering) for function in _INNER]
+    return [*inner, *((*slot, _override) for slot in compat.middleware_requests())]
 
 
 class _Inner:
@@ -210,32 +209,19 @@ _INNER: Final = tuple(map(_Inner, FUNCTIONS))
 _FUNCTION: Final = "function"
 
 
-def _function(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement], Replacement]:
-    def wrapper(before: Replacement) -> Replacement:
-        def filtering(messages: Any, *args: Any, **kwargs: Any) -> Any:
-            left = before(messages, *args, **kwargs)
-            hear = hears()
-            if hear is not None and isinstance(messages, list) and isinstance(left, list):
-                hear(messages, left, before.__name__)
-            return left
-
-        filtering.__name__ = before.__name__
-        return filtering
-
-    return wrapper
+@listeners.around
+def _filtering(listener: Any, before: Replacement, messages: Any, *args: Any, **kwargs: Any) -> Any:
+    remaining = before(messages, *args, **kwargs)
+    if isinstance(messages, list) and isinstance(remaining, list):
+        listener.narrowed(messages, remaining, before.__name__)
+    return remaining
 
 
-def _overridden(hears: Callable[[], Narrowed | None]) -> Callable[[Replacement], Replacement]:
-    def wrapper(before: Replacement) -> Replacement:
-        def override(self: Any, **overrides: Any) -> Any:
-            hear = hears()
-            if hear is not None and "messages" in overrides:
-                hear(self.messages, overrides["messages"], "")
-            return before(self, **overrides)
-
-        return override
-
-    return wrapper
+@listeners.around
+def _override(listener: Any, before: Replacement, self: Any, **overrides: Any) -> Any:
+    if "messages" in overrides:
+        listener.narrowed(self.messages, overrides["messages"], "")
+    return before(self, **overrides)
 
 
 def wrapping(graph: Any) -> list[str]:

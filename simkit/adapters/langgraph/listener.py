@@ -178,7 +178,7 @@ class GraphListener(GraphObserver, Instrumentation):
         """Handle the start of a node's code."""
         metadata = run.metadata
         if name and compat.NODE in metadata and metadata[compat.NODE] == name:
-            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
+            namespace = metadata.get(compat.NAMESPACE, "")
             run.simkit_node = namespace, name, inputs
             self.began_work(namespace)
         elif name is not None and name in NAMES:
@@ -238,7 +238,7 @@ class GraphListener(GraphObserver, Instrumentation):
         tools = [_tool_name(offer) for offer in offers] if offers else ()
         for run, request in zip(runs, messages, strict=True):
             metadata = run.metadata
-            namespace = metadata[compat.NAMESPACE] if compat.NAMESPACE in metadata else ""
+            namespace = metadata.get(compat.NAMESPACE, "")
             start = self.model_began(namespace, request)
             run.simkit_request = request, tools, start
 
@@ -281,7 +281,7 @@ class GraphListener(GraphObserver, Instrumentation):
                 ours = self.states.conversions.of(("agent", run.agent), messages)
                 call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
                 fields = reply.__dict__
-                counted = fields["usage_metadata"] if "usage_metadata" in fields else None
+                counted = fields.get("usage_metadata")
                 usage = None
                 if counted:
                     usage = Usage(counted["input_tokens"], counted["output_tokens"])

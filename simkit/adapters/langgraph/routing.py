@@ -12,6 +12,7 @@ from langgraph.types import Command, Send
 
 from simkit.adapters.api import AdapterContext, Replacement, Run, TraceRecorder
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.channels import holds_messages
 from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.names import agents_in, graphs_of, has_tools, path_of, reads_of
@@ -59,21 +60,21 @@ def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
             yield from ((source, to) for to in (branch.ends or {}).values())
 
 
-def routed(listening: Callable[[], Any]) -> Callable[[Replacement], Replacement]:
-    """Return a replacement for LangGraph's end of a branch that reports its choice."""
-
-    def wrapper(before: Replacement) -> Replacement:
-        def finish(self: Any, writer: Any, input: Any, result: Any, config: Any) -> Any:
-            listener = listening()
-            if listener is not None:
-                chosen = list(result) if isinstance(result, (list, tuple)) else [result]
-                namespace = (config.get("metadata") or {}).get(compat.NAMESPACE, "")
-                listener.routed(namespace, *_ways(chosen, self.ends or {}))
-            return before(self, writer, input, result, config)
-
-        return finish
-
-    return wrapper
+@listeners.around
+def branch_ends(
+    listener: Any,
+    before: Replacement,
+    self: Any,
+    writer: Any,
+    input: Any,
+    result: Any,
+    config: Any,
+) -> Any:
+    """Report the choice of a conditional edge."""
+    chosen = list(result) if isinstance(result, (list, tuple)) else [result]
+    namespace = (config.get("metadata") or {}).get(compat.NAMESPACE, "")
+    listener.routed(namespace, *_ways(chosen, self.ends or {}))
+    return before(self, writer, input, result, config)
 
 
 def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 from asyncio import _get_running_loop
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -25,47 +25,45 @@ from langgraph.errors import GraphBubbleUp
 
 from simkit.adapters.api import PATIENCE_S, Replacement, Row, threads_take_turns, wait_for_thread
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import listeners
 
 
-def rows_for(hears: Callable[[], object]) -> list[Row]:
+def rows() -> list[Row]:
     """Return replacements that serialize threads while somebody observes."""
-    rows: list[Row] = [(*slot, _in_step(hears)) for slot in compat.EXECUTORS]
-    rows.append((*compat.IN_BACKGROUND, _saved_at_once(hears)))
-    return [*rows, *((*slot, _at_once(hears)) for slot in compat.client_threads())]
+    executors: list[Row] = [(*slot, _in_step) for slot in compat.EXECUTORS]
+    clients = ((*slot, _at_once) for slot in compat.client_threads())
+    return [*executors, (*compat.IN_BACKGROUND, _save_at_once), *clients]
 
 
 _SAVES: Final = (BaseCheckpointSaver, BaseCache, compat.loop_class)
 """The owners of the methods that LangGraph calls in the background to save something."""
 
 
-def _saved_at_once(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
-    def wrapper(before: Replacement) -> Replacement:
-        def submit(self: Any, work: Any, *args: Any, **options: Any) -> Any:
-            owner = getattr(work, "__self__", None)
-            if options or not isinstance(owner, _SAVES) or hears() is None:
-                return before(self, work, *args, **options)
-            if _get_running_loop() is not None:
-                return before(self, work, *args)  # A save may run a loop of its own.
-            future: Future[Any]
-            if (saver := _untried(owner)) is not None:
-                future = before(self, work, *args)
-                if future.exception() is None:
-                    _TRIED.add(saver)
-                return future
-            future = Future()
-            try:
-                future.set_result(copy_context().run(work, *args))
-            except KeyboardInterrupt:
-                raise
-            except BaseException as problem:
-                future.set_exception(problem)
-                if not isinstance(problem, GraphBubbleUp):
-                    self.tasks[future] = False, True  # It is raised when the graph ends.
-            return future
-
-        return submit
-
-    return wrapper
+@listeners.around
+def _save_at_once(
+    listener: Any, before: Replacement, self: Any, work: Any, *args: Any, **options: Any
+) -> Any:
+    owner = getattr(work, "__self__", None)
+    if options or not isinstance(owner, _SAVES):
+        return before(self, work, *args, **options)
+    if _get_running_loop() is not None:
+        return before(self, work, *args)  # A save may run a loop of its own.
+    future: Future[Any]
+    if (saver := _untried(owner)) is not None:
+        future = before(self, work, *args)
+        if future.exception() is None:
+            _TRIED.add(saver)
+        return future
+    future = Future()
+    try:
+        future.set_result(copy_context().run(work, *args))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as problem:
+        future.set_exception(problem)
+        if not isinstance(problem, GraphBubbleUp):
+            self.tasks[future] = False, True  # It is raised when the graph ends.
+    return future
 
 
 _TRIED: Final = WeakSet[BaseCheckpointSaver[Any]]()
@@ -107,25 +105,15 @@ def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
     return work(*args, **kwargs)
 
 
-def _at_once(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
-    def wrapper(before: Replacement) -> Replacement:
-        async def run_in_executor(pool: Any, work: Any, *args: Any, **kwargs: Any) -> Any:
-            if hears() is None:
-                return await before(pool, work, *args, **kwargs)
-            return work(*args, **kwargs)
-
-        return run_in_executor
-
-    return wrapper
+@listeners.around
+async def _at_once(
+    listener: Any, before: Replacement, pool: Any, work: Any, *args: Any, **kwargs: Any
+) -> Any:
+    return work(*args, **kwargs)
 
 
-def _in_step(hears: Callable[[], object]) -> Callable[[Replacement], Replacement]:
-    def wrapper(before: Replacement) -> Replacement:
-        @contextmanager
-        def get_executor_for_config(config: Any) -> Iterator[Any]:
-            with before(config) as executor:
-                yield executor if hears() is None else _InStep(executor)
-
-        return get_executor_for_config
-
-    return wrapper
+@listeners.around
+@contextmanager
+def _in_step(listener: Any, before: Replacement, config: Any) -> Iterator[Any]:
+    with before(config) as executor:
+        yield _InStep(executor)

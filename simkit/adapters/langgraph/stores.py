@@ -24,10 +24,11 @@ from simkit.adapters.api import (
     compile_references,
     is_equal,
     lookup,
+    observe_result,
 )
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.names import graphs_in
-from simkit.adapters.langgraph.stream_observers import current_listener
 
 SCOPE: Final = "global"
 """The scope of stored values that belong to no channel."""
@@ -39,29 +40,15 @@ Namespace = tuple[str, ...]
 
 def rows_for(store: Any) -> list[Row]:
     """Return replacements that observe a store, in which every operation is a batch."""
-    return [(type(store), compat.BATCH, _wrap_batch), (type(store), compat.ABATCH, _heard_async)]
+    return [(type(store), compat.BATCH, _batch), (type(store), compat.ABATCH, _batch)]
 
 
-def _wrap_batch(before: Replacement) -> Replacement:
-    def batch(self: Any, ops: Any) -> Any:
-        listed, listener = list(ops), current_listener()
-        results = before(self, listed)
-        if listener is not None:
-            listener.used_store(self, listed)
-        return results
-
-    return batch
-
-
-def _heard_async(before: Replacement) -> Replacement:
-    async def abatch(self: Any, ops: Any) -> Any:
-        listed, listener = list(ops), current_listener()
-        results = await before(self, listed)
-        if listener is not None:
-            listener.used_store(self, listed)
-        return results
-
-    return abatch
+@listeners.around
+def _batch(listener: Any, before: Replacement, self: Any, ops: Any) -> Any:
+    operations = list(ops)
+    return observe_result(
+        before(self, operations), lambda results: listener.used_store(self, operations)
+    )
 
 
 class _Place(msgspec.Struct, frozen=True):

@@ -7,21 +7,22 @@ every inner graph. The caller gets the same as always.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from langgraph.errors import EmptyChannelError, GraphInterrupt
 
-from simkit.adapters.api import ABSENT, ContextListeners, Installation, Replacement, Row
+from simkit.adapters.api import ABSENT, Installation, Replacement
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import rows_for as rows_for_callbacks
+from simkit.adapters.langgraph.callbacks import listeners
+from simkit.adapters.langgraph.callbacks import rows as rows_for_callbacks
 from simkit.adapters.langgraph.channels import is_state
-from simkit.adapters.langgraph.filters import rows_for as rows_for_filters
-from simkit.adapters.langgraph.routing import routed
-from simkit.adapters.langgraph.shared import rows_for as rows_for_pools
+from simkit.adapters.langgraph.filters import rows as rows_for_filters
+from simkit.adapters.langgraph.routing import branch_ends
+from simkit.adapters.langgraph.shared import rows as rows_for_pools
 
 TASKS, OUTPUT, SAVED = MODES = ("tasks", "values", "checkpoints")
 """The modes of streams in which a loop emits what simkit records: a task that begins or has ended,
@@ -49,65 +50,38 @@ class ChannelValues(msgspec.Struct, frozen=True):
     """The call begins."""
 
 
-Wrapper: TypeAlias = Callable[[Replacement], Replacement]
+@listeners.around
+def _suppress_interrupt(
+    listener: Any, before: Replacement, self: Any, kind: Any, problem: Any, traceback: Any
+) -> Any:
+    where = _STOPS.get(self.status)
+    if where and isinstance(problem, GraphInterrupt):
+        nodes = [task.name for task in self.tasks.values()]
+        listener.stopped(where, nodes, "|".join(self.checkpoint_ns))
+    return before(self, kind, problem, traceback)
 
 
-def rows_for_loops(hears: Callable[[], Any]) -> list[Row]:
-    """Return the replacements that call the listener. Values of channels go to streams."""
-    return [
-        (*compat.LOOP_STOPS, _stopped(hears)),
-        (*compat.WRITES_ARE_SAVED, _saved(hears)),
-        (*compat.WRITES_ARE_KNOWN, _known(hears)),
-        (*compat.LOOP_BEGINS, _record_first_channels),
-        (*compat.STEP_ENDS, _record_channels_after_step),
-        (*compat.EMITS, _record_events),
-    ]
+@listeners.around
+def _reapply(listener: Any, before: Replacement, self: Any, tasks: Mapping[str, Any]) -> None:
+    before(self, tasks)
+    listener.looked_up(tasks, [name for name, task in tasks.items() if task.writes])
 
 
-def _stopped(hears: Callable[[], Any]) -> Wrapper:
-    def wrapper(before: Replacement) -> Replacement:
-        def suppress_interrupt(self: Any, kind: Any, problem: Any, traceback: Any) -> bool | None:
-            hearer, where = hears(), _STOPS.get(self.status)
-            if hearer is not None and where and isinstance(problem, GraphInterrupt):
-                nodes = [task.name for task in self.tasks.values()]
-                hearer.stopped(where, nodes, "|".join(self.checkpoint_ns))
-            is_suppressed: bool | None = before(self, kind, problem, traceback)
-            return is_suppressed
-
-        return suppress_interrupt
-
-    return wrapper
-
-
-def _saved(hears: Callable[[], Any]) -> Wrapper:
-    def wrapper(before: Replacement) -> Replacement:
-        def reapply(self: Any, tasks: Mapping[str, Any]) -> None:
-            before(self, tasks)
-            hearer = hears()
-            if hearer is not None:
-                hearer.looked_up(tasks, [name for name, task in tasks.items() if task.writes])
-
-        return reapply
-
-    return wrapper
-
-
-def _known(hears: Callable[[], Any]) -> Wrapper:
-    def wrapper(before: Replacement) -> Replacement:
-        def output_writes(
-            self: Any, task_id: str, writes: Sequence[tuple[str, Any]], *, cached: bool = False
-        ) -> None:
-            before(self, task_id, writes, cached=cached)
-            if not cached:
-                return
-            hearer, task = hears(), self.tasks.get(task_id)
-            if hearer is not None and task is not None:
-                for result in compat.map_debug_task_results((task, writes), self.stream_keys):
-                    hearer.known(result)
-
-        return output_writes
-
-    return wrapper
+@listeners.around
+def _output_writes(
+    listener: Any,
+    before: Replacement,
+    self: Any,
+    task_id: str,
+    writes: Sequence[tuple[str, Any]],
+    *,
+    cached: bool = False,
+) -> None:
+    before(self, task_id, writes, cached=cached)
+    task = self.tasks.get(task_id) if cached else None
+    if task is not None:
+        for result in compat.map_debug_task_results((task, writes), self.stream_keys):
+            listener.known(result)
 
 
 def _record_first_channels(before: Replacement) -> Replacement:
@@ -168,7 +142,7 @@ def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
                 "name": task.name,
                 "input": task.input,
                 "triggers": task.triggers,
-                "metadata": config["metadata"] if "metadata" in config else None,
+                "metadata": config.get("metadata"),
             }
         ]
     return payloads
@@ -233,13 +207,9 @@ End: TypeAlias = Callable[[BaseException | None], None]
 """Receives the end of a call of a graph, or its exception."""
 
 
-_ears: Final = ContextListeners[Any]("simkit_graphs")
-current_listener = _ears.current
-
-
 def heard_by(listener: Any) -> AbstractContextManager[None]:
     """Let a listener observe the graphs called in this context, and in what it starts."""
-    return _ears.activate(listener, installation)
+    return listeners.activate(listener, installation)
 
 
 def namespace_now() -> str:
@@ -262,12 +232,12 @@ def _is_observed(graph: Any, config: Any) -> bool:
     return any(RECEIVER in part for part in own)
 
 
-def _with_receiver(graph: Any, config: Any, listener: Any) -> tuple[Any, End | None]:
+def _with_receiver(listener: Any, graph: Any, config: Any) -> tuple[Any, End | None]:
     """Return a call's configuration with simkit's receiver, and the receiver of its end.
 
     The latter is None for a graph whose caller is observed already.
     """
-    if listener is None or _is_observed(graph, config):
+    if _is_observed(graph, config):
         return config, None
     now = namespace_now()
     hear, end = listener.run_began(graph, tuple(now.split("|")) if now else ())
@@ -276,76 +246,82 @@ def _with_receiver(graph: Any, config: Any, listener: Any) -> tuple[Any, End | N
     return {**config, compat.CONF: {**configured, RECEIVER: hear}}, end
 
 
-def _wrap(before: Replacement) -> Replacement:
-    def stream(self: Any, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
-        config, end = _with_receiver(self, config, current_listener())
-        if end is None:
-            yield from before(self, input, config, **options)
-            return
-        try:
-            yield from before(self, input, config, **options)
-        except BaseException as problem:
+@listeners.around
+def _stream(
+    listener: Any,
+    before: Replacement,
+    self: Any,
+    input: Any,
+    config: Any = None,
+    **options: Any,
+) -> Iterator[Any]:
+    config, end = _with_receiver(listener, self, config)
+    with _ending(end):
+        yield from before(self, input, config, **options)
+
+
+@listeners.around
+async def _astream(
+    listener: Any,
+    before: Replacement,
+    self: Any,
+    input: Any,
+    config: Any = None,
+    **options: Any,
+) -> AsyncIterator[Any]:
+    config, end = _with_receiver(listener, self, config)
+    with _ending(end):
+        async for chunk in before(self, input, config, **options):
+            yield chunk
+
+
+@contextmanager
+def _ending(end: End | None) -> Iterator[None]:
+    """Report the end of a call of a graph, however it ends."""
+    try:
+        yield
+    except BaseException as problem:
+        if end is not None:
             end(problem)
-            raise
+        raise
+    if end is not None:
         end(None)
 
-    return stream
 
-
-def _heard_async(before: Replacement) -> Replacement:
-    async def astream(self: Any, input: Any, config: Any = None, **options: Any) -> Any:
-        config, end = _with_receiver(self, config, current_listener())
-        try:
-            async for chunk in before(self, input, config, **options):
-                yield chunk
-        except BaseException as problem:
-            if end is not None:
-                end(problem)
-            raise
-        if end is not None:
-            end(None)
-
-    return astream
-
-
-def _first(before: Replacement) -> Replacement:
-    """Wrap the choice among several nodes' exceptions: raise the one that came first."""
-
-    def panic_or_proceed(futs: Any, **options: Any) -> None:
-        listener = current_listener()
-        ended = [future for future in futs if future.done() and not future.cancelled()]
-        known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
-        failed = [
-            future
-            for future in ended
-            if future.exception() is not None
-            and not isinstance(future.exception(), GraphInterrupt)
-            and id(future.exception()) not in known[0]
-            and future not in known[1]
-        ]
-        if listener is not None and len(failed) > 1:
-            first = min(failed, key=lambda future: listener.place_of(future.exception()))
-            before({first, *(future for future in futs if not future.done())}, **options)
-        before(futs, **options)
-
-    return panic_or_proceed
-
-
-def _narrowed() -> Callable[[Any, Any, str], None] | None:
-    listener = current_listener()
-    return listener.narrowed if listener is not None else None
+@listeners.around
+def _panic_or_proceed(listener: Any, before: Replacement, futs: Any, **options: Any) -> None:
+    """Raise the one of several nodes' exceptions that came first."""
+    ended = [future for future in futs if future.done() and not future.cancelled()]
+    known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
+    failed = [
+        future
+        for future in ended
+        if future.exception() is not None
+        and not isinstance(future.exception(), GraphInterrupt)
+        and id(future.exception()) not in known[0]
+        and future not in known[1]
+    ]
+    if len(failed) > 1:
+        first = min(failed, key=lambda future: listener.place_of(future.exception()))
+        before({first, *(future for future in futs if not future.done())}, **options)
+    before(futs, **options)
 
 
 installation: Final = Installation(
     lambda: [
-        (*compat.STREAM, _wrap),
-        (*compat.ASTREAM, _heard_async),
-        (*compat.PANIC, _first),
-        (*compat.BRANCH_ENDS, routed(current_listener)),
-        *rows_for_callbacks(_ears),
-        *rows_for_filters(_narrowed),
-        *rows_for_loops(current_listener),
-        *rows_for_pools(current_listener),
+        (*compat.STREAM, _stream),
+        (*compat.ASTREAM, _astream),
+        (*compat.PANIC, _panic_or_proceed),
+        (*compat.BRANCH_ENDS, branch_ends),
+        (*compat.LOOP_STOPS, _suppress_interrupt),
+        (*compat.WRITES_ARE_SAVED, _reapply),
+        (*compat.WRITES_ARE_KNOWN, _output_writes),
+        (*compat.LOOP_BEGINS, _record_first_channels),
+        (*compat.STEP_ENDS, _record_channels_after_step),
+        (*compat.EMITS, _record_events),
+        *rows_for_callbacks(),
+        *rows_for_filters(),
+        *rows_for_pools(),
     ]
 )
 """The replacements in the framework, installed while a turn of some scenario runs."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import functools
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ from langgraph.types import Command
 
 from simkit.adapters.api import Replacement, Row, ToolRequest, UseTool, returned_by
 from simkit.adapters.langgraph import compat
+from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.messages import text_of
-from simkit.adapters.langgraph.stream_observers import current_listener
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
 """The id of the tool call that this code executes."""
@@ -52,27 +51,19 @@ def _no_failure() -> Iterator[None]:
         raise _Suspended(bubble) from bubble
 
 
-def _stood_in_for(before: Replacement) -> Replacement:
-    @functools.wraps(before)
-    def _run(self: Any, *args: Any, **kwargs: Any) -> Any:
-        listener = current_listener()
-        if listener is None:
-            return before(self, *args, **kwargs)
-        return listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
-
-    return _run
+@listeners.around
+def _stood_in_for(listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any) -> Any:
+    return listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
 
 
-def _stood_in_for_async(before: Replacement) -> Replacement:
-    @functools.wraps(before)
-    async def _arun(self: Any, *args: Any, **kwargs: Any) -> Any:
-        listener = current_listener()
-        if listener is None or not _is_own(self, before):
-            # A tool without a coroutine calls `_run`, which is replaced too.
-            return await before(self, *args, **kwargs)
-        return await listener.used_in_loop(self, kwargs, lambda: before(self, *args, **kwargs))
-
-    return _arun
+@listeners.around
+async def _stood_in_for_async(
+    listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any
+) -> Any:
+    if not _is_own(self, before):
+        # A tool without a coroutine calls `_run`, which is replaced too.
+        return await before(self, *args, **kwargs)
+    return await listener.used_in_loop(self, kwargs, lambda: before(self, *args, **kwargs))
 
 
 def _is_own(tool: Any, before: Replacement) -> bool:

@@ -199,12 +199,6 @@ class AgentRunLog:
                 self.recorder.hand_over(run.agent, to, run=run)
             self.recorder.end_run(run, "handed_off")
 
-    def passed_on(
-        self, agent_run: AgentRun, before: Sequence[Message], after: Sequence[Message], by: str
-    ) -> None:
-        """Record a filter's result on the history of the next agent, which has not started."""
-        agent_run.filters.append((before, after, by))
-
     def model_input(
         self,
         agent_run: AgentRun,
@@ -290,8 +284,7 @@ def _approval(item: Any) -> JsonValue:
 
 _current_run: Final = ContextScope[AgentRun]("simkit_agent_run")
 flight_now, inside = _current_run.now, _current_run.inside
-_ears: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
-current_log, told_to = _ears.current, _ears.activate
-
+listeners: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
+current_log = listeners.current
 installation: Final = Installation()
 """The replacements in the SDK, installed while a turn of some scenario runs."""

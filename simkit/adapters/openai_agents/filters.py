@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -11,11 +10,10 @@ from agents import Handoff, HandoffInputData, RunConfig
 from simkit.adapters.api import Message, Replacement, function_name, observe_result, parse_messages
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
-    AgentRun,
     AgentRunLog,
-    current_log,
     flight_now,
     installation,
+    listeners,
 )
 
 NESTED: Final = "nest_handoff_history"
@@ -43,57 +41,49 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
     )
 
 
-Tell = Callable[[AgentRunLog, AgentRun, Any, Any], None]
-"""Records a filter's input and its result."""
-
-
-def _with_input(before: Replacement, tell: Tell) -> Replacement:
-    """Return a filter that reports; a coroutine function stays one."""
-
-    @functools.wraps(before)
-    def wrapper(data: Any, *args: Any, **kwargs: Any) -> Any:
-        log, agent_run = current_log(), flight_now()
-        if log is None or agent_run is None:
-            return before(data, *args, **kwargs)
-        report = functools.partial(tell, log, agent_run, data)
-        return observe_result(before(data, *args, **kwargs), report)
-
-    return wrapper
-
-
 def _of_a_handoff(before: Replacement) -> Replacement:
-    def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, filtered: Any) -> None:
-        if isinstance(filtered, HandoffInputData):
-            log.passed_on(agent_run, history_in(data), history_in(filtered), function_name(before))
-
-    return _with_input(before, tell)
+    """Observe an application's filter of the history at a handoff."""
+    return _reporting(function_name(before), lambda filtered: filtered)(before)
 
 
 def hear_nesting(before: Replacement) -> Replacement:
     """Observe the SDK's own filter, which nests histories."""
-
-    def tell(log: AgentRunLog, agent_run: AgentRun, data: Any, nested: Any) -> None:
-        log.passed_on(agent_run, history_in(data), history_in(nested[0]), NESTED)
-
-    return _with_input(before, tell)
+    return _reporting(NESTED, lambda nested: nested[0])(before)
 
 
-def _of_a_call(before: Replacement) -> Replacement:
-    @functools.wraps(before)
-    def wrapper(payload: Any) -> Any:
-        log, agent_run = current_log(), flight_now()
-        if log is None or agent_run is None:
-            return before(payload)
-        # The filter may change its input list.
-        sent_messages = messages_in(payload.model_data.input)
+def _reporting(name: str, data_in: Callable[[Any], Any]) -> Callable[[Replacement], Replacement]:
+    """Report the histories before and after a filter; ``data_in`` reads the latter in a result."""
 
-        def report(updated: Any) -> None:
-            after = messages_in(getattr(updated, "input", ()))
-            log.model_input(agent_run, payload.agent, sent_messages, after, function_name(before))
+    @listeners.around
+    def filtering(
+        log: AgentRunLog, before: Replacement, data: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        agent_run = flight_now()
 
-        return observe_result(before(payload), report)
+        def report(result: Any) -> None:
+            after = data_in(result)
+            if agent_run is not None and isinstance(after, HandoffInputData):
+                agent_run.filters.append((history_in(data), history_in(after), name))
 
-    return wrapper
+        return observe_result(before(data, *args, **kwargs), report)
+
+    return filtering
+
+
+@listeners.around
+def _of_a_call(log: AgentRunLog, before: Replacement, payload: Any) -> Any:
+    """Observe an application's filter of the input of a model call."""
+    agent_run = flight_now()
+    if agent_run is None:
+        return before(payload)
+    # The filter may change its input list.
+    sent_messages = messages_in(payload.model_data.input)
+
+    def report(updated: Any) -> None:
+        after = messages_in(getattr(updated, "input", ()))
+        log.model_input(agent_run, payload.agent, sent_messages, after, function_name(before))
+
+    return observe_result(before(payload), report)
 
 
 def history_in(data: HandoffInputData) -> list[Message]:

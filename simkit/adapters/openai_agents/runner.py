@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import uuid
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import Any, Final
 
 import agents.run
@@ -34,14 +34,14 @@ from simkit.adapters.openai_agents.agent_runs import (
     flight_now,
     inside,
     installation,
-    told_to,
+    listeners,
 )
 from simkit.adapters.openai_agents.filters import hear_filters, hear_handoffs, hear_nesting
 
 
 def listening(log: AgentRunLog) -> AbstractContextManager[None]:
     """Report the SDK's actions in this context, and in what it starts, to a log."""
-    return told_to(log, installation, _functions)
+    return listeners.activate(log, installation, _functions)
 
 
 class _Runner(agents.run.AgentRunner):
@@ -125,40 +125,20 @@ def _hear_session(session: Any) -> None:
     if session is not None and hasattr(session, "__dict__"):
         installation.replace(
             [
-                (session, compat.GET_ITEMS, _read_of(session)),
-                (session, compat.ADD_ITEMS, _write_of(session)),
+                (session, compat.GET_ITEMS, _reporting(session, AgentRunLog.store_read)),
+                (session, compat.ADD_ITEMS, _reporting(session, AgentRunLog.store_written)),
             ]
         )
 
 
-def _read_of(session: Any) -> Any:
-    def wrapper(before: Replacement) -> Replacement:
-        @functools.wraps(before)
-        async def get_items(*args: Any, **kwargs: Any) -> Any:
-            items = await before(*args, **kwargs)
-            log = current_log()
-            if log is not None:
-                log.store_read(flight_now(), session)
-            return items
+def _reporting(session: Any, report: Callable[[AgentRunLog, AgentRun | None, Any], None]) -> Any:
+    @listeners.around
+    async def called(log: AgentRunLog, before: Replacement, *args: Any, **kwargs: Any) -> Any:
+        result = await before(*args, **kwargs)
+        report(log, flight_now(), session)
+        return result
 
-        return get_items
-
-    return wrapper
-
-
-def _write_of(session: Any) -> Any:
-    def wrapper(before: Replacement) -> Replacement:
-        @functools.wraps(before)
-        async def add_items(*args: Any, **kwargs: Any) -> Any:
-            added = await before(*args, **kwargs)
-            log = current_log()
-            if log is not None:
-                log.store_written(flight_now(), session)
-            return added
-
-        return add_items
-
-    return wrapper
+    return called
 
 
 def _kept_here(before: Replacement) -> Replacement:
@@ -178,22 +158,18 @@ silence: Final = Installation(
 """Keeps traces from being exported, also those of tasks that outlive a turn."""
 
 
-def _counted(before: Replacement) -> Replacement:
-    """Wrap the random key for provider prompt caches, which is part of requests."""
-
-    def uuid4() -> Any:
-        log = current_log()
-        return before() if log is None else uuid.UUID(int=log.next_number())
-
-    return uuid4
+@listeners.around
+def _counted(log: AgentRunLog, before: Replacement) -> uuid.UUID:
+    """Return the key for provider prompt caches, which is part of requests, from a counter."""
+    return uuid.UUID(int=log.next_number())
 
 
-def _wrap_run(before: Any) -> Any:
+def _default_runner(before: Any) -> Any:
     return _Runner(before)
 
 
 def _rows() -> Iterator[Row]:
-    yield *compat.DEFAULT_RUNNER, _wrap_run
+    yield *compat.DEFAULT_RUNNER, _default_runner
     yield *compat.RUN_KEYS, _counted
     yield *compat.NESTING, hear_nesting
 
@@ -216,35 +192,28 @@ def _row(tool: FunctionTool) -> Row:
     inner = getattr(invoke, "__dict__", {}).get(compat.INVOKE_TOOL)
     if inner is not None:
         returns = returned_by(getattr(inner, compat.WRAPPED_CALLABLE, None))
-        return invoke, compat.INVOKE_TOOL, functools.partial(_stood_in_for, returns)
-    return tool, compat.ON_INVOKE_TOOL, functools.partial(_stood_in_for, returned_by(invoke))
+        return invoke, compat.INVOKE_TOOL, _stood_in_for(returns)
+    return tool, compat.ON_INVOKE_TOOL, _stood_in_for(returned_by(invoke))
 
 
-def _stood_in_for(returns: Any, before: Replacement) -> Replacement:
-    @functools.wraps(before)
-    async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-        log = current_log()
-        if log is None:
+def _stood_in_for(returns: Any) -> Callable[[Replacement], Replacement]:
+    @listeners.around
+    async def invoke(
+        log: AgentRunLog, before: Replacement, context: ToolContext[Any], arguments: str
+    ) -> Any:
+        try:
+            args = msgspec.json.decode(arguments) if arguments else {}
+        except msgspec.DecodeError:  # The tool itself reports the error.
             return await before(context, arguments)
-        return await _carried_out(log, context, arguments, before, returns)
+        return await log.adapter_context.carry_out(
+            context.tool_name,
+            args,
+            context.tool_call_id,
+            lambda: before(context, arguments),
+            returns,
+        )
 
     return invoke
-
-
-async def _carried_out(
-    log: AgentRunLog, context: ToolContext[Any], arguments: str, before: Replacement, returns: Any
-) -> Any:
-    unread = object()
-    args: Any = unread
-    with suppress(msgspec.DecodeError):
-        args = msgspec.json.decode(arguments) if arguments else {}
-    if args is unread:
-        # The tool itself reports the error.
-        return await before(context, arguments)
-    name, call_id = context.tool_name, context.tool_call_id
-    return await log.adapter_context.carry_out(
-        name, args, call_id, lambda: before(context, arguments), returns
-    )
 
 
 def tool_began(log: AgentRunLog, agent_run: AgentRun, tool: Any) -> None:

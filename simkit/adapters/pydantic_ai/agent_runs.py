@@ -330,9 +330,8 @@ inside = _agent_run.inside
 _output: Final = ContextScope[Leaving]("simkit_pydantic_ai_output")
 leaving_now, leaving = _output.now, _output.inside
 """The current output for an output function: the first agent inside takes over from it."""
-_ears: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
-current_log, told_to = _ears.current, _ears.activate
-
+listeners: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
+current_log = listeners.current
 installation: Final = Installation()
 """The replacements in the framework, installed while a turn of some scenario runs."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -40,6 +39,7 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     flight_now,
     installation,
     leaving,
+    listeners,
 )
 from simkit.adapters.pydantic_ai.messages import args_of, as_messages, sent_by
 
@@ -124,26 +124,25 @@ def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
             yield owner, way, _wrap(way)
 
 
-def _wrap(way: str) -> Any:
-    def wrapper(before: Replacement) -> Replacement:
-        @functools.wraps(before)
-        async def changed(self: Any, ctx: Any, request_context: Any) -> Any:
-            log, agent_run = current_log(), flight_now()
-            if log is None or agent_run is None:
-                return await before(self, ctx, request_context)
-            before_messages = list(ctx.messages)
-            sent_messages = _sendable(request_context.messages)
-            result = await before(self, ctx, request_context)
-            # Messages removed from the run's own history stay away from its later calls.
-            is_lasting = [*map(id, before_messages)] != [*map(id, ctx.messages)]
-            after = _sendable(result.messages)
-            if after != sent_messages:
-                log.filtered(agent_run, sent_messages, after, _name_of(self, way), is_lasting)
-            return result
+def _wrap(way: str) -> Callable[[Replacement], Replacement]:
+    @listeners.around
+    async def change(
+        log: AgentRunLog, before: Replacement, self: Any, ctx: Any, request_context: Any
+    ) -> Any:
+        agent_run = flight_now()
+        if agent_run is None:
+            return await before(self, ctx, request_context)
+        before_messages = list(ctx.messages)
+        sent_messages = _sendable(request_context.messages)
+        result = await before(self, ctx, request_context)
+        # Messages removed from the run's own history stay away from its later calls.
+        is_lasting = [*map(id, before_messages)] != [*map(id, ctx.messages)]
+        after = _sendable(result.messages)
+        if after != sent_messages:
+            log.filtered(agent_run, sent_messages, after, _name_of(self, way), is_lasting)
+        return result
 
-        return changed
-
-    return wrapper
+    return change
 
 
 def _sendable(history: Sequence[Any]) -> list[Message]:

@@ -23,7 +23,7 @@ from simkit.adapters.pydantic_ai.agent_runs import (
     inside,
     installation,
     leaving_now,
-    told_to,
+    listeners,
 )
 from simkit.adapters.pydantic_ai.capability import ObservingCapability
 from simkit.adapters.pydantic_ai.messages import text_of
@@ -32,39 +32,35 @@ from simkit.adapters.pydantic_ai.messages import text_of
 @contextmanager
 def listening(log: AgentRunLog) -> Iterator[None]:
     """Report agents and graphs in this context, and in what it starts, to a log."""
-    with told_to(log, installation, _functions), Agent.using_thread_executor(log.threads):
+    with (
+        listeners.activate(log, installation, _functions),
+        Agent.using_thread_executor(log.threads),
+    ):
         yield
 
 
-def _wrap_run(before: Replacement) -> Replacement:
+@listeners.around
+@asynccontextmanager
+async def _iterate(
+    log: AgentRunLog, before: Replacement, self: Any, user_prompt: Any = None, **kwargs: Any
+) -> AsyncIterator[Any]:
     """Wrap ``Agent.iter``, which runs, streams and iterations all use."""
-
-    @functools.wraps(before)
-    @asynccontextmanager
-    async def iter(self: Any, user_prompt: Any = None, **kwargs: Any) -> AsyncIterator[Any]:
-        log = current_log()
-        if log is None:
+    agent_run = _begin_run(log, self, user_prompt, kwargs)
+    kwargs["capabilities"] = [
+        *(kwargs.get("capabilities") or ()),
+        ObservingCapability(log, agent_run),
+    ]
+    with inside(agent_run):
+        try:
             async with before(self, user_prompt, **kwargs) as run:
                 yield run
-            return
-        agent_run = _begin_run(log, self, user_prompt, kwargs)
-        kwargs["capabilities"] = [
-            *(kwargs.get("capabilities") or ()),
-            ObservingCapability(log, agent_run),
-        ]
-        with inside(agent_run):
-            try:
-                async with before(self, user_prompt, **kwargs) as run:
-                    yield run
-            except BaseException as problem:
-                cause = log.halted(problem)
-                log.failed(agent_run, cause)
-                if cause is not problem:
-                    raise cause from None
-                raise
-            _end(log, agent_run, run)
-
-    return iter
+        except BaseException as problem:
+            cause = log.halted(problem)
+            log.failed(agent_run, cause)
+            if cause is not problem:
+                raise cause from None
+            raise
+        _end(log, agent_run, run)
 
 
 def _named(before: Replacement) -> Replacement:
@@ -99,17 +95,11 @@ def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
     log.ended(agent_run, result.output)
 
 
-def _lent(before: Replacement) -> Replacement:
+@listeners.around
+def _lent(log: AgentRunLog, before: Replacement) -> Any:
     """Wrap ``run_sync`` with an event loop that ends with the scenario."""
-
-    @functools.wraps(before)
-    def get_event_loop() -> Any:
-        log = current_log()
-        if log is not None:
-            log.loops.lend()
-        return before()
-
-    return get_event_loop
+    log.loops.lend()
+    return before()
 
 
 def _allowed(before: Any) -> Any:
@@ -118,7 +108,7 @@ def _allowed(before: Any) -> Any:
 
 
 def _rows() -> Iterator[Row]:
-    yield *compat.ITER, _wrap_run
+    yield *compat.ITER, _iterate
     yield *compat.RUN, _named
     yield *compat.STEP_CALL, wrap_step
     yield *compat.MODEL_REQUESTS, _allowed

@@ -95,7 +95,7 @@ class RecorderBase:
         partial_channels = self._partial_channels
         new_update, new_values = self.events.last_values.shorten_all(
             self.session, state, update, values,
-            partial_channels[state] if state in partial_channels else (),
+            partial_channels.get(state, ()),
             self._plain if self._session.as_served else canonical,
         )  # fmt: skip
         self.events.record_state_update(

@@ -169,7 +169,7 @@ class TraceRecorder(LogRecorder):
             payload = order.payload if order.payload is not None else order.query
             input = payload if payload is not None else input
             self.events.record_handoff(self._at_request(order), order, depth=self._handoffs)
-        self.runs += (run,)
+        self.runs.append(run)
         input = input if task is None else task
         self.events.record_agent_start(
             Position(self.session, self.turn, agent, run.id),

@@ -128,7 +128,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "who goes on later": (adk_log, "_is_answer", lambda last: True, "team: a task is given"),
     "what agents are given": (AdkLog, "_given_to", _nothing, "team: a task is given"),
     "output by a tool": (adk_runner, "OUTPUT_TOOLS", (), "desk: an expert"),
-    "credentials": (adk_runner, "nobodys", lambda is_heard: (), "desk: a model on Vertex"),
+    "credentials": (adk_runner, "_default_credentials", _as_it_was, "desk: a model on Vertex"),
     "what was said last": (Place, "say", _nothing, "team: a loop"),
 }
 

@@ -12,7 +12,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit.adapters.langgraph import stream_observers
+from simkit.adapters.langgraph import callbacks, stream_observers
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
 from simkit.trace import events as e
@@ -72,7 +72,7 @@ def test_nothing_is_left_in_the_framework_after_a_run() -> None:
     check_app("compiled", TWO)
 
     assert stream_observers.installation.replaced == []
-    assert stream_observers.current_listener() is None
+    assert callbacks.listeners.current() is None
 
 
 @pytest.mark.slow

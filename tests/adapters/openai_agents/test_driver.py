@@ -225,7 +225,6 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
         _nothing,
         "desk: filters of a run's",
     ),
-    "what filters passed on": (AgentRunLog, "passed_on", _nothing, "desk: what an input"),
     "what filters showed": (AgentRunLog, "model_input", _nothing, "desk: filters of a run's"),
     "nested histories": (
         openai_agents_runner,

@@ -185,7 +185,7 @@ def _unwrapped(self: Any, toolset: Any) -> Any:
 
 
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
-    "runs": (runner, "_wrap_run", _same, "desk: an agent asks"),
+    "runs": (runner, "_iterate", _same, "desk: an agent asks"),
     "names": (runner, "_named", _same, "desk: agents of a registry"),
     "steps": (runner, "wrap_step", _same, "graph: steps run"),
     "tools": (ObservingCapability, "get_wrapper_toolset", _unwrapped, "desk: an agent asks"),
