@@ -23,9 +23,8 @@ _BOUNDS: Final = frozenset((e.TurnStarted, e.TurnFinished, e.RunFinished))
 class Endings:
     """The ends of a trace's turns, and of the whole run, as the events report them."""
 
-    def __init__(self, events: Sequence[e.AnyEvent], plain_turns: int | None = None) -> None:
-        """``plain_turns`` is the number of turns if all are known to have ended without errors."""
-        self.turns = plain_turns or 0
+    def __init__(self, events: Sequence[e.AnyEvent]) -> None:
+        self.turns = 0
         """The number of turns that began."""
         self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
         """Index of a turn to its number, and the error that ended it."""
@@ -33,8 +32,6 @@ class Endings:
         """The error that ended the run."""
         self.is_open = False
         """Whether the last turn did not finish."""
-        if plain_turns is not None:
-            return
         kinds = map(type, events)
         for event in compress(events, map(_BOUNDS.__contains__, kinds)):  # Few events are.
             if type(event) is e.TurnStarted:

@@ -24,15 +24,13 @@ from simkit.checks.handoff_state_event_claims import (
 from simkit.checks.judge_answers import check_judge
 from simkit.checks.lint_claims import (
     HitsByTurn,
-    Sorted,
     as_finding,
     check_lint_claims,
     check_waivers,
     sorted_hits,
 )
-from simkit.checks.lints import Watch, watch_of_all
+from simkit.checks.lints import LintRunner, all_lints
 from simkit.checks.observing import doubtful_claims, not_observable, unobservable
-from simkit.checks.proving import all_hold
 from simkit.checks.runs import (
     check_agents,
     check_error,
@@ -182,20 +180,22 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def judge(
-    scenario: Scenario, document: Document, trace: Trace, find: Find, watch: Watch | None = None
+    scenario: Scenario,
+    document: Document,
+    trace: Trace,
+    find: Find,
+    runner: LintRunner | None = None,
 ) -> Outcome:
     """Return the outcome of a trace; read nothing else.
 
-    ``watch`` has read the trace already.
+    ``runner`` has fed the trace to the lints already.
     """
     try:
-        if watch is None:
-            watch = watch_of_all()
-            watch.see(trace)
-        judgement = judge_seen(
-            scenario, document, watch.view, watch.hits, find, plain_turns=watch.plain_turns
-        )
-        return Outcome(trace, judgement, watch.view)
+        if runner is None:
+            runner = LintRunner(all_lints())
+            runner.feed(trace)
+        judgement = judge_seen(scenario, document, runner.view, runner.hits, find)
+        return Outcome(trace, judgement, runner.view)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
         if path is None:
@@ -210,26 +210,17 @@ def judge_seen(
     hits: Sequence[Hit],
     find: Find,
     places: Collection[int] | None = None,
-    plain_turns: int | None = None,
 ) -> Judgement:
     """Return the findings of a trace for which the lints have run already.
 
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
-    ``plain_turns`` is `Watch.plain_turns`.
     """
     writer = Writer(document, view.pipeline.is_code)
-    endings = Endings(view.events, plain_turns)
-    every = range(endings.turns)
+    endings = Endings(view.events)
     if places is None:
-        places = every
+        places = range(endings.turns)
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
-    if not hits and set(places).issuperset(every) and all_hold(scenario, view.events):
-        findings = [*check_endings(scenario, endings, Sorted(), writer)]
-        if len(scenario.turns) == endings.turns:
-            findings += check_waivers(scenario.lints, hits, writer)
-        if not findings:
-            return Judgement((), (), (), tuple(reasons(scenario.lints)))
     scopes = scopes_of(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed: list[Finding] = []

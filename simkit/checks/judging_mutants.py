@@ -12,7 +12,7 @@ from simkit.checks.endings import Endings, check_endings
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
 from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
-from simkit.checks.lints import Watch, all_lints
+from simkit.checks.lints import LintRunner, all_lints
 from simkit.checks.mutants import Changes, Events
 from simkit.checks.observing import doubtful_claims
 from simkit.core.messages import or_nothing
@@ -78,12 +78,12 @@ class LintJudge:
         """Return whether no lint, and no ending of a turn, fails the scenario of a mutant."""
         trace = Trace()
         trace.events.extend(events)
-        watch = Watch(all_lints())
-        watch.see(trace)
-        view, scenario = watch.view, self._scenario
+        runner = LintRunner(all_lints())
+        runner.feed(trace)
+        view, scenario = runner.view, self._scenario
         writer = _QuietWriter(self._document, view.pipeline.is_code)
         scopes = scopes_of(scenario, view, range(len(view.turns)))
-        by_turn = HitsByTurn(watch.hits, scopes)
+        by_turn = HitsByTurn(runner.hits, scopes)
         sorted_ = sorted_hits(by_turn, scenario.lints, writer)
         claimed = check_lint_claims(scopes, by_turn, writer)
         return not sorted_.failing and not any(

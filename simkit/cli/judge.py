@@ -170,7 +170,7 @@ class JudgeRunner(Runner):
 def judged_trace(prepared: Prepared, trace: Stored) -> Outcome:
     """Return the outcome of a stored trace with the claims of its scenario."""
     scenario = _as_stored(prepared)
-    outcome = judge(scenario, prepared.document, trace.trace, function_named, trace.watch)
+    outcome = judge(scenario, prepared.document, trace.trace, function_named, trace.runner)
     findings = outcome.judgement.findings
     left = tuple(f for f in findings if not _claims_second_run(f, prepared.scenario))
     judgement = msgspec.structs.replace(outcome.judgement, findings=left)

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.checks.lints import Lint, Watch
+from simkit.checks.lints import Lint, LintRunner
 from simkit.cli.selection import DEFAULT_PATH, select
 from simkit.core.errors import SourceError, TraceError
 from simkit.core.output import current_redactor
@@ -31,13 +31,13 @@ class Stored(msgspec.Struct, frozen=True):
 
     file: str
     trace: Trace
-    watch: Watch
+    runner: LintRunner
     """Its view, and what lints saw."""
 
     @property
     def view(self) -> View:
         """The views on it."""
-        return self.watch.view
+        return self.runner.view
 
     @property
     def started(self) -> e.RunStarted:
@@ -104,13 +104,13 @@ def as_stored(name: str, trace: Trace, lints: Iterable[Lint] = ()) -> Stored:
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
-    watch = Watch(lints, _ViewOfFile(name))
-    watch.see(trace)
+    runner = LintRunner(lints, _ViewOfFile(name))
+    runner.feed(trace)
     if not isinstance(events[-1], e.RunFinished):
         raise TraceError(
             f"{name}: the trace is cut off: it ends with {e.kind_of(events[-1])}, not RunFinished"
         )
-    return Stored(name, trace, watch)
+    return Stored(name, trace, runner)
 
 
 class _ViewOfFile(View):

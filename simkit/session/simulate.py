@@ -12,7 +12,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.judge_answers import answer_to
-from simkit.checks.lints import Watch, watch_of_all
+from simkit.checks.lints import LintRunner, all_lints
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.language.yaml import SourcePath
@@ -180,7 +180,7 @@ class Conversation:
                 self._execution.follow(turns, until=place)
                 self._execution.trace.encode_ahead()
                 if is_judged:
-                    self._watch.see(self._execution.trace)
+                    self._lint_runner.feed(self._execution.trace)
             self._execution.follow(turns)
             return
         for place in range(first, len(turns)):
@@ -261,11 +261,11 @@ class Conversation:
     @property
     def view(self) -> View:
         """Return the view of the trace so far."""
-        watch, trace = self._watch, self._execution.trace
-        if watch.view.hi != len(trace.events):
+        runner, trace = self._lint_runner, self._execution.trace
+        if runner.view.hi != len(trace.events):
             with gc_paused(), placed(self._prepared):
-                watch.see(trace)
-        return watch.view
+                runner.feed(trace)
+        return runner.view
 
     def trace(self) -> Trace:
         """Return the trace as if the conversation ended here."""
@@ -287,15 +287,14 @@ class Conversation:
         if prepared.waiting:
             prepared = prepared.after(said_in(view))
         with gc_paused():
-            hits = self._watch.hits
+            hits = self._lint_runner.hits
             if compared and self._recording is REPLAY:
                 with placed(prepared):
                     hits = [*hits, *_compared(prepared, view)]
             with placed(prepared):
                 judgement = judge_seen(
-                    prepared.scenario, prepared.document, view, hits, function_named, places,
-                    self._watch.plain_turns if view is self._watch.view else None,
-                )  # fmt: skip
+                    prepared.scenario, prepared.document, view, hits, function_named, places
+                )
         self._is_read |= view.is_awake
         return judgement
 
@@ -326,12 +325,12 @@ class Conversation:
         self._execution.close()
 
     @cached_property
-    def _watch(self) -> Watch:
+    def _lint_runner(self) -> LintRunner:
         """The lints, and the one view of the run; made on first use."""
-        return watch_of_all()
+        return LintRunner(all_lints())
 
     def _begin(self, *, is_durable: bool) -> None:
-        for name in ("_watch", "_judge"):
+        for name in ("_lint_runner", "_judge"):
             vars(self).pop(name, None)
         with placed(self._prepared):
             self._execution = Execution(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-import pytest
-
 from simkit.checks.judge import judge
-from simkit.checks.lints import Watch, all_lints
-from simkit.checks.lints.watching import readings_of
+from simkit.checks.lints import LintRunner, all_lints
+from simkit.checks.lints.runner import readings_of
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Prepared
@@ -23,23 +21,14 @@ from tests.conversations import (
 
 TURNS = 3
 
-CLAIMED = """
-    expect:
-      agents: [triage, billing, writer]
-      context:
-        writer: {{includes: [{{$contains: "Bill {number}"}}], excludes: [{{agent: triage}}]}}
-      state: {{outputs: {{billing: Bill {number}}}}}
-"""
-
 
 def trace_of(pipeline: str, turn: str) -> tuple[Prepared, Trace]:
     scenario = conversation(pipeline, turn, TURNS)
     return scenario, run(scenario)
 
 
-@pytest.mark.parametrize("claims", ["", CLAIMED], ids=["no claims", "plain claims"])
-def test_a_view_is_not_read_while_nobody_asks_it_anything(claims: str) -> None:
-    scenario, trace = trace_of(ROUTER, ROUTED + claims)
+def test_a_view_is_not_read_while_nobody_asks_it_anything() -> None:
+    scenario, trace = trace_of(ROUTER, ROUTED)
 
     outcome = judge(scenario.scenario, scenario.document, trace, function_named)
 
@@ -57,7 +46,7 @@ def test_a_container_that_methods_wait_for_stays_the_same() -> None:
         return {(lint.id, name): id(attrgetter(name)(lint)) for lint, name in names if name}
 
     before = containers()
-    Watch(lints).see(trace)
+    LintRunner(lints).feed(trace)
 
     assert before
     assert containers() == before

@@ -25,10 +25,10 @@ from simkit.checks.lints import (
     tools,
 )
 from simkit.checks.lints.pairing import Pairing
+from simkit.checks.lints.runner import Lint, LintRunner
 from simkit.checks.lints.screening import Screen
-from simkit.checks.lints.watching import Lint, PlainEvents, Watch
 
-__all__ = ["Lint", "Watch", "all_lints", "watch_of_all"]
+__all__ = ["Lint", "LintRunner", "all_lints"]
 
 _LINTS: Final[Sequence[Callable[..., Lint]]] = (
     run.ScriptMismatch,
@@ -106,11 +106,3 @@ def all_lints(
             yield lint(pairing)
         else:
             yield lint(screen) if lint in _SCREENED else lint()
-
-
-def watch_of_all() -> Watch:
-    """Return a watch with a new instance of every lint."""
-    return Watch(all_lints(), plain=_PLAIN)
-
-
-_PLAIN: Final = PlainEvents()

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.trace import events as e

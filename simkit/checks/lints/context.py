@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.runner import reads
 from simkit.checks.lints.screening import Screen
-from simkit.checks.lints.silence import WARNED_SHARE
-from simkit.checks.lints.watching import reads
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, View
 
+WARNED_SHARE: Final = 0.8
+"""The share of a budget from which CTX-10 warns."""
 SHOWN_MAX: Final = 60
 """Characters of instructions that a hit shows."""
 

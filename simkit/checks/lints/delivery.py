@@ -16,8 +16,7 @@ from simkit.checks.lints.contracts import (
     required_keys,
     texts_by_key,
 )
-from simkit.checks.lints.exchanges import WHOLE_MIN
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e
@@ -330,6 +329,8 @@ class _Handed(NamedTuple):
     missing: set[str]
 
 
+WHOLE_MIN: Final = 80
+"""A text of this many characters counts as a document if the query contains all of it."""
 CHUNK_MIN: Final = 200
 """A stretch of this many characters counts as a document's, whatever surrounds it."""
 

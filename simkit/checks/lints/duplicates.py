@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.runner import reads
 from simkit.checks.lints.screening import Screen, key_of
-from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart, StreamView, View

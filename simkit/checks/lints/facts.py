@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher

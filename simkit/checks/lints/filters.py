@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart, View
 

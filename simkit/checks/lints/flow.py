@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.contracts import contract_of
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.trace import events as e
@@ -327,7 +327,7 @@ class AmbiguousRoute:
 
     id = "FLW-08"
 
-    @reads(e.RouteChosen, has=("labels",), alone=True)
+    @reads(e.RouteChosen, has=("labels",))
     def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
         """Check every choice between labelled edges."""
         labels = list(event.labels)

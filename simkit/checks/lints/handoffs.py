@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.contracts import HandoffEvent, Payloads, contract_of, contracts_of
-from simkit.checks.lints.watching import ToolMessage, reads
+from simkit.checks.lints.runner import ToolMessage, reads
 from simkit.core.messages import JsonValue
 from simkit.trace import events as e
 from simkit.trace.views import View
@@ -211,7 +211,7 @@ class Unregistered:
         """Return whether somebody declared where control may go."""
         return not pipeline.is_open
 
-    @reads(e.HandoffRequested, e.HandoffMade, alone=True)
+    @reads(e.HandoffRequested, e.HandoffMade)
     def look(self, event: e.HandoffRequested | e.HandoffMade, view: View) -> Iterable[Hit]:
         """Check requests or, without contracts, made handoffs."""
         facts = view.pipeline

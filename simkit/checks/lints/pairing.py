@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.runner import reads
 from simkit.checks.lints.screening import Screen
-from simkit.checks.lints.watching import reads
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View

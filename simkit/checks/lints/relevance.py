@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, StreamView, View
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import ToolMessage, reads
+from simkit.checks.lints.runner import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema.coercion import is_same
 from simkit.trace import events as e

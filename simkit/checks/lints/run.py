@@ -7,7 +7,7 @@ from typing import Final
 
 from simkit.checks.choosing import meant_agent, meant_tool
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted
 from simkit.providers.failures import FAILURES

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import View

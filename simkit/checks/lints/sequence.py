@@ -7,7 +7,7 @@ from typing import Final
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.pairing import Odd, Pairing
-from simkit.checks.lints.watching import reads
+from simkit.checks.lints.runner import reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.trace import events as e

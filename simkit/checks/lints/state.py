@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit.checks.findings import Hit
+from simkit.checks.lints.runner import ToolMessage, reads
 from simkit.checks.lints.screening import Screen
-from simkit.checks.lints.silence import begin_with_own
-from simkit.checks.lints.watching import ToolMessage, reads
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
 from simkit.language.json_schema import is_array, is_object
@@ -166,7 +165,7 @@ class ImpureReducer:
 
     id = "STA-03"
 
-    @reads(e.StateUpdated, has=("impure",), alone=True)
+    @reads(e.StateUpdated, has=("impure",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         hits = []
@@ -291,7 +290,7 @@ class DoubleCount:
     @reads(e.StateUpdated, has=("run",))
     def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
         """Compare a run's additions with what it received."""
-        if begin_with_own(event.update, self.reader.writers, event.run):
+        if _begin_with_own(event.update, self.reader.writers, event.run):
             return ()
         run = view.runs.get(event.run)
         if run is None or not is_object(run.received):
@@ -318,6 +317,21 @@ class DoubleCount:
         return hits
 
 
+def _begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:
+    """Return whether all lists of an update begin with a message that the run wrote.
+
+    ``writers`` has the run of each message, by its number.
+    """
+    for items in update.values():
+        if type(items) is list and items:
+            first = items[0]
+            if type(first) is not dict or "$message" not in first:
+                return False
+            if writers.get(first["$message"]) != run:
+                return False
+    return True
+
+
 def _is_known_by_id(item: Any) -> bool:
     """Return whether an item is identified: a logged message, or an item with an id or calls."""
     if isinstance(item, Message):
@@ -339,7 +353,7 @@ class InPlaceChange:
 
     id = "STA-10"
 
-    @reads(e.AgentFinished, has=("changed_in_place",), alone=True)
+    @reads(e.AgentFinished, has=("changed_in_place",))
     def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
         """Read the driver's record."""
         channels = list(event.changed_in_place)

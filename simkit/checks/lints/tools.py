@@ -8,8 +8,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.exchanges import REPEATED_MIN
-from simkit.checks.lints.watching import ToolMessage, reads
+from simkit.checks.lints.runner import ToolMessage, reads
 from simkit.core.messages import JsonValue
 from simkit.core.text import short_both
 from simkit.language.json_schema.coercion import lost_in
@@ -17,6 +16,8 @@ from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.views import View
 
+REPEATED_MIN: Final = 3
+"""The number of equal calls with equal results that is too many."""
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 

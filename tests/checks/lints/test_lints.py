@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simkit.checks.lints import all_lints
-from simkit.checks.lints.watching import readings_of
+from simkit.checks.lints.runner import readings_of
 from simkit.spec.lint_catalogue import LINTS
 from tests.checks.traces import Story, context_message, history, run_lints
 

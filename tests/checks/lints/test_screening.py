@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from simkit.checks.findings import Hit
 from simkit.checks.lints import Lint, all_lints
 from simkit.checks.lints.flow import UndeclaredEdge
+from simkit.checks.lints.runner import reads
 from simkit.checks.lints.screening import Screen
-from simkit.checks.lints.watching import reads
 from simkit.core.errors import TraceError
 from simkit.language.paths import walk
 from simkit.session.simulate import run

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.suites import PIPELINE, SCENARIO_HEAD, TURN
 from simkit.core.errors import SourceError
 from simkit.language.yaml import DocumentCache, text_of
-from simkit.session.simulate import Conversation, simulate
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase, items_in
 
@@ -38,19 +38,6 @@ def prepared(library: Library, cases: Sequence[ScenarioCase]) -> list[Prepared]:
     return [library.prepared(case) for case in cases]
 
 
-def test_a_claim_amid_a_conversation_is_proven_without_reading_the_run(file: str) -> None:
-    cache = DocumentCache()
-    scenario = Library(cache).prepared(items_in(file, cache)[0])
-    with Conversation(scenario) as conversation:
-        conversation.follow(scenario)
-
-        assert conversation.judgement(range(TURNS)).passed
-
-        assert not conversation.view.is_awake
-        assert conversation.finish().passed
-        assert not conversation.view.is_awake
-
-
 def test_what_depends_on_the_pipeline_is_computed_once_for_it(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +51,7 @@ def test_what_depends_on_the_pipeline_is_computed_once_for_it(
     monkeypatch.setattr("simkit.spec.scenario.known._names_in", refuse)
     monkeypatch.setattr("simkit.spec.scenario.files.check_pipeline", refuse)
     monkeypatch.setattr("simkit.runtime.compiled.CompiledPipeline", refuse)
-    monkeypatch.setattr("simkit.checks.lints.watching.readings_of", refuse)
+    monkeypatch.setattr("simkit.checks.lints.runner.readings_of", refuse)
 
     assert simulate(library.prepared(cases[1])).passed
 
