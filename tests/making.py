@@ -21,7 +21,6 @@ from simkit.cli import main
 from simkit.language import matching
 from simkit.language.matching import Matcher
 from simkit.language.yaml import documents
-from simkit.spec import reading
 from simkit.trace.views import View
 
 PIPELINE: Final = """
@@ -139,8 +138,6 @@ def counts() -> Iterator[tuple[str, Counter[str]]]:
         for name, text in FILES.items():
             Path(name).write_text(text, encoding="utf-8")
         matching._compiled.clear()
-        for known in reading._REPEATED.values():
-            known.clear()
         counter.clear()
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):

@@ -6,6 +6,7 @@ import re
 import warnings
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextvars import ContextVar
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from pydantic import (
@@ -13,6 +14,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     GetCoreSchemaHandler,
     StrictBool,
     StrictInt,
@@ -31,7 +33,6 @@ from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
-from simkit.spec.reading import content_of, is_own_key, read
 
 ANYTHING: Final = ("",)
 """The known names where simkit cannot know them, such as names in user code."""
@@ -52,7 +53,12 @@ class Later:
         self.model = model
 
     def __call__(self, value: Any) -> Any:
-        return read(self.model, value)
+        return self.model.model_validate(value)
+
+
+def is_own_key(key: Any) -> bool:
+    """Return whether a key is the author's own; keys in code need not be texts."""
+    return isinstance(key, str) and key.startswith("x-")
 
 
 _KNOWN: Final[dict[type, tuple[str, ...]]] = {}
@@ -137,6 +143,14 @@ class YamlModel(BaseModel):
         """Add to the JSON Schema of this model what only the model knows."""
 
 
+def defaults_of(model: type[YamlModel], alias: str | None = None) -> Any:
+    """Return a field that has a model's defaults where a file has no such key.
+
+    They are frozen, so that all files share them, and need no validator.
+    """
+    return Field(default_factory=cache(model.model_construct), alias=alias)
+
+
 class Choice(YamlModel):
     """A model with exactly one of its keys; ``one_key`` checks that."""
 
@@ -187,33 +201,13 @@ def _as_matcher(value: Any) -> Any:
     return value
 
 
-_VALID_MAX: Final = 256
-_CONTENT_MAX: Final = 1_024
-"""How many matchers of a kind are known to be valid, and the bytes of each."""
-
-
 def matcher_of(kind: Kind, alone: type | tuple[type, ...] = ()) -> BeforeValidator:
     """Return the validator that rejects a matcher that can never hold for a kind of value.
 
-    A value of a type in ``alone`` is short for another matcher if it is the whole claim. Equal
-    matchers, which many turns claim, are checked once.
+    A value of a type in ``alone`` is short for another matcher if it is the whole claim.
     """
-    valid: set[bytes] = set()
 
     def of_kind(value: Any) -> Any:
-        try:
-            content = content_of(value)
-        except ValueError:  # It has a value of a class of its own, such as a number as written.
-            return checked_value(value)
-        if content not in valid:
-            value = checked_value(value)
-            if len(content) <= _CONTENT_MAX:
-                if len(valid) >= _VALID_MAX:
-                    valid.clear()
-                valid.add(content)
-        return value
-
-    def checked_value(value: Any) -> Any:
         checked = _as_matcher(value)
         if isinstance(checked, alone):
             return checked
@@ -468,7 +462,7 @@ def validated(model: type[AnyModel], document: Document) -> AnyModel:
 def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
     """Return the value at a path of a document as the model, as `validated` does."""
     try:
-        return read(model, value)
+        return model.model_validate(value)
     except ValidationError as problem:
         path, detail, word, known, advice, key = _fault(problem, value)
     raise document.error((*at, *path), detail, word=word, known=known, advice=advice, key=key)
@@ -477,7 +471,7 @@ def validated_at(model: type[AnyModel], value: Any, document: Document, at: Sour
 def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
     """Return a part of a validator's value as a model; ``at`` is the path of the part."""
     try:
-        return read(model, value)
+        return model.model_validate(value)
     except ValidationError as problem:
         fault = _fault(problem, value)
     raise _refusal(fault._replace(path=(*at, *fault.path)))

@@ -37,7 +37,7 @@ NEEDLESS = {
     },
     "packages": {
         *("_pytest", "aiohttp", "anthropic", "faker", "google", "httpx", "jinja2", "langgraph"),
-        *("openai", "packaging", "pytest", "pytest_bdd", "regex"),
+        *("openai", "packaging", "pytest", "pytest_bdd", "regex", "tabulate", "jsonschema"),
         *("requests", "time_machine", "urllib3", "vcr"),
     },
 }

@@ -28,6 +28,7 @@ from simkit.spec.fields import (
     Template,
     TextValue,
     YamlModel,
+    defaults_of,
     is_function_name,
     matcher_of,
     one_key,
@@ -417,7 +418,7 @@ class Pipeline(YamlModel):
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """The channels by name."""
-    defaults: Defaults = Field(default_factory=Defaults)
+    defaults: Defaults = defaults_of(Defaults)
     """Values for agents that do not set them."""
     schemas: dict[str, SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
@@ -432,11 +433,11 @@ class Pipeline(YamlModel):
     """The types of handoff."""
     flow: Annotated[Flow, BeforeValidator(_flow)]
     """How control moves between agents."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Limits = defaults_of(Limits)
     """Limits of everything that repeats."""
     conversation: str = "messages"
     """The channel to which each turn's user message is written."""
-    tokens: Tokens = Field(default_factory=Tokens)
+    tokens: Tokens = defaults_of(Tokens)
     """How budgets and claims count tokens."""
     lints: Waivers = Field(default_factory=dict)
     """Findings of `simkit validate` that are turned off for this document, each with a reason:

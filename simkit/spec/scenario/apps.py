@@ -31,6 +31,7 @@ from simkit.spec.fields import (
     TextValue,
     YamlModel,
     as_function,
+    defaults_of,
     matcher_of,
     refuse,
 )
@@ -354,7 +355,7 @@ class CodePipeline(YamlModel):
     code: Annotated[str, BeforeValidator(_code), WithJsonSchema(_CODE)]
     """`module:function`: the object that takes the user's message, or a function that makes it.
     With `app: {input: turns}` also a module alone, which runs as `python -m` does."""
-    app: AppOptions = Field(default_factory=AppOptions)
+    app: AppOptions = defaults_of(AppOptions)
     """How its code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the code does not attribute itself."""
@@ -373,7 +374,7 @@ class ProgramPipeline(YamlModel):
     """Its name."""
     program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
     """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
-    app: AppOptions = Field(default_factory=AppOptions)
+    app: AppOptions = defaults_of(AppOptions)
     """How it is run. Only `env` applies, because none of its code runs in this process."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the program does not attribute itself."""

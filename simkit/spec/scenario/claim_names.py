@@ -57,8 +57,6 @@ _INNER: Final = (
 )  # fmt: skip
 """Operators whose operands are matched with the value, or with its elements."""
 
-_OF_PIPELINE: Final = frozenset(("agents", "error", "interrupt", "model_calls", "reply"))
-"""Claims whose names depend on the pipeline alone, and neither on the file nor on the turn."""
 _ANY: Final = {"$any": True}
 """Whatever stands under a key that is compared."""
 
@@ -119,14 +117,6 @@ class ClaimNames:
         claimed = expect.__pydantic_fields_set__
         if not claimed:
             return
-        if not claimed <= _OF_PIPELINE:
-            self._check(expect, at)
-        elif not self._known.has_checked(expect):
-            self._check(expect, at)
-            self._known.note_checked(expect)
-
-    def _check(self, expect: Expect, at: SourcePath) -> None:
-        claimed = expect.__pydantic_fields_set__
         self._texts(expect.agents, (*at, "agents"), "agent")
         for key, claims in expect.context.items():
             self._context(key, claims, (*at, "context", key))

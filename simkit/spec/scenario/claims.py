@@ -23,7 +23,6 @@ from simkit.spec.fields import (
     refuse,
 )
 from simkit.spec.pipeline.recipe import RESERVED
-from simkit.spec.reading import repeated
 from simkit.spec.scenario.questions import JudgeClaims, Question, question_of
 
 ALL_AGENTS: Final = "*"
@@ -233,7 +232,6 @@ _AGENTS_SCHEMA = {
 }
 
 
-@repeated
 class Expect(YamlModel):
     """Claims on a turn or, at the top level of a scenario, on the whole run."""
 

@@ -23,8 +23,6 @@ from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS, Recall, items_of
 from simkit.spec.pipeline.recipe import KINDS as SECTION_KINDS
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.model import Turn
 from simkit.spec.scenario.value_names import ValueSchemas, schemas_in
 from simkit.trace.events import KINDS
 
@@ -44,9 +42,6 @@ NAMES: Final[Mapping[str, Iterable[str]]] = {
     ),
 }  # fmt: skip
 """Noun to its names, if they are the same for every pipeline."""
-
-
-_CHECKED_MAX: Final = 1_024
 
 
 class KnownNames(msgspec.Struct, frozen=True):
@@ -74,20 +69,6 @@ class KnownNames(msgspec.Struct, frozen=True):
     """A supervisor's goals."""
     values: ValueSchemas = ValueSchemas({})
     """The schemas of tools and handoffs; empty if they are not known."""
-    checked: dict[int, Expect | Turn] = msgspec.field(default_factory=dict)
-    """The id of claims, or of a turn without its claims, that name nothing unknown to the same.
-
-    Turns may share claims, and scenarios turns."""
-
-    def has_checked(self, part: Expect | Turn) -> bool:
-        """Return whether it is known that claims, or a turn without its claims, are right."""
-        return id(part) in self.checked
-
-    def note_checked(self, part: Expect | Turn) -> None:
-        """Remember that claims, or a turn without its claims, are right."""
-        if len(self.checked) >= _CHECKED_MAX:
-            self.checked.clear()
-        self.checked[id(part)] = part
 
     def of(self, noun: str) -> Iterable[str]:
         """Return the names of a noun such as `agent`, `tool`, `mode`."""

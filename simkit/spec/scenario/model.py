@@ -16,13 +16,13 @@ from simkit.spec.fields import (
     Positive,
     TextValue,
     YamlModel,
+    defaults_of,
     one_key,
     refuse,
     shown_value,
 )
 from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
-from simkit.spec.reading import repeated
 from simkit.spec.refers_to import AgentName, ChannelName
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
@@ -70,7 +70,6 @@ def _user(value: Any) -> Any:
 UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
 
 
-@repeated
 class Turn(YamlModel):
     """One user message, with replies and claims."""
 
@@ -108,7 +107,7 @@ class Turn(YamlModel):
     on; `billing[1]` is the second call of `billing` that waits. `refund()` is a call of a tool:
     with one in the list, tools wait, too. Calls beyond the list are answered in the order in which
     they were made."""
-    expect: Expect = Field(default_factory=Expect)
+    expect: Expect = defaults_of(Expect)
     """Claims on this turn."""
 
     @property
@@ -222,7 +221,7 @@ class RunSetup(YamlModel):
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
-    given: Given = Field(default_factory=Given)
+    given: Given = defaults_of(Given)
     """The state before the first turn."""
     tags: tuple[str, ...] = ()
     """Words for selection; they become pytest marks."""
@@ -230,18 +229,18 @@ class RunSetup(YamlModel):
     """Why it is not run."""
     needs: tuple[Need, ...] = ()
     """Distributions that it needs; without them it is skipped: `langgraph`, `'langgraph>=1.2'`."""
-    limits: ScenarioLimits = Field(default_factory=ScenarioLimits)
+    limits: ScenarioLimits = defaults_of(ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: Waivers = Field(default_factory=dict)
     """Lints, and findings of `simkit validate`, that are turned off, each with a reason:
     everywhere (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
-    app: AppOptions = Field(default_factory=AppOptions)
+    app: AppOptions = defaults_of(AppOptions)
     """How a pipeline that is code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that a pipeline's code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
-    record: RecordOptions = Field(default_factory=RecordOptions)
+    record: RecordOptions = defaults_of(RecordOptions)
     """How requests are compared with recorded ones, and what must not be recorded."""
     judge: JudgeModel | None = None
     """The model that answers the questions under `judge` in claims: `openai/gpt-5-mini`."""
@@ -254,7 +253,7 @@ class Scenario(RunSetup):
     """The scenario's name: a sentence."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
-    expect: Expect = Field(default_factory=Expect)
+    expect: Expect = defaults_of(Expect)
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
@@ -293,7 +292,7 @@ class Shared(YamlModel):
     """The format's version: 1."""
     use: tuple[str, ...] = ()
     """Further files."""
-    given: Given = Field(default_factory=Given)
+    given: Given = defaults_of(Given)
     """The state before the first turn."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Results of tools, in turns that do not give any."""

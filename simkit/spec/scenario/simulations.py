@@ -23,6 +23,7 @@ from simkit.spec.fields import (
     TextValue,
     YamlModel,
     at_most,
+    defaults_of,
     one_key,
     refuse,
     validated,
@@ -186,12 +187,12 @@ class Simulation(RunSetup):
     """The order in which model calls that wait at the same time are answered: any (`random`), one
     of priorities that change once (`pct`), as they are made (`fifo`), or every one in turn
     (`exhaustive`): every conversation within the bound is then run, as by `--exhaustive`."""
-    always: Expect = Field(default_factory=Expect)
+    always: Expect = defaults_of(Expect)
     """Claims on every turn in which what they speak of took place."""
     never: NeverThings = ()
     """Events (`kind: …`), tool calls (`tool: …`) and handoffs (`from`, `to`) that must not happen;
     with `twice_with: args`, not twice in a conversation with the same values there."""
-    finally_: Expect = Field(default_factory=Expect, alias="finally")
+    finally_: Expect = defaults_of(Expect, alias="finally")
     """Claims on each whole conversation."""
 
 

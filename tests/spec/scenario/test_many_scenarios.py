@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from benchmarks.suites import PIPELINE, SCENARIO_HEAD, TURN
-from simkit.core.errors import SourceError
 from simkit.language.yaml import DocumentCache, text_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
@@ -67,26 +66,6 @@ def test_a_part_of_a_tree_is_searched_once_for_pipelines(tmp_path: Path) -> None
     assert [path.name for path in first] == ["p.pipeline.yaml"]
     assert library.files([tmp_path], "p.pipeline.yaml") is first
     assert [path.name for path in library.files([tmp_path], "q*")] == ["q.pipeline.yaml"]
-
-
-def test_a_turn_that_one_pipeline_knows_is_checked_against_another(tmp_path: Path) -> None:
-    file = write(tmp_path)
-    (tmp_path / "q.pipeline.yaml").write_text(
-        PIPELINE.replace("billing", "sales").replace("pipeline: p", "pipeline: q"),
-        encoding="utf-8",
-    )
-    other = tmp_path / "other.scenario.yaml"
-    text = Path(file).read_text(encoding="utf-8").split("---\n")[0]
-    other.write_text(text.replace("p.pipeline", "q.pipeline"), encoding="utf-8")
-    library = Library()
-    first, second = (library.prepared(case) for case in items_in(file)[:2])
-    assert first.scenario.turns[1] is second.scenario.turns[4]
-
-    with pytest.raises(SourceError) as caught:
-        library.prepared(items_in(str(other))[0])
-
-    assert caught.value.where == f"{other}:6:46"
-    assert caught.value.what == "unknown agent `billing`"
 
 
 def test_turns_that_are_equal_but_written_otherwise_are_two(tmp_path: Path) -> None:
