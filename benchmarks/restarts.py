@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import simkit
 from benchmarks.suites import PIPELINE, SCENARIO_HEAD, TURN
-from simkit.session.execution import child_processes, fork_server
 from simkit.session.execution.starts import STARTS
+from simkit.session.workers import application, worker
 from simkit.spec.scenario.files import Prepared
 
 RESTARTS = 5
@@ -33,7 +33,7 @@ def rows(rounds: int) -> list[list[object]]:
         Path("one.scenario.yaml").write_text(text, encoding="utf-8")
         (scenario,) = simkit.load("one.scenario.yaml")
         for place in range(rounds):
-            with patch.object(child_processes, "fork_server", lambda environment: None):
+            with patch.object(worker, "application_process", lambda *_: None):
                 times[INTERPRETER] += _seconds(scenario)
             # A server of its own for each round.
             os.environ["SIMKIT_BENCHMARK_ROUND"] = str(place)
@@ -42,7 +42,7 @@ def rows(rounds: int) -> list[list[object]]:
             times[LATER] += later
     medians = {name: statistics.median(values) for name, values in times.items()}
     base = medians[INTERPRETER]
-    kind = "copies" if fork_server.can_fork() else "no copies on this system"
+    kind = "copies" if application.can_fork() else "no copies on this system"
     table: list[list[object]] = [["", "wall", "to a new interpreter", kind]]
     return table + [[name, f"{t * 1000:.0f} ms", f"{t / base:.2f}×"] for name, t in medians.items()]
 

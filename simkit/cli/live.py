@@ -8,7 +8,9 @@ import re
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +27,7 @@ from simkit.cli.live_report import (
     report_lines,
     total_cost,
 )
-from simkit.cli.processes import TaskProcesses
+from simkit.cli.processes import start_marking_worker
 from simkit.cli.selection import keyword, select
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_json
@@ -42,6 +44,7 @@ from simkit.session.live.trials import (
     replays,
     run_trial,
 )
+from simkit.session.workers import Pool, Worker, WorkerDied
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable, prices_in
@@ -67,6 +70,13 @@ K: Final = 3
 """The number of runs of pass@k and pass^k if the user says none."""
 _ROUNDING: Final = 1e-9
 """US dollars by which sums of costs may be off."""
+_NEEDED: Final = (
+    __name__,
+    "simkit.adapters.driver",
+    "simkit.adapters.program",
+    "simkit.adapters.traffic",
+)
+"""The modules that each run needs."""
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
 
 
@@ -277,7 +287,6 @@ class _Campaign:
         places = range(len(scenarios))
         # Each scenario has its first run before any has its second: a budget cuts all alike.
         self._waiting = deque((place, n + 1) for n in range(call.runs) for place in places)
-        self._tasks: list[_Task] = []
         self._unchecked = deque[_Task]()
         """Failed runs whose files are to be replayed."""
         self._running = 0
@@ -302,18 +311,22 @@ class _Campaign:
         """Make the runs; return why they ended before all were made, or an empty text."""
         total = len(self._waiting)
         progress = Progress()
+        start = partial(start_marking_worker, self._modules())
+        tasks: dict[Future[FinishedRun], _Task] = {}
         try:
-            with TaskProcesses(_do_task, self._packages()) as processes:
+            # No run may find what another one has left in modules.
+            with Pool(self._call.processes, start, is_fresh=True) as pool:
                 while True:
-                    while len(processes) < self._call.processes and (task := self._next_task()):
-                        self._tasks.append(task)
-                        processes.start(len(self._tasks) - 1, task)
-                    if not len(processes):
+                    while len(tasks) < self._call.processes and (task := self._next_task()):
+                        tasks[pool.submit(partial(_finished_in, task))] = task
+                    if not tasks:
                         return self._end
                     ended = sum(len(scenario.finished) for scenario in self._scenarios)
                     progress.begin(f"{ended} of {total} runs, ${self._spent:.2f} spent")
-                    number, finished = processes.next_result()
-                    self._take(self._tasks[number], finished)
+                    wait(tasks, return_when=FIRST_COMPLETED)
+                    done = next(future for future in tasks if future.done())
+                    task = tasks.pop(done)
+                    self._take(task, _result(done, task))
         finally:
             progress.end()
 
@@ -328,8 +341,8 @@ class _Campaign:
         self._running += 1
         return task
 
-    def _packages(self) -> list[str]:
-        """Return the clients that declared pipelines, judges and users need."""
+    def _modules(self) -> list[str]:
+        """Return what runs need: simkit's drivers, and the clients of pipelines and users."""
         ready = [scenario.live.prepared for scenario in self._scenarios]
         models = [
             m for p in ready if isinstance(p.pipeline, Pipeline) for m in p.pipeline.models.values()
@@ -337,7 +350,7 @@ class _Campaign:
         models += [p.scenario.judge for p in ready if p.scenario.judge is not None]
         models += [m for scenario in self._scenarios for m in scenario.live.user_models]
         protocols = dict.fromkeys(model.protocol for model in models if model is not None)
-        return list(dict.fromkeys(map(client_package, protocols)))
+        return [*_NEEDED, *dict.fromkeys(map(client_package, protocols))]
 
     @property
     def _left_usd(self) -> float:
@@ -428,6 +441,21 @@ def _stems(scenarios: Sequence[ScenarioRuns]) -> list[str]:
             unique, count = f"{stem}-{count}", count + 1
         stems.append(unique)
     return stems
+
+
+def _result(done: Future[FinishedRun], task: _Task) -> FinishedRun:
+    """Return a run that ended; raise the SimkitError of its process."""
+    try:
+        return done.result()
+    except WorkerDied as death:
+        raise SimkitError(
+            f"-j: the process of run {task.number} of {task.item.id} died (exit code {death.code})"
+        ) from None
+
+
+def _finished_in(task: _Task, worker: Worker) -> FinishedRun:
+    finished: FinishedRun = worker.call(_do_task, task)
+    return finished
 
 
 def _do_task(task: _Task) -> FinishedRun:

@@ -6,7 +6,6 @@ Modules for an option are imported where the option is obeyed.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,21 +67,15 @@ class Answer(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def serve() -> None:
-    """Read a job from stdin and write its answers to stdout, as JSON."""
+def run_again(job: Reruns) -> list[Answer]:
+    """Do a job in this process, which is the second one."""
     from datetime import timedelta
 
     from simkit.core.determinism.clocks import later
 
-    # Output of users' functions must not be between the answers.
-    answers_to = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Reruns)
     library = Library()
     with later(timedelta(days=job.days_later)):
-        answers = [_answer(again, library, job.seed) for again in job.scenarios]
-    with answers_to:
-        answers_to.write(msgspec.json.encode(answers))
+        return [_answer(again, library, job.seed) for again in job.scenarios]
 
 
 def _answer(again: Again, library: Library, seed: int | None) -> Answer:
@@ -99,12 +92,6 @@ def _answer(again: Again, library: Library, seed: int | None) -> Answer:
 # ``--verify``: run everything again in another process, with other hashes on another day
 
 
-_START: Final = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from simkit.cli.replay import serve; serve()"
-)
-
-
 DAYS_LATER: Final = 401
 """The number of days by which the other process is later, for code with real time."""
 
@@ -119,21 +106,16 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
 
     Raise SimkitError if the child process fails.
     """
-    import json
-    import subprocess
+    from simkit.session.workers import WorkerDied, start_worker
 
     hash_seed = other_hash_seed()
     job = Reruns([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
-    child = subprocess.run(
-        [sys.executable, "-c", _START, json.dumps([path or os.getcwd() for path in sys.path])],
-        input=msgspec.json.encode(job),
-        stdout=subprocess.PIPE,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-    )
-    if child.returncode:
-        raise SimkitError(f"--verify: the second process ended with exit code {child.returncode}")
-    answers = msgspec.json.decode(child.stdout, type=list[Answer])
+    with start_worker(variables={"PYTHONHASHSEED": hash_seed}) as worker:
+        try:
+            answers: list[Answer] = worker.call(run_again, job)
+        except WorkerDied as death:
+            problem = f"--verify: the second process ended with exit code {death.code}"
+            raise SimkitError(problem) from None
     return [
         _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}, {DAYS_LATER} days later")
         for (_, ran), answer in zip(pairs, answers, strict=True)
@@ -186,9 +168,10 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     started = time.perf_counter()
     fit_terminal()
     if call.processes > 1:
-        from simkit.cli.processes import start_early
+        from simkit.cli.processes import MODULES
+        from simkit.session.workers import start_early
 
-        start_early()
+        start_early(MODULES)
     cache = DocumentCache() if cache is None else cache
     selection = selection_of(call, cache)
     if selection is None:
@@ -215,10 +198,8 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     printer = _Printer(call, len(selection.entries))
     rans = []
     try:
-        # Processes are copies of this one, so they start before the progress line's thread.
-        running = run_all(selection.entries, job, call.processes, cache)
         printer.begin(selection.entries, 0)
-        for ran in running:
+        for ran in run_all(selection.entries, job, call.processes, cache):
             rans.append(ran)
             printer.show(ran)
             printer.begin(selection.entries, len(rans))

@@ -103,7 +103,7 @@ def run_all(
         from simkit.cli.processes import pays, run_in_processes
 
         if pays(entries, job):
-            return run_in_processes(entries, job, processes, cache)
+            return run_in_processes(entries, job, processes)
     return map(Runner(job, cache).ran, entries)
 
 
@@ -117,12 +117,6 @@ class Runner:
         self._ledger = Ledger(run=job.run)
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
-
-    def prepare(self, entry: SelectedEntry) -> None:
-        """Read a scenario as `ran` does, without running it; an error is left to that."""
-        if not isinstance(entry, Result):
-            with contextlib.suppress(Exception):
-                self._prepared(entry)
 
     def ran(self, entry: SelectedEntry, seed: int | None = None) -> Ran:
         """Run one scenario. Any error is its result, and does not stop the others.

@@ -105,7 +105,7 @@ def _results(
     from simkit.cli.processes import results_of_batches
 
     work = partial(_run_batch, seeds=seeds)
-    for batch in results_of_batches(work, [[entry] for entry in entries], job, processes, cache):
+    for batch in results_of_batches(work, [[entry] for entry in entries], job, processes):
         yield from batch
 
 

@@ -25,13 +25,13 @@ from simkit.core.text import counted
 from simkit.explore.chunks import Tally
 from simkit.explore.processes import (
     TRIES_MAX,
-    WorkerDied,
-    WorkerProcess,
     Workers,
     checked,
     died_text,
+    start_exploring,
 )
-from simkit.explore.worker import LOCAL, SAME_PROJECT, Answer, Setup, Task
+from simkit.explore.worker import LOCAL, SAME_PROJECT, Answer, Setup, Task, answer_in_json
+from simkit.session.workers import Worker, WorkerDied
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +186,7 @@ class Cluster(Workers):
             return None
         problem = future.exception()
         if isinstance(problem, WorkerDied):
-            raise SimkitError(died_text(task, problem.args[0]))
+            raise SimkitError(died_text(task, problem.code))
         if isinstance(problem, self._distributed.scheduler.KilledWorker):
             raise SimkitError(died_text(task, None))
         raise SimkitError(
@@ -244,7 +244,7 @@ class Cluster(Workers):
 
 # In the worker
 
-_free: list[WorkerProcess] = []
+_free: list[Worker] = []
 """The processes of this worker that do nothing now."""
 _folder = ""
 """The folder in which they run."""
@@ -268,13 +268,13 @@ def answer_here(task: bytes) -> bytes:
         return msgspec.json.encode(Answer(error=f"there is no folder {folder}\n{SAME_PROJECT}"))
     process = _process(folder)
     try:
-        line = process.ask(task)
+        answer: bytes = process.call(answer_in_json, task)
     except WorkerDied:
         process.close()
         raise
     with _lock:
         _free.append(process)
-    return line
+    return answer
 
 
 class _Setup(msgspec.Struct, frozen=True):
@@ -287,7 +287,7 @@ class _Place(msgspec.Struct, frozen=True):
     setup: _Setup
 
 
-def _process(folder: str) -> WorkerProcess:
+def _process(folder: str) -> Worker:
     """Return a process of this worker that does nothing now."""
     global _folder
     with _lock:
@@ -296,7 +296,7 @@ def _process(folder: str) -> WorkerProcess:
     if folder != _folder:
         end_processes()
         _folder = folder
-    return WorkerProcess(folder)
+    return start_exploring(folder)
 
 
 def end_processes() -> None:

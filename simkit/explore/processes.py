@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import suppress
-from queue import SimpleQueue
-from types import TracebackType
+from concurrent.futures import as_completed
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -22,61 +17,22 @@ from simkit.explore.choices import Tape
 from simkit.explore.chunks import CauseTally, Chunk, Tally
 from simkit.explore.enumeration import Interval
 from simkit.explore.search import Tell
-from simkit.explore.worker import Answer, Setup, Shrinking, Task
+from simkit.explore.worker import Answer, Setup, Shrinking, Task, answer_in_json
+from simkit.session.workers import Pool, Worker, WorkerDied, start_worker
 
 T = TypeVar("T")
 TRIES_MAX: Final = 3
 """How often a part is run before the campaign gives up, if its process dies each time."""
 WAVE_EACH: Final = 4
 """The number of intervals for each process that are handed out together."""
+_MODULES: Final = ("simkit.explore.worker", "simkit.explore.search", "simkit.explore.subjects")
+"""The modules that each process needs."""
 _ANSWER: Final = msgspec.json.Decoder(Answer)
 
 
-class WorkerDied(Exception):
-    """A process ended before it answered; ``args`` has its exit code."""
-
-
-class WorkerProcess:
-    """A process that does one task after the other."""
-
-    def __init__(self, folder: str) -> None:
-        """Start it in a folder; raise OSError if it cannot be started."""
-        self._process = subprocess.Popen(
-            # Without -P, the folder would come first among those of modules.
-            [sys.executable, "-P", "-m", "simkit.explore.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)},
-        )
-
-    def ask(self, task: bytes) -> bytes:
-        """Return the answer to a task; raise WorkerDied."""
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        line = b""
-        with suppress(OSError, ValueError):
-            process.stdin.write(task + b"\n")
-            process.stdin.flush()
-            line = process.stdout.readline()
-        if not line.endswith(b"\n"):
-            self.kill()
-            raise WorkerDied(process.wait())
-        return line
-
-    def kill(self) -> None:
-        """End it at once, whatever it does."""
-        self._process.kill()
-
-    def close(self) -> None:
-        """End it, and free what it holds here."""
-        self.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            with suppress(OSError):
-                pipe.close()
+def start_exploring(folder: str) -> Worker:
+    """Start a process that does tasks in a folder; raise OSError if it cannot be started."""
+    return start_worker(_MODULES, folder=folder)
 
 
 class Workers(ABC):
@@ -145,29 +101,14 @@ class Processes(Workers):
 
     def __init__(self, setup: Setup, count: int, deadline: float | None) -> None:
         """``deadline`` is the monotonic time at which chunks end; None for no limit."""
-        self._setup, self._deadline = setup, deadline
-        self._threads, self._count = ThreadPoolExecutor(count), count
-        self._free: SimpleQueue[WorkerProcess | None] = SimpleQueue()
-        self._started: list[WorkerProcess] = []
-        self._is_over = False
-        for _ in range(count):
-            self._free.put(None)
+        self._setup, self._deadline, self._count = setup, deadline, count
+        self._pool = Pool(count, partial(start_exploring, setup.folder), tries=TRIES_MAX)
 
     def __enter__(self) -> Processes:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._is_over = True
-        for process in self._started:
-            process.kill()
-        self._threads.shutdown(wait=True, cancel_futures=True)
-        for process in self._started:
-            process.close()
+    def __exit__(self, *problem: object) -> None:
+        self._pool.__exit__(*problem)
 
     @property
     def processes(self) -> int:
@@ -175,33 +116,19 @@ class Processes(Workers):
         return self._count
 
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
-        keys: dict[Future[Answer], T] = {
-            self._threads.submit(self._answer, task): key for key, task in tasks
-        }
-        for future in as_completed(keys):
-            yield keys[future], future.result()
+        running = {self._pool.submit(partial(self._ask, task)): (key, task) for key, task in tasks}
+        for future in as_completed(running):
+            key, task = running[future]
+            try:
+                yield key, checked(future.result())
+            except WorkerDied as death:
+                raise SimkitError(died_text(task, death.code)) from None
 
-    def _answer(self, task: Task) -> Answer:
-        """Return the answer of a process that is free; in a thread of its own."""
+    def _ask(self, task: Task, worker: Worker) -> Answer:
         timed = self._timed(task)
         if timed is None:
             return Answer(tally=Tally(is_stopped=True))
-        encoded = msgspec.json.encode(timed)
-        code = 0
-        for _ in range(TRIES_MAX):
-            process = self._free.get()
-            try:
-                if process is None:
-                    process = WorkerProcess(self._setup.folder)
-                    self._started.append(process)
-                return checked(_ANSWER.decode(process.ask(encoded)))
-            except WorkerDied as problem:
-                process, code = None, problem.args[0]
-                if self._is_over:
-                    break
-            finally:
-                self._free.put(process)
-        raise SimkitError(died_text(task, code))
+        return _ANSWER.decode(worker.call(answer_in_json, msgspec.json.encode(timed)))
 
 
 def checked(answer: Answer, where: str = "") -> Answer:

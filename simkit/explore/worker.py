@@ -1,17 +1,13 @@
-"""A process that runs parts of a campaign: ``python -m simkit.explore.worker``.
-
-It reads a task a line, and answers each with a line. Output of the pipeline goes to stderr.
-"""
+"""The tasks of a campaign, and what a process does that gets one."""
 
 from __future__ import annotations
 
 import os
-import signal
 import time
 import traceback
 from functools import lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -99,6 +95,11 @@ def _version(name: str) -> str:
         return "none"
 
 
+def answer_in_json(task: bytes) -> bytes:
+    """Do a task; both are JSON, as they are sent through a cluster."""
+    return msgspec.json.encode(answer_to(msgspec.json.decode(task, type=Task)))
+
+
 def answer_to(task: Task) -> Answer:
     """Do a task; errors are a part of the answer."""
     try:
@@ -175,27 +176,3 @@ def _subject(name: str, profile: str | None, agents: bytes) -> Subject:
     if profile is not None:
         subject = with_profile(subject, profile)
     return subject
-
-
-def serve(requests: BinaryIO, answers: BinaryIO) -> None:
-    """Do tasks until there are no more."""
-    decoder = msgspec.json.Decoder(Task)
-    for line in requests:
-        answers.write(msgspec.json.encode(answer_to(decoder.decode(line))) + b"\n")
-        answers.flush()
-
-
-def main() -> None:
-    """Serve the process that started this one, which alone handles Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The pipeline's own code must neither read tasks nor write answers.
-    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
-        nothing = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, 0)
-        os.close(nothing)
-        os.dup2(2, 1)
-        serve(requests, answers)
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,12 @@ NEEDLESS = {
         *("adapters", "capture", "testing", "update", "vcr", "pytest_plugin", "bdd"),
         *("providers.openai", "providers.anthropic", "providers.gemini", "providers.protocols"),
         *("runtime.models.recorded", "runtime.sqlite_store", "runtime.speakers"),
-        *("session.execution.subprocess_worker", "session.execution.answering", "cli.processes"),
+        *(
+            "session.execution.new_process",
+            "session.workers",
+            "session.execution.answering",
+            "cli.processes",
+        ),
         *("core.determinism.installing", "core.determinism.kept", "core.determinism.redirecting"),
         *("report.diffs", "report.github_actions", "report.json"),
         *("checks.comparative_runs", "spec.json_schemas", "trace.diff"),

@@ -12,8 +12,8 @@ import pytest
 from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
 from simkit.session import execution
-from simkit.session.execution.child_processes import start_process
 from simkit.session.simulate import AHEAD, Conversation, run, simulate
+from simkit.session.workers import Worker, start_worker
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import AnyEvent, CheckpointRestored, RunFinished, UncontrolledEffect
 from tests.building import prepared
@@ -160,11 +160,11 @@ def test_each_restart_is_one_new_process_however_often_somebody_looks(
 ) -> None:
     started: list[object] = []
 
-    def noting(stderr: Any) -> Any:
-        started.append(stderr)
-        return start_process(stderr)
+    def noting(*arguments: Any, **rest: Any) -> Worker:
+        started.append(rest)
+        return start_worker(*arguments, **rest)
 
-    monkeypatch.setattr("simkit.session.execution.subprocess_worker.start_process", noting)
+    monkeypatch.setattr("simkit.session.execution.new_process.start_worker", noting)
     turns = [TURNS[0], restarted(TURNS[4]), TURNS[4], restarted(TURNS[4]), TURNS[4]]
     with Conversation(of(TURNS[0])) as conversation:
         for end in range(1, len(turns) + 1):

@@ -51,7 +51,7 @@ EXCEPTIONS: Final = {
         {"emit"},
         "adds what fits nothing in the run to its last event",
     ),
-    "session/execution/subprocess_worker.py": ({"emit"}, "passes on another process's events"),
+    "session/execution/new_process.py": ({"emit"}, "passes on another process's events"),
     "session/simulate.py": ({"RunFinished"}, "asks what a judge would say if the run ended now"),
 }
 """The modules that make events of every run, pass whole events on, or look at one that nobody

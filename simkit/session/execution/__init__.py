@@ -1,8 +1,7 @@
 """Execution of a scenario, turn by turn; after every restart in a new process that reads the store.
 
-From the bottom up: ``processes`` (the interface of workers, and this process),
-``subprocess_worker`` (a new process), ``running`` (the run, across processes), ``comparing`` (the
-runs that it is compared with).
+From the bottom up: ``processes`` (the interface of processes, and this one), ``new_process``,
+``running`` (the run, across processes), ``comparing`` (the runs that it is compared with).
 """
 
 from simkit.session.execution.comparing import alone, unbroken

@@ -195,7 +195,7 @@ class Execution:
             # The answering functions live in this process; a new driver reads the store.
             return InProcessWorker(self._task, self.trace)
         # Most runs stay in their process.
-        from simkit.session.execution.subprocess_worker import NewProcess
+        from simkit.session.execution.new_process import NewProcess
 
         return NewProcess(self._task, self.trace)
 

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,13 +13,13 @@ import pytest
 from simkit import load, simulate
 from simkit.checks.judge import Outcome
 from simkit.core.errors import SourceError
-from simkit.session.execution import child_processes, fork_server
 from simkit.session.simulate import run
+from simkit.session.workers import application, worker
 from simkit.trace.events import ToolReturned
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = pytest.mark.slow
-forks = pytest.mark.skipif(not fork_server.can_fork(), reason="processes are not copied here")
+forks = pytest.mark.skipif(not application.can_fork(), reason="processes are not copied here")
 
 PIPELINE = """
 version: 1
@@ -122,22 +121,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.fixture
 def no_forks(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """A function after which each process is a new interpreter."""
-    return lambda: monkeypatch.setattr(child_processes, "fork_server", lambda environment: None)
-
-
-@pytest.fixture
-def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], fork_server.ForkServer]]:
-    """A function that returns the server of this test alone."""
-    monkeypatch.setattr(fork_server, "_server", None)
-    monkeypatch.setattr(fork_server, "_is_usable", True)
-
-    def running() -> fork_server.ForkServer:
-        assert fork_server._server is not None
-        return fork_server._server
-
-    yield running
-    if fork_server._server is not None:
-        fork_server._server.close()
+    return lambda: monkeypatch.setattr(worker, "application_process", lambda *_: None)
 
 
 @forks
@@ -215,108 +199,3 @@ def test_the_end_of_a_process_is_told_alike(end: str, no_forks: Callable[[], Non
         ran(1, look)
 
     assert str(copied.value) == str(interpreted.value)
-
-
-@forks
-@pytest.mark.parametrize("when", ["idle", "at work"])
-def test_a_server_that_dies_changes_nothing(
-    when: str, own_server: Callable[[], fork_server.ForkServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = ran(3)
-    server = own_server()
-    if when == "idle":
-        server._process.kill()
-        server._process.wait()
-    else:
-        begin = fork_server.ForkServer.fork
-
-        def fork_last(self: fork_server.ForkServer, *args: object) -> int:
-            number = begin(self, *args)  # type: ignore[arg-type]
-            self._process.kill()
-            return number
-
-        monkeypatch.setattr(fork_server.ForkServer, "fork", fork_last)
-    Path("pids.txt").unlink()
-
-    outcome = ran(3)
-
-    assert outcome.trace.digest() == expected.trace.digest()
-    assert len({pid for pid, *_ in numbers()}) == 3
-    assert fork_server.fork_server({**os.environ}) is None
-
-
-@forks
-def test_a_server_that_cannot_start_is_done_without(
-    own_server: Callable[[], fork_server.ForkServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fork_server, "serve_forks", None)
-    monkeypatch.setattr(fork_server, "MODULE", "simkit.session.nowhere")
-
-    outcome = ran(2)
-
-    assert outcome.passed
-    assert len({pid for pid, *_ in numbers()}) == 2
-    assert fork_server._server is None
-
-
-WATCHERS = {
-    "a thread": "import threading, time\n"
-    "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
-    "a debugger": "import sys\nsys.settrace(lambda *args: None)\n",
-    "a profiler": "import sys\nsys.setprofile(lambda *args: None)\n",
-}
-
-
-@forks
-@pytest.mark.parametrize("watcher", WATCHERS)
-def test_an_interpreter_that_is_watched_or_has_threads_is_not_copied(
-    watcher: str, tmp_path: Path
-) -> None:
-    (tmp_path / "sitecustomize.py").write_text(WATCHERS[watcher])
-
-    with pytest.raises(OSError, match="does not serve"):
-        fork_server.ForkServer({**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-
-
-@forks
-def test_a_changed_variable_is_seen_as_a_new_interpreter_sees_it(
-    own_server: Callable[[], fork_server.ForkServer], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    look = (
-        "import os, sys\n"
-        "def look(): return [os.environ.get('WORN_OUT'), sys.flags.hash_randomization]\n"
-    )
-    ran(1, look)
-    first = own_server()
-    monkeypatch.setenv("PYTEST_CURRENT_TEST", "another")
-    ran(1, look)
-    assert own_server() is first
-    monkeypatch.setenv("PYTHONHASHSEED", "0")
-    monkeypatch.setenv("WORN_OUT", "changed")
-
-    outcome = ran(1, look)
-
-    assert results_of(outcome)[-1] == ["changed", 0]
-    assert own_server() is not first
-
-
-@forks
-def test_a_copy_of_this_process_has_no_part_in_the_server(
-    own_server: Callable[[], fork_server.ForkServer],
-) -> None:
-    ran(1)
-    server = own_server()
-    number = os.fork()
-    if number == 0:
-        os._exit(0 if fork_server._server is None and server._channel.fileno() == -1 else 1)
-
-    assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
-    assert ran(1).passed
-    assert own_server() is server
-
-
-def test_user_code_in_a_run_starts_interpreters(monkeypatch: pytest.MonkeyPatch) -> None:
-    guards = SimpleNamespace(active_guard=lambda: object())
-    monkeypatch.setitem(sys.modules, "simkit.capture.http.guards", guards)
-
-    assert child_processes._is_guarded()

@@ -1,0 +1,170 @@
+"""A new process that takes the turns of a run: after ``restart: true``, and for one run alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import msgspec
+
+from simkit.core.errors import (
+    CassetteMissed,
+    FunctionMissing,
+    LimitExceeded,
+    ProcessFailed,
+    ScriptBroken,
+    SimkitError,
+)
+from simkit.providers.http import HttpAnswer
+from simkit.runtime.models.recorded import Outgoing
+from simkit.session.execution.processes import InProcessWorker, ProcessSetup
+from simkit.session.execution.starts import STARTS
+from simkit.session.workers import WorkerDied, ask_parent, at_end, start_worker
+from simkit.spec.scenario.model import Turn
+from simkit.trace.events import AnyEvent, ErrorFacts
+from simkit.trace.recorder import Sink
+from simkit.trace.store import Trace
+
+MODULES: Final = ("simkit.session.execution.new_process", "simkit.runtime.sqlite_store")
+"""The modules that each new process needs."""
+
+
+class NewProcess:
+    """A new process, which gets the scenario and the store's file, and then turn by turn."""
+
+    def __init__(self, task: ProcessSetup, sink: Sink) -> None:
+        self._sink, self._first, self._provider = sink, len(task.before), task.provider
+        started = time.perf_counter()
+        # A file blocks nobody, however large the output is.
+        self._stderr = TemporaryFile()  # noqa: SIM115
+        self._worker = start_worker(MODULES, stderr=self._stderr, ignores_interrupt=False)
+        try:
+            provider = _ParentProvider() if task.provider is not None else None
+            self._ask(_begin, msgspec.structs.replace(task, provider=provider))
+        except BaseException:
+            self.close()
+            raise
+        STARTS.note(bool(task.before), time.perf_counter() - started)
+
+    def take(
+        self, turn: Turn, not_before: int, turns_before: int | None = None
+    ) -> ErrorFacts | None:
+        """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
+        return self._ask(_take, turn, not_before, turns_before)
+
+    def finish(self, error: ErrorFacts | None) -> None:
+        """End the run."""
+        self._ask(_finish, error)
+
+    def close(self) -> None:
+        """End the process, which is idle by now."""
+        self._worker.close()
+        self._stderr.close()
+
+    def _ask(self, function: Callable[..., _Answer], *arguments: Any) -> ErrorFacts | None:
+        """Call a function there, emit the events that come back, and raise its error."""
+        try:
+            answer: _Answer = self._worker.call(function, *arguments, answering=self._answered)
+        except WorkerDied as death:
+            self._stderr.seek(0)
+            last_words = self._stderr.read().decode(errors="replace").strip().splitlines()[-1:]
+            raise ProcessFailed(
+                f"the process that was to go on with turn {self._first + 1} ended with code "
+                f"{death.code}{': ' if last_words else ''}{''.join(last_words)}",
+                ("turns", self._first, "restart"),
+            ) from None
+        for event in answer.events:
+            self._sink.emit(event)
+        if answer.problem is not None:
+            raise answer.problem
+        return answer.error
+
+    def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
+        """Answer a model call of the process, or return the miss."""
+        assert self._provider is not None
+        try:
+            return self._provider.answer(call)
+        except CassetteMissed as miss:
+            return CassetteMissed(str(miss))
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    """What a call in the new process comes to."""
+
+    events: tuple[AnyEvent, ...]
+    error: ErrorFacts | None = None
+    """The error that ended a turn; None if there is none."""
+    problem: SimkitError | LimitExceeded | None = None
+    """The error that ends the run; None if there is none."""
+
+
+class _ParentProvider:
+    """The answerer in the new process: it asks the parent, which has the cassette."""
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Return the answer; raise CassetteMissed if there is none."""
+        answer: HttpAnswer | CassetteMissed = ask_parent(call)
+        if isinstance(answer, CassetteMissed):
+            raise answer
+        return answer
+
+
+# In the new process
+
+
+class _Run:
+    """The run that this process goes on with."""
+
+    def __init__(self, task: ProcessSetup) -> None:
+        self._path = ("turns", len(task.before), "restart")
+        self._trace = Trace()
+        self._worker: InProcessWorker | None = None
+        at_end(self._close)
+
+    def begin(self, task: ProcessSetup) -> None:
+        self._worker = InProcessWorker(task, self._trace)
+
+    @property
+    def worker(self) -> InProcessWorker:
+        assert self._worker is not None
+        return self._worker
+
+    def answer(self, work: Callable[[], ErrorFacts | None]) -> _Answer:
+        """Do the work, and take the new events out of the trace."""
+        error: ErrorFacts | None = None
+        problem: SimkitError | LimitExceeded | None = None
+        try:
+            error = work()
+        except (FunctionMissing, LimitExceeded, ScriptBroken) as raised:
+            problem = raised
+        except SimkitError as raised:
+            problem = ScriptBroken(str(raised), self._path)
+        events = tuple(self._trace.events)
+        self._trace.events.clear()
+        return _Answer(events, error, problem)
+
+    def _close(self) -> None:
+        if self._worker is not None:
+            self._worker.close()
+
+
+_runs: list[_Run] = []
+"""The only run of this process."""
+
+
+def _begin(task: ProcessSetup) -> _Answer:
+    run = _Run(task)
+    _runs[:] = [run]
+    return run.answer(lambda: run.begin(task))
+
+
+def _take(*arguments: Any) -> _Answer:
+    (run,) = _runs
+    return run.answer(lambda: run.worker.take(*arguments))
+
+
+def _finish(error: ErrorFacts | None) -> _Answer:
+    (run,) = _runs
+    return run.answer(lambda: run.worker.finish(error))

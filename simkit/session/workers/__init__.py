@@ -1,0 +1,25 @@
+"""Processes that work for this one: restarts, `-j`, explored conversations, live runs.
+
+``worker`` is one process that does one call after the other; ``application`` is the process of
+which workers are copies; ``pool`` hands tasks to several workers.
+"""
+
+from simkit.session.workers.application import start_early
+from simkit.session.workers.pool import Pool
+from simkit.session.workers.worker import (
+    Worker,
+    WorkerDied,
+    ask_parent,
+    at_end,
+    start_worker,
+)
+
+__all__ = [
+    "Pool",
+    "Worker",
+    "WorkerDied",
+    "ask_parent",
+    "at_end",
+    "start_early",
+    "start_worker",
+]

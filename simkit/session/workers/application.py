@@ -1,0 +1,295 @@
+"""The application process: it has imported an application, run nothing, and is copied.
+
+A copy (`os.fork`) continues where a new interpreter is after its imports: no scenario is read yet,
+and nothing of an earlier run is left. There is one application process for each list of modules,
+import path and environment.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+MODULE: Final = "simkit.session.workers"
+_MESSAGE_MAX: Final = 1 << 20
+_CHANGING: Final = ("PYTHONPATH", "PYTEST_CURRENT_TEST")
+"""Variables that each copy gets when it starts. The application process has the others from its own
+start, since imports may read them: if one has changed, another process is started."""
+
+
+class Beginning(NamedTuple):
+    """What a worker takes over from the process that starts it."""
+
+    folder: str
+    path: list[str]
+    """The import path, with absolute folders."""
+    variables: dict[str, str | None]
+    """Those variables of the environment that may change between two workers."""
+    ignores_interrupt: bool
+    """Whether Ctrl-C is left to the first process."""
+
+    def take_over(self) -> None:
+        """Give this process the folder, the import path and the variables."""
+        os.chdir(self.folder)
+        sys.path[:] = self.path
+        importlib.invalidate_caches()
+        for name, value in self.variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if self.ignores_interrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def beginning(folder: str | None, environment: Mapping[str, str], ignores: bool) -> Beginning:
+    """Return what a worker in a folder takes over from this process."""
+    path = [os.path.abspath(entry) for entry in sys.path]
+    variables = {name: environment.get(name) for name in _CHANGING}
+    return Beginning(os.path.abspath(folder or "."), path, variables, ignores)
+
+
+def can_fork() -> bool:
+    """Return whether processes can be copied here. On macOS system libraries do not allow it."""
+    return hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and sys.platform != "darwin"
+
+
+def is_watched() -> bool:
+    """Return whether a copy would lack a thread, or be followed by a debugger or coverage.
+
+    Both want to see a process from its start.
+    """
+    monitoring: Any = getattr(sys, "monitoring", None)
+    tools = [] if monitoring is None else [monitoring.get_tool(number) for number in range(6)]
+    return _thread_count() > 1 or any((sys.gettrace(), sys.getprofile(), *tools))
+
+
+def _thread_count() -> int:
+    """Return the number of this process's threads, also of those that Python does not know."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
+
+
+class ApplicationProcess:
+    """The process, seen from the one that uses it; every method may raise OSError.
+
+    After an error it is closed.
+    """
+
+    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        """Start it; it is ready when it has imported the modules."""
+        self._is_ready = False
+        self._settings = _settings(environment)
+        self._lock = threading.Lock()
+        self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with channel:
+            self._process = subprocess.Popen(
+                # Without -P, the working directory would come first among the folders of modules.
+                [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *modules],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=[channel.fileno()],
+                env=environment,
+            )
+
+    def wait(self) -> None:
+        """Wait until it can be copied; raise OSError if it cannot be."""
+        if not self._is_ready:
+            self._ask(("wait", None))
+            self._is_ready = True
+
+    def fits(self, environment: Mapping[str, str]) -> bool:
+        """Return whether a new interpreter with these variables would be as this process is."""
+        return self._settings == _settings(environment)
+
+    def fork(self, start: Beginning, files: Sequence[int]) -> int:
+        """Return the number of a copy with these standard files."""
+        return int(self._ask(("fork", start), files))
+
+    def poll(self, number: int) -> int | None:
+        """Return the exit code of a copy, negative for a signal; None if it has not ended."""
+        code: int | None = self._ask(("poll", number))
+        return code
+
+    def kill(self, number: int) -> None:
+        """Kill a copy of which nobody has got the exit code yet."""
+        with self._lock:
+            # The application process keeps the number until then: it is no other process's.
+            if self._process.poll() is None:
+                os.kill(number, signal.SIGKILL)
+
+    def close(self) -> None:
+        """End the process; its copies go on."""
+        self._channel.close()
+        self._process.kill()
+        self._process.wait()
+
+    def leave(self) -> None:
+        """Let go of the process in a copy of the one that uses it."""
+        self._channel.close()
+        self._process.returncode = 0
+
+    def _ask(self, request: object, files: Sequence[int] = ()) -> Any:
+        with self._lock:
+            try:
+                socket.send_fds(self._channel, [pickle.dumps(request)], files)
+                answer = pickle.loads(self._channel.recv(_MESSAGE_MAX))
+            except EOFError:
+                self.close()
+                raise OSError("the application process has ended") from None
+            except BaseException:
+                # Also after Ctrl-C: a late answer would be taken for that of the next request.
+                self.close()
+                raise
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+
+def _settings(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name not in _CHANGING}
+
+
+class _Applications:
+    """The application processes of this process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.by_modules: dict[tuple[str, ...], ApplicationProcess | None] = {}
+        """None for modules of which no process can be copied."""
+
+    def get(
+        self, modules: tuple[str, ...], environment: dict[str, str]
+    ) -> ApplicationProcess | None:
+        """Return the process of the modules, which is started if there is none that fits."""
+        existing = self.by_modules.get(modules)
+        if existing is not None and not existing.fits(environment):
+            existing.close()
+            existing = None
+            del self.by_modules[modules]
+        if existing is None and modules not in self.by_modules:
+            existing = self.by_modules[modules] = ApplicationProcess(modules, environment)
+        return existing
+
+
+_applications = _Applications()
+
+
+def worker_environment() -> dict[str, str]:
+    """Return the variables of a worker: this process's, and its import path."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
+
+
+def start_early(modules: Sequence[str]) -> None:
+    """Start an application process, which imports while this one does something else."""
+    with _applications.lock:
+        if can_fork():
+            _applications.get(tuple(modules), worker_environment())
+
+
+def application_process(
+    modules: Sequence[str], environment: dict[str, str]
+) -> ApplicationProcess | None:
+    """Return this process's application process for the modules; None if there can be none."""
+    if not can_fork():
+        return None
+    with _applications.lock:
+        try:
+            process = _applications.get(tuple(modules), environment)
+            if process is not None:
+                process.wait()
+        except OSError:
+            give_up(modules)
+            return None
+    return process
+
+
+def give_up(modules: Sequence[str]) -> None:
+    """Copy no process for these modules any more, since one has failed."""
+    process = _applications.by_modules.get(tuple(modules))
+    if process is not None:
+        process.close()
+    _applications.by_modules[tuple(modules)] = None
+
+
+def _end() -> None:
+    for process in _applications.by_modules.values():
+        if process is not None:
+            process.close()
+
+
+def _leave() -> None:
+    """Let a copy of this process start application processes of its own."""
+    global _applications
+    for process in _applications.by_modules.values():
+        if process is not None:
+            process.leave()
+    # A thread that is not in the copy may hold the lock.
+    _applications = _Applications()
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave)
+
+
+# In the application process
+
+
+def serve_copies(number: int, modules: Sequence[str]) -> None:
+    """Serve the process at the other end of a socket; return in copies only."""
+    for module in modules:
+        with suppress(ImportError):
+            importlib.import_module(module)
+    gc.collect()
+    gc.freeze()  # The collector of a copy leaves what was imported alone, which stays shared.
+    on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with socket.socket(fileno=number) as channel:
+        if is_watched():
+            sys.exit()
+        while True:
+            message, files, *_ = socket.recv_fds(channel, _MESSAGE_MAX, 3)
+            if not message:
+                sys.exit()
+            name, argument = pickle.loads(message)
+            answer: object
+            try:
+                answer = _DO[name](argument)
+            except OSError as problem:
+                answer = problem
+            if name == "fork" and answer == 0:
+                break
+            for file in files:
+                os.close(file)
+            with suppress(OSError):
+                channel.send(pickle.dumps(answer))
+    signal.signal(signal.SIGINT, on_interrupt)
+    for standard, file in enumerate(files):
+        os.dup2(file, standard)
+        os.close(file)
+    argument.take_over()
+
+
+def _poll(number: int) -> int | None:
+    ended, status = os.waitpid(number, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if ended else None
+
+
+_DO: Final[Mapping[str, Callable[[Any], object]]] = {
+    "wait": lambda _: None,
+    "fork": lambda _: os.fork(),
+    "poll": _poll,
+}

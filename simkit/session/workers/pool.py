@@ -1,0 +1,99 @@
+"""Several workers that do tasks at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from simkit.session.workers.worker import GRACE_S, Worker, WorkerDied
+
+T = TypeVar("T")
+
+
+class Pool:
+    """Workers that do tasks at the same time; as a context manager it ends them.
+
+    Each is watched by a thread, which waits for its answer.
+    """
+
+    def __init__(
+        self,
+        count: int,
+        start: Callable[[], Worker],
+        *,
+        is_fresh: bool = False,
+        tries: int = 1,
+    ) -> None:
+        """``start`` starts a worker when a task needs one; with ``is_fresh`` each has its own.
+
+        A task is tried so often if its worker dies.
+        """
+        self._start, self._is_fresh, self._tries = start, is_fresh, tries
+        self._threads = ThreadPoolExecutor(count)
+        self._started: set[Worker] = set()
+        self._free: SimpleQueue[Worker | None] = SimpleQueue()
+        self._is_over = False
+        for _ in range(count):
+            self._free.put(None)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        for worker in [*self._started]:
+            worker.kill()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for worker in self._started:
+            worker.close()
+
+    def submit(self, work: Callable[[Worker], T]) -> Future[T]:
+        """Do some work with a worker that is free, in a thread of its own.
+
+        The result raises WorkerDied if the worker died each time.
+        """
+        return self._threads.submit(self._done, work)
+
+    def in_order(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]]) -> Iterator[T]:
+        """Yield the result of a function of a module for each task's arguments, in order."""
+        for future in [self.submit(partial(_call, function, task)) for task in tasks]:
+            yield future.result()
+
+    def _done(self, work: Callable[[Worker], T]) -> T:
+        tries = self._tries
+        while True:
+            worker = self._free.get()
+            try:
+                worker = worker or self._new_worker()
+                return work(worker)
+            except WorkerDied:
+                assert worker is not None
+                self._end(worker)
+                worker = None
+                tries -= 1
+                if not tries or self._is_over:
+                    raise
+            finally:
+                if worker is not None and self._is_fresh:
+                    self._end(worker)
+                    worker = None
+                self._free.put(worker)
+
+    def _new_worker(self) -> Worker:
+        worker = self._start()
+        self._started.add(worker)
+        if self._is_over:
+            worker.kill()
+        return worker
+
+    def _end(self, worker: Worker) -> None:
+        worker.close(None if self._is_fresh else GRACE_S)
+        self._started.discard(worker)
+
+
+def _call(function: Callable[..., T], task: tuple[Any, ...], worker: Worker) -> T:
+    result: T = worker.call(function, *task)
+    return result

@@ -1,0 +1,383 @@
+"""One process that works for this one, and does one call after the other.
+
+A call is a function of a module with its arguments; the answer is what the function returns, or
+raises. Both are pickled, each behind its length.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import pickle
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any, Final, Protocol
+
+from simkit.core.stopping import TERMINATED
+from simkit.session.workers.application import (
+    MODULE,
+    ApplicationProcess,
+    Beginning,
+    application_process,
+    beginning,
+    give_up,
+    worker_environment,
+)
+
+GRACE_S: Final = 2.0
+"""The seconds in which a worker may end before it is killed."""
+_LOOK_EVERY_S: Final = 0.5
+"""How often to look whether a worker has died: a process of its own may keep its pipe open."""
+_POLL_S: Final = 0.001
+_SIZE: Final = 8
+"""The bytes of a message's length."""
+
+
+class WorkerDied(Exception):
+    """A worker ended before it answered; ``args`` has its exit code, None if it is not known."""
+
+    @property
+    def code(self) -> int | None:
+        """Its exit code, negative for a signal."""
+        code: int | None = self.args[0]
+        return code
+
+
+class _Process(Protocol):
+    """A process with a pipe for requests and one for answers; both are not buffered."""
+
+    requests: IO[bytes]
+    answers: IO[bytes]
+
+    def kill(self) -> None:
+        """End it at once."""
+
+    def poll(self) -> int | None:
+        """Return its exit code; None if it has not ended. Raise OSError if that is not known."""
+
+
+class Worker:
+    """A worker, seen from the process that started it; as a context manager it is closed."""
+
+    def __init__(self, process: _Process) -> None:
+        self._process = process
+        self._code: int | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def call(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        answering: Callable[[Any], Any] | None = None,
+        seconds: float | None = None,
+    ) -> Any:
+        """Return what a function of a module returns there, and raise what it raises.
+
+        ``answering`` answers the questions that it asks with `ask_parent`. After ``seconds`` the
+        worker is killed. Raise WorkerDied if it ends before it answers.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        requests, answers = self._process.requests, self._process.answers
+        try:
+            _send(requests, (function, arguments))
+            kind, value = _receive(answers, self._waiting(until))
+            while kind == "asks":
+                assert answering is not None
+                _send(requests, answering(value))
+                kind, value = _receive(answers, self._waiting(until))
+        except (OSError, EOFError):
+            raise self._death() from None
+        except BaseException:
+            self.kill()
+            raise
+        if kind == "raises":
+            raise value
+        return value
+
+    def kill(self) -> None:
+        """End it at once, whatever it does."""
+        if self._code is None:
+            with suppress(OSError):
+                self._process.kill()
+
+    def close(self, seconds: float | None = None) -> None:
+        """Send nothing more and wait for its end; kill it if that takes longer than ``seconds``."""
+        for pipe in (self._process.requests, self._process.answers):
+            with suppress(OSError):
+                pipe.close()
+        self._wait(seconds)
+
+    def _wait(self, seconds: float | None) -> None:
+        until = None if seconds is None else time.monotonic() + seconds
+        while not self._has_ended():
+            if until is not None and time.monotonic() > until:
+                self.kill()
+            time.sleep(_POLL_S)
+
+    def _has_ended(self) -> bool:
+        if self._code is None:
+            try:
+                self._code = self._process.poll()
+            except OSError:
+                return True  # Its application process is gone; it ends with its pipe.
+        return self._code is not None
+
+    def _waiting(self, until: float | None) -> Callable[[], None]:
+        """Return a function that waits until there is something to read.
+
+        It raises EOFError if the worker has ended, as after the time. Where pipes cannot be watched
+        (Windows), reading waits.
+        """
+
+        def wait() -> None:
+            if not hasattr(select, "poll"):
+                return
+            watched = select.poll()
+            watched.register(self._process.answers, select.POLLIN)
+            while not watched.poll(_wait_ms(until)):
+                if until is not None and time.monotonic() > until:
+                    self.kill()
+                if self._has_ended() and not watched.poll(0):
+                    raise EOFError
+
+        return wait
+
+    def _death(self) -> WorkerDied:
+        with suppress(OSError):
+            self._process.requests.close()
+        self._wait(GRACE_S)
+        return WorkerDied(self._code)
+
+
+def _wait_ms(until: float | None) -> float:
+    left = _LOOK_EVERY_S if until is None else min(max(until - time.monotonic(), 0), _LOOK_EVERY_S)
+    return left * 1000
+
+
+# How a worker is started
+
+
+def start_worker(
+    modules: Sequence[str] = (),
+    *,
+    folder: str | None = None,
+    stderr: IO[bytes] | None = None,
+    ignores_interrupt: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> Worker:
+    """Start a worker that has run nothing: a copy of an application process, or an interpreter.
+
+    It has this process's import path, and its variables with ``variables``. ``modules`` are those
+    that it needs, ``folder`` is its working directory, and ``ignores_interrupt`` leaves Ctrl-C to
+    this process. Raise OSError if it cannot be started.
+    """
+    environment = {**worker_environment(), **(variables or {})}
+    start = beginning(folder, environment, ignores_interrupt)
+    # User code in a run gives its processes other variables; with others, nobody starts a second.
+    is_usual = variables is None and not _is_guarded()
+    application = application_process(modules, environment) if is_usual else None
+    if application is not None:
+        try:
+            return Worker(_Copy(application, start, stderr))
+        except OSError:
+            give_up(modules)
+    return Worker(_Interpreter(start, stderr, environment))
+
+
+def _is_guarded() -> bool:
+    """Return whether this is user code in a run."""
+    guards = sys.modules.get("simkit.capture.http.guards")
+    return guards is not None and guards.active_guard() is not None
+
+
+class _Interpreter:
+    """A process with its own interpreter."""
+
+    def __init__(
+        self, start: Beginning, stderr: IO[bytes] | None, environment: dict[str, str]
+    ) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", MODULE],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env=environment,
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self.requests, self.answers = self._process.stdin, self._process.stdout
+        with suppress(OSError):  # Whoever asks it for something learns that it has ended.
+            _send(self.requests, start)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+
+class _Copy:
+    """A copy of an application process."""
+
+    def __init__(
+        self, application: ApplicationProcess, start: Beginning, stderr: IO[bytes] | None
+    ) -> None:
+        self._application = application
+        inbox, requests = os.pipe()
+        answers, outbox = os.pipe()
+        self.requests: IO[bytes] = os.fdopen(requests, "wb", 0)
+        self.answers: IO[bytes] = os.fdopen(answers, "rb", 0)
+        try:
+            errors = 2 if stderr is None else stderr.fileno()
+            self._number = application.fork(start, (inbox, outbox, errors))
+        except BaseException:
+            self.requests.close()
+            self.answers.close()
+            raise
+        finally:
+            os.close(inbox)
+            os.close(outbox)
+
+    def kill(self) -> None:
+        self._application.kill(self._number)
+
+    def poll(self) -> int | None:
+        return self._application.poll(self._number)
+
+
+# In the worker
+
+
+_endings: list[Callable[[], object]] = []
+_parent: list[tuple[IO[bytes], IO[bytes]]] = []
+"""The pipes of requests and of answers."""
+
+
+def at_end(function: Callable[[], object]) -> None:
+    """Call a function when this worker gets no more requests."""
+    _endings.append(function)
+
+
+def ask_parent(question: object) -> Any:
+    """Return the answer of the process that waits for this worker's answer."""
+    ((requests, answers),) = _parent
+    _send(answers, ("asks", question))
+    return _receive(requests)
+
+
+def receive_beginning() -> None:
+    """Take over what the process that started this interpreter sends first."""
+    with os.fdopen(os.dup(0), "rb", 0) as requests:
+        start: Beginning = _receive(requests)
+    start.take_over()
+
+
+def serve_on_standard_streams() -> None:
+    """Do what the process at the other end of the standard streams asks, until it asks no more.
+
+    User code neither reads the requests nor prints between the answers: its output goes to stderr.
+    """
+    requests, answers = os.fdopen(os.dup(0), "rb", 0), os.fdopen(os.dup(1), "wb", 0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    _parent[:] = [(requests, answers)]
+    busy = _Busy()
+    _end_with(requests.fileno(), busy)
+    with requests, answers:
+        while True:
+            try:
+                message = _read(requests)
+            except EOFError:
+                break
+            busy.now = True
+            answer = _answer_to(message)
+            busy.now = False
+            with suppress(OSError):  # The first process may have ended after its last question.
+                _write(answers, answer)
+        for function in _endings:
+            function()
+
+
+def _answer_to(message: bytes) -> bytes:
+    try:
+        function, arguments = pickle.loads(message)
+        return pickle.dumps(("returns", function(*arguments)))
+    except Exception as problem:
+        try:
+            answer = pickle.dumps(("raises", problem))
+            pickle.loads(answer)  # An exception with arguments of its own may not come back.
+        except Exception:
+            return pickle.dumps(("raises", RuntimeError(repr(problem))))
+        return answer
+
+
+class _Busy:
+    """Whether this process does something; if not, it notices the end by itself."""
+
+    now = False
+
+
+def _end_with(pipe: int, busy: _Busy) -> None:
+    """End this process, if it is busy, as soon as the other end of a pipe is closed.
+
+    The first process has ended, and user code may run for ever. Where pipes cannot be watched
+    (Windows), this one ends after its work.
+    """
+    if not hasattr(select, "poll"):
+        return
+    watched = select.poll()
+    watched.register(pipe, 0)  # The end of the pipe is always reported.
+
+    def wait() -> None:
+        watched.poll()
+        if busy.now:
+            os._exit(TERMINATED)
+
+    # A thread of this kind does not count as one of the user's code.
+    _thread.start_new_thread(wait, ())
+
+
+# Messages
+
+
+def _send(pipe: IO[bytes], message: object) -> None:
+    _write(pipe, pickle.dumps(message))
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    left = memoryview(len(data).to_bytes(_SIZE, "big") + data)
+    while left:
+        left = left[pipe.write(left) :]
+
+
+def _receive(pipe: IO[bytes], wait: Callable[[], None] = lambda: None) -> Any:
+    return pickle.loads(_read(pipe, wait))
+
+
+def _read(pipe: IO[bytes], wait: Callable[[], None] = lambda: None) -> bytes:
+    """Return the bytes of the next message; raise EOFError if there is none."""
+    size = int.from_bytes(_bytes(pipe, _SIZE, wait), "big")
+    return _bytes(pipe, size, wait)
+
+
+def _bytes(pipe: IO[bytes], count: int, wait: Callable[[], None]) -> bytes:
+    data = bytearray()
+    while len(data) < count:
+        wait()
+        part = pipe.read(count - len(data))
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
