@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -54,7 +54,7 @@ from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.cells import TableInvalid
 from simkit.bdd.places import FeatureText, Lines, Places
-from simkit.bdd.story import Story
+from simkit.bdd.story import EXPLORERS, Exploration, Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
 from simkit.core.errors import SimkitError, SourceError
@@ -63,6 +63,23 @@ from simkit.core.text import shell_word
 from simkit.report.text import findings_text, passed_over_words
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.needs import unmet
+
+
+def _explored(
+    library: Library,
+    places: Places,
+    values: dict[str, Any],
+    texts: Sequence[str],
+    file: str,
+    runs: int | None,
+) -> Exploration:
+    # Only a story that explores needs Hypothesis.
+    from simkit.bdd.exploring import Explored
+
+    return Explored(library, places, values, texts, file, runs)
+
+
+EXPLORERS[:] = [_explored]
 
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from simkit.bdd.assembling import EVERY, WHOLE, Assembly, Claim, Claims, StoryParts
 from simkit.bdd.cells import Table
@@ -25,11 +25,27 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 from simkit.spec.scenario.known import Subject
 
-if TYPE_CHECKING:
-    from simkit.bdd.exploring import Explored
-
 _OF_EXPLORED: Final = "speaks of conversations that are explored"
 _EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do` first."
+
+
+class Exploration(Protocol):
+    """The conversations of a story in which nobody says what happens."""
+
+    def claim(self, path: Sequence[str], matcher: Any, lines: Lines, turn: int | None) -> Judgement:
+        """Explore with one claim on every turn, or on whole conversations."""
+
+    def check(self, claim: Mapping[str, Any], lines: Lines, turn: int | None) -> None:
+        """Explore; raise SourceError for what breaks a claim, or any rule if there is none."""
+
+    def end(self, lines: Lines) -> Judgement:
+        """Look for errors and lints, unless a line did."""
+
+
+EXPLORERS: Final[
+    list[Callable[[Library, Places, dict[str, Any], Sequence[str], str, int | None], Exploration]]
+] = []
+"""The function that begins an exploration, if stories can explore."""
 
 
 class Names:
@@ -115,7 +131,7 @@ class Story:
         """For each turn, the tools with results for every later turn."""
         self._restart: Lines | None = None
         self._pause: tuple[str, Lines] | None = None
-        self._explored: Explored | None = None
+        self._explored: Exploration | None = None
         """The conversations of a story that is explored; None if it says what happens."""
         self._times = 1
         """The number of turns of the user's last message."""
@@ -210,12 +226,10 @@ class Story:
             raise self.error("the story says already what happens", "Explore in one of its own.")
         if runs == 0:
             raise self.error("no conversation shows nothing", "Explore at least one.")
-        # Only a story that explores needs Hypothesis.
-        from simkit.bdd.exploring import Explored
-
         if file:
             file = os.path.relpath(Path(self._places.file).parent / file)
-        self._explored = Explored(self._library, self._places, self._values, texts, file, runs)
+        (explore,) = EXPLORERS
+        self._explored = explore(self._library, self._places, self._values, texts, file, runs)
 
     def explore_rules(self) -> None:
         """Explore without a claim of the story; raise SourceError for an error or a lint."""

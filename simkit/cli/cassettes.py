@@ -17,9 +17,13 @@ from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
-from simkit.explore.user_models import cassettes_of, simulation_of
 from simkit.providers.http import HttpRequest
-from simkit.session.execution.recorded import FOLDER, cassette_path
+from simkit.session.execution.recorded import (
+    FOLDER,
+    cassette_path,
+    simulation_of,
+    user_cassettes,
+)
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     SCENARIO_SUFFIX,
@@ -146,7 +150,7 @@ def _simulation_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[
             document = library.documents(file)[case.index]
             if document.mentions("cassette"):
                 ready = prepare_simulation(library, case, document)
-                for path in set(cassettes_of(ready.prepared, ready.simulation).values()):
+                for path in set(user_cassettes(ready.prepared, ready.simulation).values()):
                     yield path, User(case.id, case.name, None)
 
 

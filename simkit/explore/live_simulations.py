@@ -21,10 +21,11 @@ from simkit.explore.choices import Drawn, Plan, TurnPlan
 from simkit.explore.claims import applicable_claims
 from simkit.explore.conversations import Subject
 from simkit.explore.live_faults import CUTS_OF, LiveFaults, left_out, of_turn, settle
-from simkit.explore.user_models import LiveUsers, check_cassettes, models_of, run_name
+from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
 from simkit.explore.users import Crowd
 from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
+from simkit.session.execution.recorded import run_name
 from simkit.session.live.meter import Meter
 from simkit.session.live.scripted_words import ClaimUnit, parts_of
 from simkit.session.live.trials import ClaimResults

@@ -24,7 +24,6 @@ from simkit.explore.choices import Choices
 from simkit.explore.user_models import (
     answer_in,
     answer_of_text,
-    cassettes_of,
     http_request_of,
     identity_in,
     request_to_user,
@@ -32,6 +31,7 @@ from simkit.explore.user_models import (
 from simkit.explore.users import Talk, UserAnswer
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
+from simkit.session.execution.recorded import user_cassettes
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.simulated_users import SAMPLE, SimulatedUser
 from simkit.spec.scenario.simulations import Simulation
@@ -177,7 +177,7 @@ def recorded_voices(prepared: Prepared, simulation: Simulation) -> RecordedVoice
     redactor = prepared.redactor(os.environ)
     document = prepared.document
     users = {}
-    for name, path in cassettes_of(prepared, simulation).items():
+    for name, path in user_cassettes(prepared, simulation).items():
         user, at = simulation.users[name], ("users", name, "cassette")
         advice = f"Record some: simkit live {shell_word(document.file)} --runs 10"
         if not os.path.lexists(path):

@@ -8,9 +8,7 @@ The last line of its instructions is the user as JSON, by which recorded answers
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
@@ -29,7 +27,7 @@ from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
 from simkit.runtime.parsing import parsed
 from simkit.session.execution.answering import Answering
-from simkit.session.execution.recorded import cassette_file, check_inside
+from simkit.session.execution.recorded import check_inside, user_cassettes
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.simulated_users import SimulatedUser, sample
@@ -53,7 +51,6 @@ _FORM: Final = (
     "be empty only if `done` is true, and is then not sent."
 )
 _USER_LINE: Final = "The user, and what the user wants:"
-_RUN: Final = re.compile(r", run \d+$")
 _SCHEMA: Final[JsonValue] = {
     "type": "object",
     "properties": {DONE: {"type": "boolean"}, MESSAGE: {"type": "string"}},
@@ -146,29 +143,12 @@ def models_of(simulation: Simulation) -> list[ModelOptions]:
     return [user.model for user in simulation.users.values() if user.model is not None]
 
 
-def cassettes_of(prepared: Prepared, simulation: Simulation) -> dict[str, Path]:
-    """Return the cassette of each user with a model, by the user's name."""
-    folder = Path(prepared.document.file).parent
-    users = simulation.users.items()
-    return {name: cassette_file(folder, user.cassette) for name, user in users if user.cassette}
-
-
 def check_cassettes(prepared: Prepared, simulation: Simulation) -> None:
     """Raise SimkitError for a cassette of a user that cannot be written, or not be read."""
-    for name, path in cassettes_of(prepared, simulation).items():
+    for name, path in user_cassettes(prepared, simulation).items():
         check_inside(path, prepared.document, ("users", name, "cassette"))
         if os.path.lexists(path):
             load(path)
-
-
-def run_name(simulation: str, number: int) -> str:
-    """Return the name of a simulation's run in cassettes."""
-    return f"{simulation}, run {number}"
-
-
-def simulation_of(run: str) -> str:
-    """Return the simulation in the name of a run."""
-    return _RUN.sub("", run)
 
 
 class LiveUsers:
@@ -188,7 +168,7 @@ class LiveUsers:
         now: str,
     ) -> None:
         """``run`` is the run's name in cassettes; ``now`` the time of recording, ISO 8601."""
-        self._simulation, self._paths = simulation, cassettes_of(prepared, simulation)
+        self._simulation, self._paths = simulation, user_cassettes(prepared, simulation)
         self._document = prepared.document
         keying = Keying(prepared.redactor(os.environ))
         terms = Terms(scenario=run, mode="all", now=now, observer=observer)

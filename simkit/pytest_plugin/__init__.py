@@ -6,8 +6,8 @@ error, an invalid scenario fails without a traceback, and ``xfail`` excuses only
 invalid scenario.
 
 Here are the hooks that every run of pytest calls. ``items`` are files and items, ``runs`` runs an
-item, ``simulations`` explores one; ``updates``, ``stopping``, ``coverage``, ``page`` and
-``workflow`` are hooks that only some runs need.
+item, ``simulations`` are files and items that explore; ``updates``, ``stopping``, ``coverage``,
+``page`` and ``workflow`` are hooks that only some runs need.
 """
 
 from __future__ import annotations
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 SUFFIX: Final = ".scenario.yaml"
 SIMULATED: Final = ".simulation.yaml"
+FILES: Final = {
+    SUFFIX: ("simkit.pytest_plugin.items", "ScenarioFile"),
+    SIMULATED: ("simkit.pytest_plugin.simulations", "SimulationFile"),
+}
+"""The module and the name of the collector of each kind of file."""
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report for findings that fail nothing; the property with their number."""
@@ -159,12 +164,13 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect a file that holds scenarios by its name."""
     name = file_path.name
-    if not name.endswith((SUFFIX, SIMULATED)):
+    if not name.endswith(tuple(FILES)):
         return None
-    from simkit.pytest_plugin.items import ScenarioFile, SimulationFile
+    from importlib import import_module
 
-    kind = ScenarioFile if name.endswith(SUFFIX) else SimulationFile
-    return kind.from_parent(parent, path=file_path)
+    module, kind = FILES[SUFFIX if name.endswith(SUFFIX) else SIMULATED]
+    file: pytest.File = getattr(import_module(module), kind).from_parent(parent, path=file_path)
+    return file
 
 
 @pytest.fixture

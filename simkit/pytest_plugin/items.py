@@ -1,4 +1,4 @@
-"""Files of scenarios and of simulations, and their items, as collection needs them."""
+"""Files of scenarios and their items, as collection needs them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from simkit.core.gc_pause import gc_paused, imports_frozen
 from simkit.core.output import clean
 from simkit.language.yaml import DocumentCache
 from simkit.pytest_plugin.stopping import listen
-from simkit.spec.scenario.items import ScenarioCase, items_in, simulations_in
+from simkit.spec.scenario.items import ScenarioCase, items_in
 
 # The run of a scenario loads most of simkit, and collection none of it.
 if TYPE_CHECKING:
@@ -48,33 +48,23 @@ class ScenarioFile(pytest.File):
 
     def collect(self) -> Iterator[ScenarioItem]:
         listen(self.config)
-        kind = self.item_type()
         try:
             cases = self.cases()
             # pytest prints names as they are, and writes them into reports.
             names = _cleaned([case.name for case in cases])
             for name, case in zip(names, cases, strict=True):
-                yield kind.from_parent(self, name=name, scenario=case)
+                yield self.item_type.from_parent(self, name=name, scenario=case)
         except SimkitError as problem:
             raise self.CollectError(clean(str(problem))) from None
 
     def cases(self) -> Sequence[ScenarioCase]:
         """Return what is in the file; raise SourceError."""
-        return items_in(_relative(self.path), documents_of(self.config))
+        return items_in(relative_path(self.path), documents_of(self.config))
 
+    @property
     def item_type(self) -> type[ScenarioItem]:
-        """Return the type of its items."""
+        """The type of its items."""
         return ScenarioItem
-
-
-class SimulationFile(ScenarioFile):
-    """One file of simulations."""
-
-    def cases(self) -> Sequence[ScenarioCase]:
-        return simulations_in(_relative(self.path), documents_of(self.config))
-
-    def item_type(self) -> type[ScenarioItem]:
-        return SimulationItem
 
 
 class ScenarioItem(pytest.Item):
@@ -132,7 +122,7 @@ class ScenarioItem(pytest.Item):
         self._result, self._redactor = result, redactor
 
     def runtest(self) -> None:
-        _load_runs(self.session)
+        load_runs(self.session)
         from simkit.pytest_plugin.runs import run_scenario
 
         run_scenario(self)
@@ -150,17 +140,7 @@ class ScenarioItem(pytest.Item):
         return file.shown_path, self.scenario.line - 1, self.name
 
 
-class SimulationItem(ScenarioItem):
-    """One simulation: conversations that nobody wrote, of which none may break a rule."""
-
-    def runtest(self) -> None:
-        _load_runs(self.session)
-        from simkit.pytest_plugin.runs import run_simulation
-
-        run_simulation(self)
-
-
-def _load_runs(session: pytest.Session) -> None:
+def load_runs(session: pytest.Session) -> None:
     """Import what runs items, when the first one begins.
 
     In a session of scenarios alone, the collector leaves that out from then on, as in a command:
@@ -186,7 +166,7 @@ def _cleaned(names: list[str]) -> list[str]:
     return [clean(name) for name in names]
 
 
-def _relative(path: Path) -> str:
+def relative_path(path: Path) -> str:
     """Return the path relative to the working directory; on another drive it stays absolute."""
     try:
         return os.path.relpath(path)

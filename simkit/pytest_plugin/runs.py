@@ -48,14 +48,14 @@ class _Session:
 _SESSION: Final[pytest.StashKey[_Session]] = pytest.StashKey()
 
 
-def _session(config: pytest.Config) -> _Session:
+def session_of(config: pytest.Config) -> _Session:
     session = config.stash.get(_SESSION, None)
     if session is None:
-        session = config.stash[_SESSION] = _session_of(config)
+        session = config.stash[_SESSION] = _new_session(config)
     return session
 
 
-def _session_of(config: pytest.Config) -> _Session:
+def _new_session(config: pytest.Config) -> _Session:
     plugins, option = config.pluginmanager, config.getoption
     capture = plugins.get_plugin("capturemanager")
     return _Session(
@@ -73,7 +73,7 @@ def _session_of(config: pytest.Config) -> _Session:
 
 def run_scenario(item: ScenarioItem) -> None:
     """Run a scenario and fill its report; raise pytest's failure if it does not hold."""
-    session = _session(item.config)
+    session = session_of(item.config)
     with gc_paused(), sudden_end_told(session.release):
         try:
             prepared = session.library.prepared(item.scenario)
@@ -87,32 +87,6 @@ def run_scenario(item: ScenarioItem) -> None:
             judgement = strictly(outcome.judgement)
             outcome = msgspec.structs.replace(outcome, judgement=judgement)
         _report(item, session, prepared, outcome)
-
-
-def run_simulation(item: ScenarioItem) -> None:
-    """Explore a simulation; raise pytest's failure if a conversation breaks a rule."""
-    # Few suites have simulations, which need what searches for conversations.
-    from simkit.explore.campaigns import Bounds
-    from simkit.pytest_plugin.simulations import failure_of
-
-    session = _session(item.config)
-    coverage = session.coverage
-    with gc_paused(), sudden_end_told(session.release):
-        try:
-            bounds = Bounds(
-                runs=item.config.getoption("--simkit-runs"),
-                seed=session.seed,
-                measures=coverage is not None,
-            )
-            campaign, text = failure_of(
-                session.library, item.scenario, bounds, is_strict=session.is_strict
-            )
-            if coverage is not None and campaign.coverage is not None:
-                coverage.take(campaign.coverage)
-        except SimkitError as problem:
-            raise pytest.fail.Exception(clean(str(problem)), pytrace=False) from None
-        if text:
-            pytest.fail(clean(text), pytrace=False)
 
 
 def _report(item: ScenarioItem, session: _Session, prepared: Prepared, outcome: Outcome) -> None:

@@ -249,7 +249,7 @@ WATCHERS = {
 def test_a_process_that_is_watched_or_has_threads_is_not_copied(text: str) -> None:
     Path("sitecustomize.py").write_text(text, encoding="utf-8")
 
-    with pytest.raises(OSError, match="has ended|reset by peer|Broken pipe"):
+    with pytest.raises(OSError, match=r"has ended|reset by peer|Broken pipe"):
         application.ApplicationProcess((), application.worker_environment()).wait()
 
 

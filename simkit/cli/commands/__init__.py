@@ -1,14 +1,15 @@
 """The commands: their arguments and help. The code of a command is imported when it is called.
 
 So `simkit --help` and `simkit COMMAND --help` load neither the code that runs scenarios nor
-pytest-bdd. Each module has the commands of one purpose, and adds them to the group `cli`.
+pytest-bdd. Each module of this package has the commands of one purpose and adds them to the group
+`cli`. A module that is not there has no commands: `search` and `live` are optional.
 """
 
-from simkit.cli.commands import files as files
-from simkit.cli.commands import recordings as recordings
-from simkit.cli.commands import reference as reference
-from simkit.cli.commands import runs as runs
-from simkit.cli.commands import search as search
-from simkit.cli.commands import traces as traces
+from importlib import import_module
+from pkgutil import iter_modules
+
 from simkit.cli.commands.group import TRACEBACK_VARIABLE as TRACEBACK_VARIABLE
 from simkit.cli.commands.group import cli as cli
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

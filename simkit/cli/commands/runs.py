@@ -1,4 +1,4 @@
-"""The commands that run scenarios: `replay`, `live` and `serve`."""
+"""The commands that run scenarios: `replay` and `serve`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from simkit.cli.commands.options import (
     QUIET,
     SHOW,
     STRICT,
-    FiniteNumber,
     complete_file,
 )
 from simkit.core.gc_pause import imports_frozen
@@ -127,71 +126,6 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     from simkit.update.files import refuse_in_ci
 
     refuse_in_ci("simkit replay --update", os.environ)
-
-
-@cli.command(
-    name="live",
-    short_help="Run scenarios with real models, many times; say how often each claim holds.",
-    epilog="Exit codes: 0 every scenario held as often as --fail-under says, 1 one did not, "
-    "2 nothing could be run: a file, a key or a price is missing or wrong.",
-)
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
-)
-@click.option("--runs", type=click.IntRange(min=1), default=10, help="Run each so many times.")
-@click.option(
-    "-j", "processes", type=click.IntRange(min=1), default=1, help="Make N runs at the same time."
-)
-@click.option(
-    "--budget-usd",
-    type=FiniteNumber(min=0, min_open=True),
-    metavar="USD",
-    help="Start no run that could exceed this. It needs prices of all models.",
-)
-@click.option(
-    "--prices",
-    default="",
-    metavar="FILE",
-    help="A file of prices of models; without it `prices.yaml` here, if there is one.",
-)
-@click.option(
-    "--from",
-    "first_turn",
-    type=click.IntRange(min=1),
-    default=1,
-    metavar="TURN",
-    help="Replay the turns before this one, and ask real models from it on.",
-)
-@click.option("--all-claims", is_flag=True, help="Judge claims that only the script can keep, too.")
-@click.option(
-    "--k",
-    type=click.IntRange(min=1),
-    help="Of how many runs pass@k (one holds) and pass^k (all hold) speak: 3, or --runs if those "
-    "are fewer.",
-)
-@click.option(
-    "--fail-under",
-    type=FiniteNumber(0, 100),
-    default=100.0,
-    metavar="PERCENT",
-    help="End with 1 if a scenario holds in a smaller share of its runs; 100 without it.",
-)
-@click.option("--to", "folder", default="live", metavar="DIR", help="Keep failed runs here.")
-@FITTING
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
-@click.option("--force", is_flag=True, help="Run although CI is set.")
-def live_command(**options: Any) -> int:
-    """Run scenarios with real models in place of their reply lines, and count what holds.
-
-    This sends requests with your key, and costs money. Code asks its models itself; for a declared
-    pipeline simkit asks those under its `models:`. The same claims are judged in every run, without
-    those that only the script can keep, which are listed. For each claim there is the rate, its
-    interval, pass@k and pass^k. A failed run is kept as a scenario with a cassette, which replays
-    it offline.
-    """
-    from simkit.cli.live import LiveOptions, live
-
-    return live(LiveOptions(**options))
 
 
 @cli.command(

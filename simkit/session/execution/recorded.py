@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
+from simkit.core.patterns import late_pattern
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.apps import App, CassetteOptions
@@ -18,9 +19,11 @@ from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 
 if TYPE_CHECKING:
     from simkit.capture.cassettes.traffic import Mode, Traffic, TrafficObserver
+    from simkit.spec.scenario.simulations import Simulation
 
 FOLDER: Final = "cassettes"
 ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
+_RUN: Final = late_pattern(r", run \d+$")
 _TOPS: Final = (".git", "pyproject.toml")
 """Files that mark a project's own folder, above which nothing is searched."""
 
@@ -145,6 +148,23 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         again=_record_command(_in_project(Path(item.file), prepared), item.name),
     )
     return Traffic(cassette, keying, terms)
+
+
+def user_cassettes(prepared: Prepared, simulation: Simulation) -> dict[str, Path]:
+    """Return the cassette of each simulated user with a model, by the user's name."""
+    folder = Path(prepared.document.file).parent
+    users = simulation.users.items()
+    return {name: cassette_file(folder, user.cassette) for name, user in users if user.cassette}
+
+
+def run_name(simulation: str, number: int) -> str:
+    """Return the name of a simulation's run in cassettes."""
+    return f"{simulation}, run {number}"
+
+
+def simulation_of(run: str) -> str:
+    """Return the simulation in the name of a run."""
+    return _RUN.sub("", run)
 
 
 def check_inside(path: Path, document: Document, at: SourcePath, advice: str = "") -> None:
