@@ -8,9 +8,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from types import FrameType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from simkit.core.frames import current_frames
 from simkit.core.output import clean, mark, styled
@@ -56,6 +56,11 @@ def table_width() -> int:
 def fit_terminal() -> None:
     """Let later output be as wide as the terminal, if stdout is one."""
     set_columns(table_width() + INDENT)
+
+
+def output_to_stderr() -> redirect_stdout[TextIO]:
+    """Let user code print to stderr: its output must not be inside a report."""
+    return redirect_stdout(sys.stderr)
 
 
 class Progress:

@@ -11,6 +11,7 @@ import msgspec
 from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.observed_runs import ObservedRuns
 from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
+from simkit.cli.plan import share_exit_code
 from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
 from simkit.core.whole_files import check_place
@@ -18,7 +19,6 @@ from simkit.report.coverage import (
     coverage_json,
     coverage_lcov,
     coverage_lines,
-    percent_text,
     summary_line,
 )
 from simkit.report.last_run import FOLDER
@@ -60,13 +60,9 @@ def coverage(call: CoverageOptions) -> int:
         echo(f"{summary_line(report)} by {by}: wrote {place}")
     else:
         _say(call, report, by, notes)
-    # The shares are compared as they are printed, and nothing is no share of anything.
-    percent = float(percent_text(report.percent)) if report.items else 0.0
-    is_below = percent < call.fail_under
-    if is_below:
-        subject = "coverage" if report.items else "coverage of nothing, since nothing ran,"
-        echo(f"{subject} is below --fail-under {call.fail_under:g}", err=True)
-    return 2 if runs.problems else int(is_below)
+    percent = report.percent if report.items else None
+    nothing = "coverage of nothing, since nothing ran,"
+    return share_exit_code(percent, call.fail_under, "coverage", nothing, runs.problems)
 
 
 def _say(call: CoverageOptions, report: CoverageReport, by: str, notes: Sequence[str]) -> None:

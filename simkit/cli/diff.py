@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from simkit import __version__
-from simkit.cli.console import Progress, fit_terminal, paint_for, wants_color
+from simkit.cli.console import Progress, fit_terminal, output_to_stderr, paint_for, wants_color
 from simkit.cli.other_pipelines import named_for, other_pipeline
 from simkit.cli.selection import select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
@@ -215,8 +214,7 @@ def _stale(
 
 
 def _ran(prepared: Prepared, name: str) -> Stored:
-    # Output of a user's function must not be inside a report.
-    with contextlib.redirect_stdout(sys.stderr):
+    with output_to_stderr():
         return as_stored(name, run(prepared))
 
 

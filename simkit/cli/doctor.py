@@ -30,13 +30,13 @@ from simkit.capture.http.compat import transport_of
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.interception import intercepting, patched
 from simkit.capture.http.request_router import Decision
-from simkit.cli.selection import select
+from simkit.cli.console import output_to_stderr
+from simkit.cli.plan import only_case
 from simkit.core.compat import TRIED, version_of
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest, header
 from simkit.providers.protocols import PROTOCOLS, protocol_of
-from simkit.report.results import Result
 from simkit.session.execution import Execution
 from simkit.session.located_errors import placed
 from simkit.spec.pipeline.model import Pipeline
@@ -265,17 +265,9 @@ class _RequestRow(msgspec.Struct, frozen=True):
 def first_turn(path: str) -> FirstTurn:
     """Run the first turn of a scenario, and return the observations; raise SimkitError."""
     library = Library()
-    entries = select((path,), library.cache).entries
-    if len(entries) != 1:
-        raise SimkitError(
-            f"{path}: `simkit doctor` looks at one scenario, and here are {len(entries)}\n"
-            "  Name one: PATH::NAME."
-        )
-    (entry,) = entries
-    if isinstance(entry, Result):
-        raise SimkitError(entry.error)
-    prepared = library.prepared(entry)
-    title = f"First turn of {entry.id}\n\n"
+    case = only_case(path, library.cache, "`simkit doctor` looks at")
+    prepared = library.prepared(case)
+    title = f"First turn of {case.id}\n\n"
     if isinstance(prepared.pipeline, Pipeline):
         return FirstTurn(
             True, f"{title}Its pipeline is declared: simkit runs it itself, and no client is used."
@@ -303,12 +295,7 @@ def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], 
     trace, problem = Trace(), []
     with _watched() as requests, _processes() as started:
         try:
-            # Output of the pipeline must not be inside the report.
-            with (
-                contextlib.redirect_stdout(sys.stderr),
-                placed(prepared),
-                Execution(prepared) as execution,
-            ):
+            with output_to_stderr(), placed(prepared), Execution(prepared) as execution:
                 trace = execution.trace
                 execution.follow(first)
         except SimkitError as broken:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Sequence
 
-from simkit.cli.selection import select
+from simkit.cli.console import output_to_stderr
+from simkit.cli.plan import cases_at
 from simkit.cli.update_files import offer
-from simkit.core.errors import SimkitError
 from simkit.core.output import echo
-from simkit.report.results import Result
 from simkit.session.execution.alone import replayed_alone
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
@@ -25,12 +22,8 @@ from simkit.update.files import read_bytes, text_of, with_text
 def expect(paths: Sequence[str], accepts_all: bool) -> int:
     """Write claims for turns without any, after confirmation; return the exit code."""
     library = Library()
-    selection = select(paths, library.cache)
-    for entry in selection.entries:
-        if isinstance(entry, Result):
-            raise SimkitError(entry.error)
     by_file: dict[str, set[int]] = {}
-    for item in selection.items:
+    for item in cases_at(paths, library.cache):
         by_file.setdefault(item.file, set()).add(item.index)
     of_code: set[str] = set()
     changes: list[FileChange] = []
@@ -76,8 +69,7 @@ def _with_claims(
         for item in items:
             prepared = library.prepared(item)
             if prepared.skip is None:
-                # Output of a user's function must not be inside the difference.
-                with contextlib.redirect_stdout(sys.stderr):
+                with output_to_stderr():
                     view = view_of(run(prepared).events)
                 proposals.append(additions(prepared, view, prepared.redactor(os.environ)))
         longer, notes = changed_text(file, text, proposals, library.cache)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +15,7 @@ from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
 from simkit.checks.lints import all_lints
 from simkit.cli import bug_text
-from simkit.cli.console import fit_terminal, paint_for, table_width, wants_color
+from simkit.cli.console import fit_terminal, output_to_stderr, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, Runner
 from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
 from simkit.core.errors import SimkitError, TraceError
@@ -134,8 +132,7 @@ class JudgeRunner(Runner):
                 return self._lines(self._skipped(prepared, file, prepared.skip), None)
             # Claims contain words that Faker drew from the seed of the run.
             prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
-            # Output of a user's predicate must not be inside a report.
-            with contextlib.redirect_stdout(sys.stderr):
+            with output_to_stderr():
                 outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
             return self._lines(self._broken(file, str(problem)), None)

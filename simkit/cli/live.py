@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -17,7 +15,7 @@ from typing import Final
 import msgspec
 
 from simkit.capture.http.providers import client_package
-from simkit.cli.console import Progress
+from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.init.files import write_new
 from simkit.cli.live_report import (
     FinishedRun,
@@ -27,15 +25,15 @@ from simkit.cli.live_report import (
     report_lines,
     total_cost,
 )
+from simkit.cli.plan import cases_at
 from simkit.cli.processes import start_marking_worker
-from simkit.cli.selection import keyword, select
+from simkit.cli.selection import keyword
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.text import counted
 from simkit.explore.live_simulations import LiveSimulation, check_tools
 from simkit.explore.subjects import simulation_subject
 from simkit.language.yaml import DocumentCache
-from simkit.report.results import Result
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import (
     LiveSubject,
@@ -73,7 +71,7 @@ _ROUNDING: Final = 1e-9
 _NEEDED: Final = (
     __name__,
     "simkit.adapters.driver",
-    "simkit.adapters.program",
+    "simkit.adapters.programs.program",
     "simkit.adapters.traffic",
 )
 """The modules that each run needs."""
@@ -193,11 +191,7 @@ def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
     named = [path for path in call.paths if parted(path)[0].endswith(SIMULATION_SUFFIX)]
     items = [item for path in named for item in _simulations(path, call.expression, cache)]
     paths = [path for path in call.paths if path not in named]
-    selected = select(paths, cache, expression=call.expression).entries if paths else ()
-    for entry in selected:
-        if isinstance(entry, Result):
-            raise SimkitError(entry.error)
-        items.append(entry)
+    items += cases_at(paths, cache, call.expression)
     if not items:
         fits = f" that fits -k {call.expression!r}" if call.expression else ""
         advice = "" if fits else "Scenarios are in files named *.scenario.yaml."
@@ -460,8 +454,7 @@ def _finished_in(task: _Task, worker: Worker) -> FinishedRun:
 
 def _do_task(task: _Task) -> FinishedRun:
     """Make one run in this process, or replay one."""
-    # Output of a user's function must not be inside a report.
-    with contextlib.redirect_stdout(sys.stderr):
+    with output_to_stderr():
         if task.failed is None:
             return _run(task)
         is_replayed = replays(Path(task.failed.file), task.failed.trial)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import sys
 from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Any, Final, TypeVar
@@ -21,13 +19,13 @@ from simkit.checks.judging_mutants import (
     mutated,
 )
 from simkit.checks.mutants import KINDS, TraceMutant, trace_mutants
-from simkit.cli.console import Progress
+from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.observed_runs import ObservedRun, ObservedRuns
+from simkit.cli.plan import share_exit_code
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
 from simkit.language.yaml import Document
-from simkit.report.coverage import percent_text
 from simkit.report.mutation import (
     MutationReport,
     Verdict,
@@ -82,12 +80,8 @@ def mutate(call: MutateOptions) -> int:
         for line in (*mutation_lines(report), "", *notes, score_line(report, call.seed)):
             echo(line)
     # Of scenarios that all fail, or are skipped, there is no mutant, and so no score.
-    percent = float(percent_text(report.percent)) if report.verdicts else 0.0
-    is_below = percent < call.fail_under
-    if is_below:
-        subject = "the mutation score" if report.verdicts else "a score of no mutants"
-        echo(f"{subject} is below --fail-under {call.fail_under:g}", err=True)
-    return 2 if runs.problems else int(is_below)
+    percent, nothing = report.percent if report.verdicts else None, "a score of no mutants"
+    return share_exit_code(percent, call.fail_under, "the mutation score", nothing, runs.problems)
 
 
 def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
@@ -345,7 +339,7 @@ def _uses(run: ObservedRun, agent: str) -> bool:
 def _noticed(run: ObservedRun, library: Library) -> tuple[str, View | None]:
     """Return what noticed a fault in a scenario; if nothing did, what happened there instead."""
     try:
-        with contextlib.redirect_stdout(sys.stderr), gc_paused():
+        with output_to_stderr(), gc_paused():
             outcome = simulate(library.prepared(run.prepared.item))
     except SimkitError:
         # The script no longer fits the pipeline, which fails the scenario, too.

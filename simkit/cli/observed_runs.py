@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +11,7 @@ import msgspec
 
 from simkit.checks.judge import Outcome
 from simkit.checks.lints import all_lints
-from simkit.cli.console import Progress
+from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.judge import judged_trace
 from simkit.cli.selection import paths_or_default, select
 from simkit.cli.traces import SUFFIX, Scenarios, stored, trace_files, unchanged
@@ -95,8 +93,7 @@ class ObservedRuns:
 
     def _runs_of(self, make: Callable[[], ObservedRun | None]) -> Iterator[ObservedRun]:
         try:
-            # Output of users' functions must not be inside a report.
-            with contextlib.redirect_stdout(sys.stderr):
+            with output_to_stderr():
                 run = make()
         except SimkitError as problem:
             self.problems.append(str(problem).partition("\n")[0])

@@ -23,7 +23,7 @@ SIZE_MIN: Final = 50
 """The number of scenarios of declared pipelines from which processes take less time than one."""
 
 MODULES: Final = (__name__,)
-"""What a process needs that runs scenarios of declared pipelines."""
+"""The modules of a process that runs scenarios."""
 
 
 def pays(entries: Sequence[SelectedEntry], job: Job) -> bool:

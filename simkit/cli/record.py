@@ -16,7 +16,7 @@ import msgspec
 from simkit.capture.cassettes import Keying, load
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
-from simkit.cli.console import Progress, paint_for
+from simkit.cli.console import Progress, output_to_stderr, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
@@ -223,8 +223,7 @@ def _first_run_of(first: First, file: Path, source: ReplySource | None) -> First
         prepared.pipeline, fallback=UNMARKED, is_apart=home in sys.modules
     )
     again = msgspec.structs.replace(app, is_apart=False)
-    # Output of a user's function is no part of the report.
-    with contextlib.redirect_stdout(sys.stderr), placed(prepared):
+    with output_to_stderr(), placed(prepared):
         try:
             return first_run(msgspec.structs.replace(prepared, pipeline=app), source)
         except SimkitError as problem:

@@ -15,28 +15,20 @@ import msgspec
 
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
-from simkit.cli.running import Job, Ran, run_all
-from simkit.cli.selection import (
-    DEFAULT_PATH,
-    SelectedEntry,
-    Selection,
-    only,
-    paths_of,
-    paths_or_default,
-    select,
-)
-from simkit.core.errors import SimkitError, SourceError
+from simkit.cli.plan import KeptRun, RunPlan
+from simkit.cli.running import Job, Ran
+from simkit.cli.selection import DEFAULT_PATH, SelectedEntry, Selection
+from simkit.core.errors import SimkitError
 from simkit.core.output import echo, echo_commands, echo_json
-from simkit.core.text import counted, shell_word
+from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
-from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
+from simkit.spec.scenario.items import ScenarioCase
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -146,11 +138,8 @@ def _difference(ran: Ran, answer: Answer, how: str) -> Finding | None:
 class ReplayOptions(Job, frozen=True, kw_only=True):
     """The user's options."""
 
-    paths: tuple[str, ...]
+    plan: RunPlan
     verify: bool = False
-    failed: bool = False
-    expression: str = ""
-    processes: int = 1
     form: str = "table"
     quiet: bool = False
     update: bool = False
@@ -163,20 +152,31 @@ class ReplayOptions(Job, frozen=True, kw_only=True):
     """The file of a page that shows all runs; empty for none."""
 
 
-def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
+def replay(call: ReplayOptions) -> int:
     """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
-    started = time.perf_counter()
     fit_terminal()
-    if call.processes > 1:
-        from simkit.cli.processes import MODULES
-        from simkit.session.workers import start_early
-
-        start_early(MODULES)
-    cache = DocumentCache() if cache is None else cache
-    selection = selection_of(call, cache)
+    call.plan.start_early()
+    cache = DocumentCache()
+    selection = call.plan.selection(cache)
     if selection is None:
-        echo("nothing failed when it last ran")
         return 0
+    _check_files(call)
+    if call.update:
+        from simkit.cli.update_files import update
+
+        if declined := update(selection.entries, call.plan, call.accepts_all, cache):
+            return declined
+        # The new claims must hold, except those that a person must change.
+        call = msgspec.structs.replace(call, update=False, quiet=True)
+        cache.begin_anew()
+        selection = call.plan.selection(cache)
+        if selection is None:
+            return 0
+    return _replay(call, selection, cache)
+
+
+def _check_files(call: ReplayOptions) -> None:
+    """Raise SimkitError for a file or folder that cannot be used, before anything runs."""
     if call.base:
         from simkit.report.github_actions import traces_in
 
@@ -185,36 +185,29 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
         from simkit.core.whole_files import check_place
 
         check_place(call.page, "--html")
-    if call.update:
-        from simkit.cli.update_files import update
 
-        declined = update(selection.entries, call.processes, call.accepts_all, cache)
-        # The new claims must hold, except those that a person must change.
-        again = msgspec.structs.replace(call, update=False, quiet=True)
-        cache.begin_anew()
-        return declined or replay(again, cache)
-    ledger = Ledger()
-    job, problem = with_run(_job(call, selection), ledger)
+
+def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> int:
+    """Run the selected scenarios once, report, and return the exit code."""
+    started, kept_run = time.perf_counter(), KeptRun(_job(call, selection))
     printer = _Printer(call, len(selection.entries))
-    rans = []
+    rans: list[Ran] = []
     try:
         printer.begin(selection.entries, 0)
-        for ran in run_all(selection.entries, job, call.processes, cache):
+        for ran in call.plan.run(selection.entries, kept_run.job, cache):
             rans.append(ran)
             printer.show(ran)
             printer.begin(selection.entries, len(rans))
     except KeyboardInterrupt:
-        past_results = [ran.result for ran in rans]
-        printer.note(problem or record(past_results, ledger))
-        ledger.end()
-        printer.stopped(past_results, len(selection.entries), time.perf_counter() - started)
+        results = [ran.result for ran in rans]
+        printer.note(kept_run.close(results))
+        printer.stopped(results, len(selection.entries), time.perf_counter() - started)
         raise
     results = [ran.result for ran in rans]
     if call.verify:
         results = _verify(call, selection, rans, printer)
-    notes = [ran.note for ran in rans if ran.note]
-    printer.note(problem or record(results, ledger) or next(iter(notes), ""))
-    ledger.end()
+    notes = [kept_run.close(results), *(ran.note for ran in rans)]
+    printer.note(next(filter(None, notes), ""))
     if call.form == "json":
         from simkit import __version__
         from simkit.adapters.libraries import libraries
@@ -230,19 +223,11 @@ def replay(call: ReplayOptions, cache: DocumentCache | None = None) -> int:
     return summary_of(results).exit_code
 
 
-def with_run(job: Job, ledger: Ledger) -> tuple[Job, str]:
-    """Return the job as part of a run of `.simkit/`, or why there can be none."""
-    try:
-        return msgspec.structs.replace(job, run=ledger.begin()), ""
-    except OSError as problem:
-        return job, f"the traces of this run are not kept: {failure_text(problem)}"
-
-
 def _write_page(call: ReplayOptions, rans: Sequence[Ran], printer: _Printer) -> None:
     """Write the page of all runs, and print where it is."""
     from simkit.cli.pages import write_page
 
-    paths = call.paths or (DEFAULT_PATH,)
+    paths = call.plan.paths or (DEFAULT_PATH,)
     # On the page of somebody else `.` says nothing.
     title = " ".join(Path.cwd().name if path in (".", "./") else path for path in paths)
     scenarios = [ran.page for ran in rans if ran.page is not None]
@@ -269,42 +254,6 @@ def _publish(
     if pairs is not None:
         counts = summary_line(pairs, Sides("base", "now"))
         echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
-
-
-def selection_of(call: ReplayOptions, cache: DocumentCache) -> Selection | None:
-    """Return the selected scenarios; None if only failed ones are requested and there are none."""
-    if not call.failed:
-        selection = select(paths_or_default(call.paths), cache, expression=call.expression)
-    else:
-        failing = Ledger().failed()
-        if failing is None:
-            raise SimkitError(
-                f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
-            )
-        paths = call.paths or tuple(paths_of(failing))
-        selection = select(paths, cache, expression=call.expression)
-        selection = only(selection, failing, Ledger().safe)
-        if not selection.entries:
-            return None
-    if not selection.entries:
-        raise _nothing_to_run(call.paths or (DEFAULT_PATH,), call.expression, selection.deselected)
-    return selection
-
-
-def _nothing_to_run(paths: Sequence[str], expression: str, deselected: int) -> SourceError:
-    places = ", ".join(paths)
-    if expression:
-        return SourceError(places, f"nothing to run: none of {deselected} fits -k {expression!r}")
-    if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
-        problem = "nothing to run: a pipeline file holds no scenario"
-        words = " ".join(map(shell_word, paths))
-        return SourceError(places, problem, advice=f"Check it with `simkit validate {words}`.")
-    return SourceError(
-        places,
-        "nothing to run: there is no `*.scenario.yaml` file with a scenario",
-        advice=next(filter(None, map(misnamed, paths)), "")
-        or "Name one, or another folder; `simkit init` writes a first scenario.",
-    )
 
 
 def _job(call: ReplayOptions, selection: Selection) -> Job:
@@ -347,16 +296,6 @@ def _with(result: Result, finding: Finding | None) -> Result:
         return result
     outcome: OutcomeName = "broken" if result.outcome == "broken" else "failed"
     return msgspec.structs.replace(result, outcome=outcome, findings=(*result.findings, finding))
-
-
-def record(results: Sequence[Result], ledger: Ledger) -> str:
-    """Write `.simkit/last.json`, and return why it could not be written."""
-    entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
-    try:
-        ledger.close(entries, [r.id for r in results if r.failed])
-    except OSError as problem:
-        return f"this run is not recorded: {failure_text(problem)}"
-    return ""
 
 
 class _Printer:

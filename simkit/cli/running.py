@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +10,7 @@ import msgspec
 
 from simkit.checks.judge import Outcome, strictly
 from simkit.cli import bug_text
-from simkit.cli.console import INDENT, paint_for
+from simkit.cli.console import INDENT, output_to_stderr, paint_for
 from simkit.cli.other_pipelines import named_for, other_pipeline, turned
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
@@ -94,19 +92,6 @@ class Ran(msgspec.Struct, frozen=True):
     """The run as a Mermaid diagram, if it fails and is drawn; else empty."""
 
 
-def run_all(
-    entries: Sequence[SelectedEntry], job: Job, processes: int, cache: DocumentCache
-) -> Iterator[Ran]:
-    """Return the result of each entry, in order; the same with one process or several."""
-    if processes > 1:
-        # One process needs nothing of this.
-        from simkit.cli.processes import pays, run_in_processes
-
-        if pays(entries, job):
-            return run_in_processes(entries, job, processes)
-    return map(Runner(job, cache).ran, entries)
-
-
 class Runner:
     """Runs scenarios in this process; reads each file once."""
 
@@ -139,8 +124,7 @@ class Runner:
                 return self._lines(not_run(entry, "xfailed", reason=standing.left_out), None)
             if prepared.skip is not None:
                 return self._lines(self._left_out(entry, prepared, prepared.skip), None)
-            # Output of a user's function must not be inside a report.
-            with contextlib.redirect_stdout(sys.stderr):
+            with output_to_stderr():
                 outcome, note = self._outcome(prepared, seed)
         except SimkitError as problem:
             return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))

@@ -11,7 +11,7 @@ import msgspec
 
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, wants_color
-from simkit.cli.replay import ReplayOptions, selection_of
+from simkit.cli.replay import ReplayOptions
 from simkit.cli.running import Job, Runner
 from simkit.cli.selection import SelectedEntry
 from simkit.core.output import echo, echo_json
@@ -63,9 +63,8 @@ def replay_seeds(call: ReplayOptions, count: int) -> int:
     started = time.perf_counter()
     fit_terminal()
     cache = DocumentCache()
-    selection = selection_of(call, cache)
+    selection = call.plan.selection(cache)
     if selection is None:
-        echo("nothing failed when it last ran")
         return 0
     first = call.seed or 0
     seeds = range(first, first + count)
@@ -73,7 +72,7 @@ def replay_seeds(call: ReplayOptions, count: int) -> int:
     progress = Progress(len(selection.entries))
     results = []
     try:
-        for result in _results(selection.entries, job, seeds, call.processes, cache, progress):
+        for result in _results(selection.entries, job, seeds, call.plan.processes, cache, progress):
             results.append(result)
             if call.form != "json":
                 progress.clear()

@@ -17,15 +17,12 @@ from simkit.adapters.programs.served import ServedRun
 from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge
 from simkit.cli.console import table_width, wants_color
-from simkit.cli.replay import record, with_run
+from simkit.cli.plan import KeptRun, only_case
 from simkit.cli.running import Job, Runner
-from simkit.cli.selection import select
 from simkit.core.errors import SimkitError, Unsupported
 from simkit.core.output import current_redactor, echo, echo_json
 from simkit.core.text import shell_word
-from simkit.language.yaml import DocumentCache
 from simkit.providers.http import HttpRequest
-from simkit.report.last_run import Ledger
 from simkit.report.outcomes import result_of
 from simkit.report.results import Result, summary_of
 from simkit.runtime.functions import function_named
@@ -38,7 +35,6 @@ from simkit.session.execution.serving import (
 )
 from simkit.session.located_errors import placed
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace.store import Trace
 
 BROKEN: Final = 2
@@ -71,7 +67,8 @@ class Served(Result, frozen=True):
 def serve(call: ServeOptions) -> int:
     """Serve one scenario until the program ends, or the user stops it; return the exit code."""
     library = Library()
-    prepared = library.prepared(_item(call.path, library.cache))
+    case = only_case(call.path, library.cache, "`simkit serve` serves")
+    prepared = library.prepared(case)
     for line in unused_of(prepared):
         echo(f"note: {line}", err=True)
     trace = Trace()
@@ -87,19 +84,6 @@ def serve(call: ServeOptions) -> int:
     code = _judge(prepared, trace, call)
     _tell(call.program, status)
     return max(code, BROKEN if status else 0)
-
-
-def _item(path: str, cache: DocumentCache) -> ScenarioCase:
-    entries = select((path,), cache).entries
-    if len(entries) != 1:
-        raise SimkitError(
-            f"{path}: `simkit serve` serves one scenario, and here are {len(entries)}\n"
-            "  Name one: PATH::NAME."
-        )
-    (entry,) = entries
-    if isinstance(entry, Result):
-        raise SimkitError(entry.error)
-    return entry
 
 
 async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
@@ -198,18 +182,14 @@ def _is_hidden(value: str) -> bool:
 
 def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
     outcome = judge(prepared.scenario, prepared.document, trace, function_named)
-    ledger = Ledger()
-    job, problem = with_run(
-        Job(details="all", show=call.show, color=wants_color(), width=table_width()), ledger
-    )
+    job = Job(details="all", show=call.show, color=wants_color(), width=table_width())
+    kept_run = KeptRun(job)
     result = result_of(prepared, outcome, None)
     facts = {name: getattr(result, name) for name in Result.__struct_fields__}
-    ran = Runner(job).finish_run(prepared, outcome, Served(**facts, program=call.program))
+    ran = Runner(kept_run.job).finish_run(prepared, outcome, Served(**facts, program=call.program))
     echo(ran.text)
     sys.stdout.flush()
-    note = problem or record([ran.result], ledger) or ran.note
-    ledger.end()
-    if note:
+    if note := kept_run.close([ran.result]) or ran.note:
         echo(f"note: {note}", err=True)
     return summary_of([ran.result]).exit_code
 

@@ -9,7 +9,8 @@ from typing import Final
 import click
 
 from simkit.cli.console import paint_for, wants_color
-from simkit.cli.running import Job, run_all
+from simkit.cli.plan import RunPlan
+from simkit.cli.running import Job
 from simkit.cli.selection import SelectedEntry
 from simkit.core.output import clean, echo
 from simkit.core.text import counted
@@ -22,14 +23,14 @@ _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
 
 def update(
-    entries: Sequence[SelectedEntry], processes: int, accepts_all: bool, cache: DocumentCache
+    entries: Sequence[SelectedEntry], plan: RunPlan, accepts_all: bool, cache: DocumentCache
 ) -> int:
     """Run scenarios and offer to change their failing claims.
 
     Return 0 if there is nothing to change, or if it is changed; else the exit code of the unchanged
     run.
     """
-    rans = list(run_all(entries, Job(details="none", proposes=True), processes, cache))
+    rans = list(plan.run(entries, Job(details="none", proposes=True), cache))
     proposals = (ran.proposal for ran in rans if ran.proposal is not None)
     changes, notes = file_changes(proposals, cache)
     files_written = offer(changes, notes, accepts_all)

@@ -97,6 +97,7 @@ def record_command(
     secret.
     """
     from simkit.capture.cassettes.vcrpy import require
+    from simkit.cli.plan import RunPlan
     from simkit.cli.replay import ReplayOptions, replay
     from simkit.session.execution.recorded import Recording
     from simkit.update.files import is_ci
@@ -121,9 +122,8 @@ def record_command(
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
-    return replay(
-        ReplayOptions(paths=paths, expression=expression, quiet=quiet, recording=recording)
-    )
+    plan = RunPlan(paths=paths, expression=expression)
+    return replay(ReplayOptions(plan=plan, quiet=quiet, recording=recording))
 
 
 def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:

@@ -92,9 +92,11 @@ def replay_command(seeds: int | None, **options: Any) -> int:
         raise click.UsageError("--pipeline goes with neither --verify nor --update.")
     _check_update(update, options["accepts_all"], form, options["seed"])
     with imports_frozen():
+        from simkit.cli.plan import RunPlan
         from simkit.cli.replay import ReplayOptions, replay
 
-    call = ReplayOptions(**{**options, "show": options["show"] or ""})
+    plan = RunPlan(**{name: options.pop(name) for name in RunPlan.__struct_fields__})
+    call = ReplayOptions(plan=plan, **{**options, "show": options["show"] or ""})
     if seeds is not None:
         _check_seeds(options)
         from simkit.cli.seeds import replay_seeds

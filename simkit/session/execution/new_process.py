@@ -91,7 +91,7 @@ class NewProcess:
 
 
 class _Answer(msgspec.Struct, frozen=True):
-    """What a call in the new process comes to."""
+    """The result of a call in the new process."""
 
     events: tuple[AnyEvent, ...]
     error: ErrorFacts | None = None

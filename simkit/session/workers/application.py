@@ -30,7 +30,7 @@ start, since imports may read them: if one has changed, another process is start
 
 
 class Beginning(NamedTuple):
-    """What a worker takes over from the process that starts it."""
+    """The surroundings that a worker takes over from the process that starts it."""
 
     folder: str
     path: list[str]

@@ -216,7 +216,7 @@ class _Interpreter:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self.requests, self.answers = self._process.stdin, self._process.stdout
-        with suppress(OSError):  # Whoever asks it for something learns that it has ended.
+        with suppress(OSError):  # The next call tells that it has ended.
             _send(self.requests, start)
 
     def kill(self) -> None:

@@ -55,13 +55,13 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
     del sys.modules["worker_calls"]
 
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "copy": pytest.param(lambda **rest: start_worker(**rest), marks=forks),
     "interpreter": lambda **rest: start_worker(variables={}, **rest),
 }
 
 
-@pytest.fixture(params=KINDS.values(), ids=KINDS)
+@pytest.fixture(params=[*KINDS.values()], ids=[*KINDS])
 def start(request: pytest.FixtureRequest) -> Iterator[Callable[..., Worker]]:
     """A function that starts a worker of a kind, which is ended after the test."""
     workers: list[Worker] = []
@@ -88,7 +88,7 @@ def test_a_worker_answers_with_what_is_returned_raised_or_asked(
         own.call(calls.fail, 7)
     with pytest.raises(RuntimeError, match=r"Odd\('7 less'\)"):
         own.call(calls.fail_oddly)
-    assert own.call(calls.ask, 4, answering=lambda asked: asked * 10) == 41
+    assert own.call(calls.ask, 4, answering=lambda number: number * 10) == 41
     assert own.call(calls.shout) == ""
     assert capfd.readouterr().out == ""
 
@@ -124,15 +124,15 @@ def test_a_worker_has_this_processes_surroundings(
 ) -> None:
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     monkeypatch.setenv("PYTEST_CURRENT_TEST", "this one")
-    here = start().call(calls.surroundings)
+    of_this = start().call(calls.surroundings)
     (tmp_path / "below").mkdir()
-    there = start(folder="below", ignores_interrupt=False).call(calls.surroundings)
+    of_other = start(folder="below", ignores_interrupt=False).call(calls.surroundings)
 
     path = [str(tmp_path), *map(os.path.abspath, sys.path[1:])]
-    assert here == [str(tmp_path), path, "this one", 1, 1]
-    assert there[0] == str(tmp_path / "below")
-    assert there[1] == path
-    assert there[3].__name__ == "default_int_handler"
+    assert of_this == [str(tmp_path), path, "this one", 1, 1]
+    assert of_other[0] == str(tmp_path / "below")
+    assert of_other[1] == path
+    assert of_other[3].__name__ == "default_int_handler"
 
 
 def test_a_worker_that_is_closed_comes_to_its_end(

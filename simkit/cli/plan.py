@@ -1,0 +1,159 @@
+"""The way of all commands: from paths and options to scenarios, runs, a report and an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from simkit.cli.running import Job, Ran, Runner
+from simkit.cli.selection import (
+    DEFAULT_PATH,
+    SelectedEntry,
+    Selection,
+    only,
+    paths_of,
+    paths_or_default,
+    select,
+)
+from simkit.core.errors import SimkitError, SourceError
+from simkit.core.output import echo
+from simkit.core.text import shell_word
+from simkit.language.yaml import DocumentCache
+from simkit.report.coverage import percent_text
+from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
+from simkit.report.results import Result
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
+
+BROKEN = 2
+"""The exit code of a command that could not do all that it was asked."""
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Which scenarios a command runs, and in how many processes."""
+
+    paths: tuple[str, ...] = ()
+    expression: str = ""
+    failed: bool = False
+    """Whether only those run that failed when they last ran."""
+    processes: int = 1
+
+    def selection(self, cache: DocumentCache) -> Selection | None:
+        """Return the scenarios to run; None if only failed ones are requested and none did.
+
+        Raise SourceError if there is nothing to run.
+        """
+        if not self.failed:
+            selection = select(paths_or_default(self.paths), cache, expression=self.expression)
+        else:
+            failing = Ledger().failed()
+            if failing is None:
+                raise SimkitError(
+                    f"--failed: there is no earlier run in {FOLDER}/\n  Run `simkit replay` first."
+                )
+            paths = self.paths or tuple(paths_of(failing))
+            selection = select(paths, cache, expression=self.expression)
+            selection = only(selection, failing, Ledger().safe)
+            if not selection.entries:
+                echo("nothing failed when it last ran")
+                return None
+        if not selection.entries:
+            raise self._nothing_to_run(selection.deselected)
+        return selection
+
+    def _nothing_to_run(self, deselected: int) -> SourceError:
+        paths = self.paths or (DEFAULT_PATH,)
+        places = ", ".join(paths)
+        if self.expression:
+            fits = f"none of {deselected} fits -k {self.expression!r}"
+            return SourceError(places, f"nothing to run: {fits}")
+        if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
+            problem = "nothing to run: a pipeline file holds no scenario"
+            words = " ".join(map(shell_word, paths))
+            return SourceError(places, problem, advice=f"Check it with `simkit validate {words}`.")
+        return SourceError(
+            places,
+            "nothing to run: there is no `*.scenario.yaml` file with a scenario",
+            advice=next(filter(None, map(misnamed, paths)), "")
+            or "Name one, or another folder; `simkit init` writes a first scenario.",
+        )
+
+    def start_early(self) -> None:
+        """Start what processes need, while this one selects scenarios."""
+        if self.processes > 1:
+            from simkit.cli.processes import MODULES
+            from simkit.session.workers import start_early
+
+            start_early(MODULES)
+
+    def run(
+        self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache
+    ) -> Iterator[Ran]:
+        """Return the result of each entry, in order; the same with one process or several."""
+        if self.processes > 1:
+            # One process needs nothing of this.
+            from simkit.cli.processes import pays, run_in_processes
+
+            if pays(entries, job):
+                return run_in_processes(entries, job, self.processes)
+        return map(Runner(job, cache).ran, entries)
+
+
+def cases_at(
+    paths: Sequence[str], cache: DocumentCache, expression: str = ""
+) -> list[ScenarioCase]:
+    """Return the scenarios in paths; raise SimkitError for a file that cannot be read."""
+    cases = []
+    for entry in select(paths, cache, expression=expression).entries:
+        if isinstance(entry, Result):
+            raise SimkitError(entry.error)
+        cases.append(entry)
+    return cases
+
+
+def only_case(path: str, cache: DocumentCache, purpose: str) -> ScenarioCase:
+    """Return the only scenario at a path; ``purpose`` is what the command does with one."""
+    entries = select((path,), cache).entries
+    if len(entries) != 1:
+        raise SimkitError(
+            f"{path}: {purpose} one scenario, and here are {len(entries)}\n  Name one: PATH::NAME."
+        )
+    return cases_at((path,), cache)[0]
+
+
+class KeptRun:
+    """One run in `.simkit/`: its traces as they come, and its list at the end."""
+
+    def __init__(self, job: Job) -> None:
+        """If no run can be kept there, the others go on, and the note of `close` says why."""
+        self.job, self._ledger, self._problem = job, Ledger(), ""
+        try:
+            self.job = msgspec.structs.replace(job, run=self._ledger.begin())
+        except OSError as problem:
+            self._problem = f"the traces of this run are not kept: {failure_text(problem)}"
+
+    def close(self, results: Sequence[Result]) -> str:
+        """Write the list of the run; return why that, or a trace, could not be kept."""
+        entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
+        note = self._problem
+        try:
+            self._ledger.close(entries, [r.id for r in results if r.failed])
+        except OSError as problem:
+            note = note or f"this run is not recorded: {failure_text(problem)}"
+        self._ledger.end()
+        return note
+
+
+def share_exit_code(
+    percent: float | None, fail_under: float, subject: str, of_nothing: str, problems: Sequence[str]
+) -> int:
+    """Return 2 if something was broken, 1 if a share is below ``--fail-under``; print why.
+
+    A share is compared as it is printed; None, which is no share of anything, is below any.
+    """
+    printed = 0.0 if percent is None else float(percent_text(percent))
+    is_below = printed < fail_under
+    if is_below:
+        subject = of_nothing if percent is None else subject
+        echo(f"{subject} is below --fail-under {fail_under:g}", err=True)
+    return BROKEN if problems else int(is_below)
