@@ -22,6 +22,10 @@ def test_each_table_of_the_page_is_one_command() -> None:
     assert set(commands) <= set(TABLES)
 
 
+def test_the_page_is_short() -> None:
+    assert len(PAGE.split()) <= 1_200
+
+
 def test_only_what_was_measured_is_written_anew() -> None:
     first, second = places(PAGE)[:2]
 
