@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -89,8 +90,9 @@ ADK = (
     *ADK_SCENARIOS,
 )
 
-# By Python: what the sessions of `google_adk_digests` have found so far.
-adk_digests: dict[str, dict[str, str]] = {}
+# What the first Python found, by the files, and its campaign: the others are compared with it.
+digests_of_files: dict[tuple[str, ...], dict[str, str]] = {}
+campaigns: dict[str, Any] = {}
 
 # Each in an environment of its own: what they hold below today's versions differs.
 FRAMEWORKS = {
@@ -111,6 +113,7 @@ BESIDE = (
     *(f"vcr({pair})" for pair in VCRS),
     "old_sdks",
     "google_adk",
+    *(f"digests-{python}" for python in PYTHONS),
     *(f"google_adk_digests-{python}" for python in PYTHONS),
     *(f"frameworks({framework})" for framework in FRAMEWORKS),
 )
@@ -145,6 +148,19 @@ def coverage(session: nox.Session) -> None:
     """Which lines and branches the quick tests take; less than the floor fails."""
     session.install("-e", ".[dev]")
     session.run(*QUICK_TESTS, "--cov", "--cov-fail-under", COVERAGE_FLOOR, *session.posargs)
+
+
+@nox.session(venv_backend="none")
+def near(session: nox.Session) -> None:
+    """Run the tests near modules: `nox -s near -- simkit/runtime/turn.py`."""
+    listed = session.run("python", "-m", "tests.near", *session.posargs, silent=True)
+    session.run("python", "-m", "pytest", "-q", "-x", *str(listed).split())
+
+
+@nox.session(venv_backend="none")
+def mutants(session: nox.Session) -> None:
+    """Break random lines of simkit and count those noticed: `-- --seed 7 --count 25`."""
+    session.run("python", "-m", "tests.code_mutants", *session.posargs)
 
 
 @nox.session(venv_backend="none")
@@ -255,21 +271,37 @@ def google_adk(session: nox.Session) -> None:
 
 
 @nox.session(python=PYTHONS)
+def digests(session: nox.Session) -> None:
+    """All scenarios, and a campaign of one seed, have the same digests on every Python."""
+    session.install("-e", ".[dev]")
+    _compare_digests(session)
+    campaign = session.run("python", "-m", "tests.campaigns", silent=True)
+    first = campaigns.setdefault("first", campaign)
+    if campaign != first:
+        session.error("the campaign differs from that on another Python")
+
+
+@nox.session(python=PYTHONS)
 def google_adk_digests(session: nox.Session) -> None:
     """The Agent Development Kit's scenarios have the same digests on every Python."""
     session.install("-e", ".[google-adk]")
-    said = session.run("python", "-m", "tests.digests", *ADK_SCENARIOS, silent=True)
-    if not isinstance(said, str):
+    _compare_digests(session, *ADK_SCENARIOS)
+
+
+def _compare_digests(session: nox.Session, *files: str) -> None:
+    """Compare the digests of files with those that other Pythons found in this run of nox."""
+    output = session.run("python", "-m", "tests.digests", *files, silent=True)
+    if not isinstance(output, str):
         return  # With --install-only nothing is run.
-    found = json.loads(next(one for one in said.splitlines() if one.startswith("{")))["digests"]
+    document = next(line for line in output.splitlines() if line.startswith("{"))
+    found = json.loads(document)["digests"]
     if not found:
         session.error("no scenario could run: there is nothing to compare")
-    for other, expected in adk_digests.items():
-        if found != expected:
-            different = [name for name in expected if found.get(name) != expected[name]]
-            session.error(f"digests differ from those on Python {other}: {different}")
-        session.log(f"{len(found)} digests are those on Python {other}")
-    adk_digests[str(session.python)] = found
+    expected = digests_of_files.setdefault(files, found)
+    different = [name for name in expected if found.get(name) != expected[name]]
+    if different:
+        session.error(f"digests differ from those on another Python: {different}")
+    session.log(f"{len(found)} digests compared")
 
 
 @nox.session(python="3.11")
@@ -284,18 +316,33 @@ def frameworks(session: nox.Session, framework: str) -> None:
     session.run(*run, *session.posargs)
 
 
-@nox.session(python="3.11")
-@nox.parametrize("pair", [PAIRS["oldest"], PAIRS["newest"]], ids=["oldest", "newest"])
-def nightly(session: nox.Session, pair: tuple[str, str]) -> None:
-    """All tests with the oldest and the newest pytest; with the newest at a larger size.
+def drawing_tests() -> list[str]:
+    """Return the tests that draw more at night: by Hypothesis, or with seeds of their own."""
+    return [
+        str(file)
+        for file in sorted(Path("tests").rglob("test_*.py"))
+        if re.search(r"hypothesis|NIGHTLY", file.read_text(encoding="utf-8"))
+    ]
 
-    After them, also where they fail, whatever has an environment of its own.
+
+@nox.session(python="3.11")
+def nightly(session: nox.Session) -> None:
+    """What CI leaves out: tests that draw, at a larger size; published examples; other versions.
+
+    CI runs all other tests with the newest versions already, so that the night does not. After it,
+    also where it fails, whatever has an environment of its own.
     """
-    for name in (*BESIDE, "coverage"):
+    for name in (*BESIDE, "oldest_pytest", "coverage"):
         session.notify(name)
-    session.install("--upgrade", "-e", ".[dev]", *pair)
-    # Without them their scenarios are skipped.
+    session.install("--upgrade", "-e", ".[dev]")
+    session.run(*ALL_TESTS, *drawing_tests(), *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
+    # The examples that frameworks publish: without them their scenarios are skipped, loudly.
     session.run("python", "-m", "tests.upstream")
-    # What is drawn does not depend on pytest.
-    size = {"SIMKIT_NIGHTLY": "1"} if pair == PAIRS["newest"] else {}
-    session.run(*ALL_TESTS, *session.posargs, env=size)
+    session.run(*QUICK_TESTS, "tests/apps", "tests/adapters/openai_agents/test_driver.py")
+
+
+@nox.session(python="3.11")
+def oldest_pytest(session: nox.Session) -> None:
+    """The quick suite with the oldest pytest and pytest-bdd."""
+    session.install("--upgrade", "-e", ".[dev]", *PAIRS["oldest"])
+    session.run(*QUICK_TESTS, *session.posargs)

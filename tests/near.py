@@ -1,0 +1,81 @@
+"""Which tests to run for a module of simkit: `nox -s near -- simkit/runtime/turn.py` runs them.
+
+CONTRIBUTING.md has the rule; `tests/test_near.py` checks that it fits every module.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FURTHER: Final = {
+    "simkit/": ["scenarios", "features"],
+    "simkit/adapters/": ["tests/testing/test_conformance.py"],
+    "simkit/adapters/google_adk/": ["tests/testing/test_google_adk.py"],
+    "simkit/adapters/langgraph/": ["tests/testing/test_langgraph.py"],
+    "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],
+    "simkit/adapters/pydantic_ai/": ["tests/testing/test_pydantic_ai.py"],
+    "simkit/runtime/": ["tests/oracle/test_oracle.py"],
+    "simkit/spec/": ["tests/test_bad_input.py"],
+    "simkit/testing/": ["tests/testing/test_langgraph.py"],
+}
+"""Tests of other folders, by the beginning of a module's path."""
+
+
+def near_tests(module: str) -> list[str]:
+    """Return the test files and folders of a module, the nearest first.
+
+    They are the tests of its name, those that import it, those of its folder, and `FURTHER` ones.
+    """
+    path = Path(module)
+    stem = path.parent.name if path.name == "__init__.py" else path.stem
+    folder = _folder(path)
+    by_name = [
+        *sorted(folder.glob(f"test_{stem}.py")),
+        *sorted(folder.glob(f"test_{stem}_*.py")),
+    ]
+    dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+    importing = [file for file, names in _imports().items() if dotted in names]
+    same_folder = [folder] if folder != ROOT / "tests" else []
+    rows = [
+        ROOT / name
+        for start, names in reversed(FURTHER.items())
+        if module.startswith(start)
+        for name in names
+    ]
+    tests = dict.fromkeys([*by_name, *importing, *same_folder, *rows])
+    return [str(path.relative_to(ROOT)) for path in tests]
+
+
+def _folder(module: Path) -> Path:
+    """Return the folder of tests that mirrors the module's package, or the nearest one above."""
+    parts = module.parent.parts[1:]
+    while not list((ROOT / "tests").joinpath(*parts).rglob("test_*.py")):
+        parts = parts[:-1]
+    return (ROOT / "tests").joinpath(*parts)
+
+
+@functools.cache
+def _imports() -> dict[Path, set[str]]:
+    """Return the modules that each test file imports by name."""
+    return {
+        file: {
+            name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _names(node)
+        }
+        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        if "apps" not in file.parts
+    }
+
+
+def _names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+
+
+if __name__ == "__main__":
+    print(*dict.fromkeys(name for module in sys.argv[1:] for name in near_tests(module)))
