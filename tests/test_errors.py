@@ -16,7 +16,7 @@ from yaml.error import Mark
 from yaml.nodes import ScalarNode
 
 import simkit
-from simkit.capture.cassettes.dialects import Misfit
+from simkit.capture.cassettes.vcrpy_layout import Misfit
 from simkit.core import errors
 from simkit.core.errors import (
     FakeInvalid,

@@ -12,12 +12,24 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from simkit.capture.cassettes import Cassette, Leak, cassettes_in, load, over_age, scan_file
+from simkit.capture.cassettes import (
+    Cassette,
+    Interaction,
+    Keying,
+    Leak,
+    cassettes_in,
+    load,
+    load_foreign,
+    over_age,
+    save,
+    scan_file,
+)
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
 from simkit.session.execution.recorded import (
     FOLDER,
     cassette_path,
@@ -115,6 +127,24 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
         secrets = counted(len(leaks), "secret") if leaks else "no secret found"
         echo(f"{counted(len(files), 'file')}: {secrets}")
     return BROKEN if errors else int(bool(leaks))
+
+
+def import_cassette(source: str, target: str) -> int:
+    """Write a new cassette with what another recorder's file holds; return 0.
+
+    Raise CassetteInvalid if the file cannot be read or written, or the new one is there.
+    """
+    if os.path.lexists(target):
+        raise CassetteInvalid(f"{target}: this file is there, and is not overwritten")
+    interactions = load_foreign(source).interactions
+    save(target, [_with_protocol(item) for item in interactions], Keying(Redactor(os.environ)))
+    echo(f"{target}: {counted(len(interactions), 'interaction')} from {source}")
+    return 0
+
+
+def _with_protocol(item: Interaction) -> Interaction:
+    protocol = protocol_of(item.request)
+    return msgspec.structs.replace(item, protocol=protocol.name if protocol else "")
 
 
 def _is_meant(file: Path, paths: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Final
@@ -13,8 +14,10 @@ SOURCES: Final = (".yaml", ".yml", ".py", ".feature", ".ipynb", ".toml", ".jsonl
 """How names of files end that people write, or that hold traces: no report is one of them."""
 
 
-def write_whole(file: Path, content: bytes) -> None:
+def write_whole(file: Path, content: bytes, *, is_kept: bool = False) -> None:
     """Write a file atomically, so that a reader gets the old or the new content; raise OSError.
+
+    A file that people keep (``is_kept``) has the same mode afterwards, and is on the disk.
 
     A link stays, and the file that it names is written. A device or a pipe is written to: to rename
     a file over `/dev/null` would take it away from the whole machine.
@@ -26,10 +29,28 @@ def write_whole(file: Path, content: bytes) -> None:
         file = Path(os.path.realpath(file))  # Of links in a circle it is one of them.
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as stream:
+            if is_kept and file.exists():
+                temporary.chmod(file.stat().st_mode & 0o7777)
+            stream.write(content)
+            if is_kept:
+                stream.flush()
+                os.fsync(stream.fileno())
         os.replace(temporary, file)
+        if is_kept:
+            _settle(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _settle(folder: Path) -> None:
+    """Make the new name of a file durable, where folders can be opened: not on Windows."""
+    with suppress(PermissionError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def check_place(file: str, option: str) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import difflib
-import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
+from simkit.core.whole_files import write_whole
 
 CI_VARIABLE: Final = "CI"
 _NO: Final = ("", "0", "false")
@@ -70,20 +68,9 @@ def write(change: FileChange) -> None:
     path = Path(change.file).resolve()
     if read_bytes(str(path)) != change.before:
         raise SourceError(change.file, _CHANGED, advice="Run again.")
-    temporary = ""
     try:
-        mode = path.stat().st_mode
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with open(handle, "wb") as file:
-            file.write(change.after)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(mode & 0o7777)
-        os.replace(temporary, path)
+        write_whole(path, change.after, is_kept=True)
     except OSError as problem:
-        if temporary:
-            with suppress(OSError):
-                Path(temporary).unlink()
         raise SourceError(change.file, f"it cannot be written: {problem.strerror}") from None
 
 

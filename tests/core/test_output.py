@@ -132,11 +132,8 @@ STREAMS: Final = re.compile(
 )
 CLEANED: Final = frozenset(("clean", "_clean", "command", "_again", "styled", "mark"))
 WRITERS: Final = {
-    ("update/files.py", "open"): "the user's own file, changed where the user asked for it",
     ("bdd/story.py", "warnings.warn"): "fixed words",
     ("spec/fields.py", "warnings.warn"): "fixed words",
-    ("capture/cassettes/saving.py", "temporary.open"): "a cassette, checked to hold no secret",
-    ("capture/cassettes/saving.py", "os.open"): "a folder, only to be synced",
     ("cli/__init__.py", "open"): "in place of a stream that is closed",
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("cli/new_files.py", "draft.write_text"): "a new file of the user's, without secrets",
@@ -151,7 +148,8 @@ WRITERS: Final = {
     ("adapters/google_adk/runner.py", "logging.NullHandler"): "no text",
     ("testing/conformance.py", "pytest.skip"): "fixed words",
     ("report/github_actions.py", "open"): "the summary; its text is cleaned",
-    ("core/whole_files.py", "temporary.write_bytes"): "traces, lists and pages, redacted",
+    ("core/whole_files.py", "temporary.open"): "traces, pages, cassettes; redacted or checked",
+    ("core/whole_files.py", "os.open"): "a folder, only to be synced",
     ("core/whole_files.py", "file.write_bytes"): "the same, to a device or a pipe",
     ("core/locks.py", "os.open"): "a folder, or its lock",
     ("core/output.py", "stream.write"): "the door itself",

@@ -1,10 +1,10 @@
 """Cassettes: provider traffic, recorded once and replayed, in vcrpy's file layout.
 
-From the bottom up: ``values``, ``encodings`` and ``vcrpy``; ``reading`` and ``dialects`` from a
-file to values; ``format`` back; ``redacting``, ``normalising`` and ``keys`` for which requests are
-the same; ``capturing``, ``reasons``, ``nearest``, ``missing``, ``error_messages`` and ``lookup``
-for replay; ``recording`` and ``saving``; ``shapes``, ``tool_calls`` and ``traffic`` for one
-scenario's file during a run; ``scanning`` and ``hygiene`` for existing files.
+From the bottom up: ``values``, ``encodings`` and ``vcrpy``; ``reading`` and ``vcrpy_layout`` from a
+file to values, ``importing`` for files of other recorders; ``format`` back; ``redacting`` and
+``keys`` for which requests are the same; ``missing``, ``error_messages`` and ``lookup`` for replay;
+``recording`` and ``saving``; ``tool_calls`` and ``traffic`` for one scenario's file during a run;
+``hygiene`` for existing files.
 """
 
 from simkit.capture.cassettes.error_messages import miss_text
@@ -21,7 +21,7 @@ from simkit.capture.cassettes.hygiene import (
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
 from simkit.capture.cassettes.missing import POLICIES, Miss, Policy
-from simkit.capture.cassettes.reading import absent, load, loads
+from simkit.capture.cassettes.reading import absent, load, load_foreign, loads
 from simkit.capture.cassettes.recording import Recorder
 from simkit.capture.cassettes.saving import save
 from simkit.capture.cassettes.values import Cassette, Interaction
@@ -43,6 +43,7 @@ __all__ = [
     "cassettes_in",
     "encoded",
     "load",
+    "load_foreign",
     "loads",
     "miss_text",
     "orphans",

@@ -18,9 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.capture.cassettes.dialects import Extra
-from simkit.capture.cassettes.values import Cassette, Interaction, place
+from simkit.capture.cassettes.values import Cassette, Interaction, origin_of, place
 from simkit.capture.cassettes.vcrpy import layout
+from simkit.capture.cassettes.vcrpy_layout import Extra
 from simkit.core.errors import CassetteInvalid
 from simkit.providers.http import Headers
 
@@ -92,17 +92,12 @@ def _extra(interaction: Interaction, key: str) -> Extra:
     answered = interaction.response
     is_whole = len(answered.chunks) < 2
     return Extra(
-        agent=interaction.agent,
-        turn=interaction.turn,
-        call=interaction.call,
-        session=interaction.session,
-        scenario=interaction.scenario,
-        protocol=interaction.protocol,
         key=key,
         recorded_at=interaction.recorded_at,
         chunks=() if is_whole else tuple(map(len, answered.chunks)),
         offsets_ms=tuple(accumulate(answered.waits_ms)),
         ends=answered.ends,
+        **origin_of(interaction),
     )
 
 

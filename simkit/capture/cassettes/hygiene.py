@@ -11,10 +11,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.dialects import Misfit, interactions_of
+from simkit.capture.cassettes.importing import in_vcrpy_layout
 from simkit.capture.cassettes.reading import Text, read
 from simkit.capture.cassettes.redacting import redacted_body, redacted_header, redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction, place
+from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.core.redact.names import NAMES
@@ -128,7 +129,7 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
     try:
         tree = text.tree()
         lists = lists if isinstance(tree, dict) and lists in tree else "requests"
-        interactions = list(interactions_of(tree))
+        interactions = list(interactions_of(in_vcrpy_layout(tree)))
     except CassetteInvalid as problem:
         scan_problem = str(problem)
     except Misfit as misfit:

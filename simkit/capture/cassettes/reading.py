@@ -13,22 +13,18 @@ import io
 import json
 import stat
 import zlib
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-import msgspec
-from yaml._yaml import CParser
-from yaml.constructor import SafeConstructor
+from yaml import CSafeLoader
 from yaml.error import MarkedYAMLError
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, ScalarNode
 from yaml.reader import ReaderError
-from yaml.resolver import Resolver
 
-from simkit.capture.cassettes.dialects import Misfit, interactions_of
-from simkit.capture.cassettes.own_layout import own_data
+from simkit.capture.cassettes.importing import BEFORE_1_0, advice, in_vcrpy_layout, recorder_of
 from simkit.capture.cassettes.values import Cassette
+from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.language.yaml.nodes import child
 from simkit.language.yaml.syntax import rephrased
@@ -36,40 +32,8 @@ from simkit.language.yaml.syntax import rephrased
 FILE_BYTES_MAX: Final = 256_000_000
 NESTING_MAX: Final = 200
 """The largest depth of lists and mappings."""
-NODES_MAX: Final = 10_000_000
-"""The largest number of values in a file, with aliases expanded."""
 
 ADVICE: Final = "restore the file, or delete it and record again; it is never overwritten"
-
-_PREFIX: Final = "tag:yaml.org,2002:"
-_TEXTS: Final = frozenset(
-    ("", "!", f"{_PREFIX}str", f"{_PREFIX}python/str", f"{_PREFIX}python/unicode")
-)
-# Before 1.0, vcrpy wrote a request as an object, and its headers as a set.
-_SEQUENCES: Final = frozenset(
-    (
-        "",
-        "!",
-        f"{_PREFIX}seq",
-        f"{_PREFIX}python/tuple",
-        f"{_PREFIX}python/object/apply:__builtin__.frozenset",
-        f"{_PREFIX}python/object/apply:builtins.frozenset",
-    )
-)
-# vcrpy writes the body of a request that was a file or an iterator like this: a mapping with this
-# key, and the body as the first element of its list.
-_FILE: Final = f"{_PREFIX}python/object/new:_io.BytesIO"
-_ITERATOR: Final = f"{_PREFIX}python/object/apply:builtins.iter"
-_BODIES: Final[Mapping[str, str]] = {_FILE: "state", _ITERATOR: "args"}
-_MAPPINGS: Final = frozenset(
-    ("", "!", f"{_PREFIX}map", f"{_PREFIX}python/object:vcr.request.Request", *_BODIES)
-)
-_WRONG: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
-"""Exceptions of PyYAML's constructors for a scalar that does not fit its tag."""
-_IS_DATE: Final = f"{_PREFIX}timestamp"
-# Untyped, like the stubs' own types of nodes.
-_RESOLVER: Final[Any] = Resolver()
-_CONSTRUCTOR: Final = SafeConstructor()
 
 
 def invalid(path: Path | str, line: int, problem: str, at: str = "") -> CassetteInvalid:
@@ -92,7 +56,7 @@ class Text:
         if not self.text.strip():
             raise invalid(self.path, 0, "the file is empty")
         name = self.path.name.removesuffix(".gz")
-        return self._json() if name.endswith(".json") else self._yaml()
+        return self._json() if name.endswith(".json") else _Loader(self).data()
 
     def lines(self, at: Iterable[tuple[str | int, ...]]) -> list[int]:
         """Return the lines, from 1, of the values at paths, or of the nearest outer values.
@@ -106,7 +70,7 @@ class Text:
         paths = list(at)
         try:
             # JSON is valid YAML: one reader gives the positions of both.
-            root = _Composer(self).root()
+            root = _Loader(self).root()
         except CassetteInvalid:
             return [(0, 0)] * len(paths)
         return [_extent(root, path) for path in paths]
@@ -118,11 +82,6 @@ class Text:
 
     def _json(self) -> Any:
         try:
-            return msgspec.json.decode(self.text)
-        except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
-            pass
-        try:
-            # json accepts what msgspec rejects and recorders write: half surrogates and NaN.
             return json.loads(self.text)
         except RecursionError:
             raise invalid(self.path, 0, "its values are nested too deeply") from None
@@ -131,13 +90,6 @@ class Text:
             raise invalid(self.path, error.lineno, problem) from None
         except ValueError:
             raise invalid(self.path, 0, "it holds a number that is too long") from None
-
-    def _yaml(self) -> Any:
-        tree = own_data(self.text)
-        if tree is not None:
-            return tree
-        composer = _Composer(self)
-        return _Builder(self.path).built(composer.root())
 
 
 def _extent(node: Node, path: Iterable[str | int]) -> tuple[int, int]:
@@ -151,8 +103,17 @@ def _extent(node: Node, path: Iterable[str | int]) -> tuple[int, int]:
     return int(node.start_mark.line) + 1, int(node.end_mark.line) + (not is_block)
 
 
-class _Composer(CParser):
-    """libyaml's composer without guessing of types, stopped before it can overflow the C stack."""
+_PREFIX: Final = "tag:yaml.org,2002:"
+_WRONG: Final = (ValueError, KeyError, IndexError, AttributeError, TypeError, OverflowError)
+"""Exceptions of PyYAML's constructors for a scalar that does not fit its tag."""
+
+
+class _Loader(CSafeLoader):
+    """PyYAML's safe loader that builds plain data only, and names the line of each error.
+
+    It stops before libyaml's composer, which is recursive and has no limit, can overflow the C
+    stack.
+    """
 
     def __init__(self, text: Text) -> None:
         self._of = text
@@ -180,12 +141,12 @@ class _Composer(CParser):
             raise invalid(path, 0, "the file holds no document")
         return node
 
-    def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
-        """Return an empty tag, so that every other tag is one in the file."""
-        return ""
+    def data(self) -> Any:
+        """Return the data of the only document."""
+        return self.construct_document(self.root())
 
     def descend_resolver(self, parent: Node | None, index: Any) -> None:
-        """Check the depth before each node; the composer is recursive and has no limit."""
+        """Check the depth before each node."""
         self._depth += 1
         if self._depth > NESTING_MAX and parent is not None:
             line = str(parent.start_mark.line + 1)
@@ -195,100 +156,64 @@ class _Composer(CParser):
         """Count down after each node."""
         self._depth -= 1
 
-
-class _Builder:
-    """Builds data from nodes; the target of aliases is built once, and shared."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._built: dict[int, tuple[Any, int]] = {}
-        self._open: set[int] = set()
-        self._nodes = 0
-
-    def built(self, node: Node) -> Any:
+    def construct_object(self, node: Node, deep: bool = False) -> Any:
         """Return the data of a node."""
-        if isinstance(node, ScalarNode):
-            self._nodes += 1
-            return self._scalar(node)
-        known = self._built.get(id(node))
-        if known is not None:
-            self._nodes += known[1]
-            self._check(node)
-            return known[0]
-        if id(node) in self._open:
-            self._refuse(node, "an alias stands inside the very value that it names")
-        self._open.add(id(node))
-        before = self._nodes
-        self._nodes += 1
-        data = self._list(node) if isinstance(node, SequenceNode) else self._mapped(node)
-        self._check(node)
-        self._open.discard(id(node))
-        self._built[id(node)] = data, self._nodes - before
-        return data
-
-    def _check(self, node: Node) -> None:
-        if self._nodes > NODES_MAX:
-            self._refuse(node, f"aliases expand the file to more than {NODES_MAX:,} values")
-
-    def _list(self, node: SequenceNode) -> list[Any]:
-        if node.tag not in _SEQUENCES:
-            self._refuse_tag(node)
-        return [self.built(item) for item in node.value]
-
-    def _mapped(self, node: Node) -> Any:
-        """Return a mapping, or the bytes that one of vcrpy's mappings stands for."""
-        mapping = self._mapping(node)
-        key = _BODIES.get(node.tag)
-        if key is None:
-            return mapping
         try:
-            whole = mapping.get(key) or [b""]
-            parts = whole[0] if node.tag == _ITERATOR else [whole[0]]
-            return b"".join(_bytes(part) for part in parts)
+            return super().construct_object(node, deep)
+        except MarkedYAMLError as error:
+            self._refuse(node, error.problem or "this cannot be read")
         except _WRONG:
-            self._refuse(node, "this is no body that vcrpy writes")
+            self._refuse(node, f"the value {str(node.value)[:40]!r} cannot be read")
 
-    def _mapping(self, node: Node) -> dict[str, Any]:
-        if not isinstance(node, MappingNode) or node.tag not in _MAPPINGS:
-            self._refuse_tag(node)
+    def construct_mapping(self, node: Node, deep: bool = False) -> dict[Any, Any]:
+        """Return a mapping; its keys are texts, each of them once."""
+        if not isinstance(node, MappingNode):
+            self._refuse(node, "this is no mapping")
         mapping: dict[str, Any] = {}
         for key, value in node.value:
-            if not isinstance(key, ScalarNode) or key.tag not in _TEXTS:
+            if not isinstance(key, ScalarNode):
                 self._refuse(key, "a key must be a text")
             if key.value in mapping:
                 self._refuse(key, f"the key {key.value!r} is here twice")
-            mapping[key.value] = self.built(value)
+            mapping[key.value] = self.construct_object(value, deep)
         return mapping
 
-    def _scalar(self, node: ScalarNode) -> Any:
-        tag, value = node.tag, node.value
-        if tag == "":
-            if node.style:
-                return value
-            try:
-                return _plain(value)
-            except _WRONG:
-                self._refuse(node, f"the value {value[:40]!r} cannot be read")
-        if tag in _TEXTS:
-            return value
-        if tag == f"{_PREFIX}binary":
-            try:
-                return binascii.a2b_base64("".join(value.split()), strict_mode=True)
-            except ValueError:
-                self._refuse(node, "this is no base64")
-        if tag in (f"{_PREFIX}int", f"{_PREFIX}float", f"{_PREFIX}bool", f"{_PREFIX}null"):
-            try:
-                return _typed(tag, value)
-            except _WRONG:
-                self._refuse(node, f"the value {value[:40]!r} is not what its tag says")
-        self._refuse_tag(node)
-
-    def _refuse_tag(self, node: Node) -> NoReturn:
+    def construct_undefined(self, node: Node) -> NoReturn:
+        """Refuse every tag that does not stand for plain data."""
+        if str(node.tag).endswith("python/object:vcr.request.Request"):
+            raise _foreign(self._of.path, BEFORE_1_0)
         tag_name = str(node.tag).replace(_PREFIX, "!!")
         self._refuse(node, f"the tag `{tag_name}` is not supported")
 
+    def construct_text(self, node: Node) -> Any:
+        """Return a text as it stands in the file."""
+        return self.construct_scalar(node)  # type: ignore[arg-type]
+
+    def construct_bytes(self, node: Node) -> bytes:
+        """Return the bytes that base64 stands for."""
+        text = "".join(str(self.construct_text(node)).split())
+        try:
+            return binascii.a2b_base64(text, strict_mode=True)
+        except ValueError:
+            self._refuse(node, "this is no base64")
+
+    def construct_file(self, node: Node) -> bytes:
+        """Return the body of a request that was a file, as vcrpy writes it."""
+        return self._body(node, lambda data: (data["state"][0],))
+
+    def construct_iterator(self, node: Node) -> bytes:
+        """Return the body of a request that was an iterator, as vcrpy writes it."""
+        return self._body(node, lambda data: data["args"][0])
+
+    def _body(self, node: Node, parts_of: Callable[[dict[str, Any]], Iterable[Any]]) -> bytes:
+        data = self.construct_mapping(node, deep=True)
+        try:
+            return b"".join(_bytes(part) for part in parts_of(data))
+        except _WRONG:
+            self._refuse(node, "this is no body that vcrpy writes")
+
     def _refuse(self, node: Node, problem: str) -> NoReturn:
-        raise invalid(self._path, node.start_mark.line + 1, problem)
+        raise invalid(self._of.path, node.start_mark.line + 1, problem)
 
 
 def _bytes(part: Any) -> bytes:
@@ -297,24 +222,18 @@ def _bytes(part: Any) -> bytes:
     return part.encode() if isinstance(part, str) else bytes(part)
 
 
-@lru_cache(maxsize=4096)
-def _plain(text: str) -> Any:
-    """Return the value of an unquoted scalar in YAML 1.1; a date stays a text."""
-    tag = _RESOLVER.resolve(ScalarNode, text, (True, False))
-    return text if tag == _IS_DATE or tag == f"{_PREFIX}str" else _typed(tag, text)
-
-
-def _typed(tag: str, text: str) -> Any:
-    if tag not in _CONSTRUCTORS:
-        return text
-    return _CONSTRUCTORS[tag](_CONSTRUCTOR, ScalarNode(tag, text))
-
-
-_CONSTRUCTORS: Final[Mapping[str, Any]] = {
-    f"{_PREFIX}int": SafeConstructor.construct_yaml_int,
-    f"{_PREFIX}float": SafeConstructor.construct_yaml_float,
-    f"{_PREFIX}bool": SafeConstructor.construct_yaml_bool,
-    f"{_PREFIX}null": SafeConstructor.construct_yaml_null,
+_TEXTS: Final = ("str", "python/str", "python/unicode", "timestamp", "value", "merge")
+_Loader.yaml_constructors = {
+    **{
+        f"{_PREFIX}{name}": CSafeLoader.yaml_constructors[f"{_PREFIX}{name}"]
+        for name in ("null", "bool", "int", "float", "seq", "map")
+    },
+    **{f"{_PREFIX}{name}": _Loader.construct_text for name in _TEXTS},
+    f"{_PREFIX}binary": _Loader.construct_bytes,
+    f"{_PREFIX}python/tuple": CSafeLoader.yaml_constructors[f"{_PREFIX}seq"],
+    f"{_PREFIX}python/object/new:_io.BytesIO": _Loader.construct_file,
+    f"{_PREFIX}python/object/apply:builtins.iter": _Loader.construct_iterator,
+    None: _Loader.construct_undefined,
 }
 
 
@@ -359,7 +278,7 @@ def _unzipped(content: bytes) -> bytes:
 def load(path: str | Path) -> Cassette:
     """Return the cassette at ``path``; raise CassetteInvalid for any error in it.
 
-    The file is YAML, or JSON by its extension; either may be compressed (``.yaml.gz``).
+    The file is YAML, or JSON by its extension.
     """
     return loads(read(Path(path)), path)
 
@@ -367,8 +286,30 @@ def load(path: str | Path) -> Cassette:
 def loads(content: bytes, path: str | Path) -> Cassette:
     """Return the cassette in a file's bytes; ``path`` gives the format."""
     text = Text(Path(path), content)
+    tree = text.tree()
+    recorder = recorder_of(tree) or ("another tool" if text.path.name.endswith(".gz") else "")
+    if recorder:
+        raise _foreign(path, recorder)
+    return _cassette(text, tree)
+
+
+def _foreign(path: str | Path, recorder: str) -> CassetteInvalid:
+    problem = f"this file is as {recorder} writes it, and not in vcrpy's layout"
+    return CassetteInvalid(f"{path}: {problem}\n  {advice(recorder, path)}")
+
+
+def load_foreign(path: str | Path) -> Cassette:
+    """Return the cassette at ``path`` as `load` does, also in the layout of another recorder."""
+    text = Text(Path(path), read(Path(path)))
     try:
-        return Cassette(text.path, tuple(interactions_of(text.tree())))
+        return _cassette(text, in_vcrpy_layout(text.tree()))
+    except Misfit as misfit:
+        raise text.invalid(misfit.at, misfit.problem) from None
+
+
+def _cassette(text: Text, tree: Any) -> Cassette:
+    try:
+        return Cassette(text.path, tuple(interactions_of(tree)))
     except Misfit as misfit:
         raise text.invalid(misfit.at, misfit.problem) from None
 

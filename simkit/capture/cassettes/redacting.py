@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.dialects import FRAMING
 from simkit.capture.cassettes.encodings import with_body
 from simkit.capture.cassettes.values import Interaction
+from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
 from simkit.providers.sse import is_stream

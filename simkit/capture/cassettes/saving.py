@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from simkit.capture.cassettes.vcrpy import played
 from simkit.core.errors import CassetteInvalid
 from simkit.core.locks import exclusive
 from simkit.core.redact import Redactor
+from simkit.core.whole_files import write_whole
 
 Placed: TypeAlias = Callable[[Cassette], Sequence[Interaction]]
 """Returns the new content of a file, given its current content."""
@@ -107,32 +107,8 @@ def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Write a file atomically, so that a reader, or a crash, meets the old or the new content."""
-    # A symbolic link stays a link: the file that it names is replaced.
-    file = Path(os.path.realpath(path))
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as stream:
-            if file.exists():
-                temporary.chmod(file.stat().st_mode)
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, file)
-        _settle(file.parent)
+        write_whole(path, content, is_kept=True)
     except OSError as error:
         why = error.strerror or str(error)
         raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _settle(folder: Path) -> None:
-    """Make the new name of a file durable, where folders can be opened: not on Windows."""
-    with suppress(PermissionError):
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,24 +15,33 @@ NOBODY: Final[Lane] = ("", 0, "")
 """The lane of interactions without an agent."""
 
 
-class Interaction(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One request, with its response."""
+class Origin(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Where an interaction belongs; empty, or 0, where the file does not say."""
 
-    request: HttpRequest
-    response: HttpResponse
     agent: str = ""
-    """The agent; empty if the file does not say, as with other recorders."""
     turn: int = 0
-    """The turn, from 1; 0 if the file does not say."""
+    """The turn, from 1."""
     call: int = 0
     """The number of the agent's call in the turn, from 1."""
     session: str = ""
     scenario: str = ""
-    """The scenario, if several share a file; empty if the file does not say."""
+    """The scenario, if several share a file."""
     protocol: str = ""
     """The protocol's name; empty for requests that are no model calls."""
+
+
+class Interaction(Origin, frozen=True, gc=False, kw_only=True):
+    """One request, with its response."""
+
+    request: HttpRequest
+    response: HttpResponse
     recorded_at: str = ""
     """The time of recording, ISO 8601; empty if the file does not say."""
+
+
+def origin_of(value: Origin) -> dict[str, Any]:
+    """Return the fields of an origin, for another value that has one."""
+    return {name: getattr(value, name) for name in Origin.__struct_fields__}
 
 
 class Cassette(msgspec.Struct, frozen=True, gc=False):

@@ -1,15 +1,13 @@
 """vcrpy's own layout, in every version of vcrpy.
 
-It is imported where a file is written, or where one is older than its layout of today: importing it
-imports every HTTP client that is installed, which takes longer than reading most cassettes. The
-parts that simkit uses are undocumented: `simkit.core.compat` says which versions were tried.
+It is imported where a file is written: importing it imports every HTTP client that is installed,
+which takes longer than reading most cassettes. The parts that simkit uses are undocumented:
+`simkit.core.compat` says which versions were tried.
 """
 
 from __future__ import annotations
 
-import io
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
 
@@ -20,8 +18,6 @@ Parts: TypeAlias = tuple[str, str, bytes, bytes]
 """An interaction as vcrpy replays it: method, URL and both bodies."""
 
 _VCR: Final = Library("vcrpy")
-_OLD: Final = ("protocol", "host", "port", "path")
-"""The key that vcrpy used for a URL before 1.0."""
 
 
 class _AsData:
@@ -73,30 +69,3 @@ def played(content: str, is_json: bool) -> list[Parts]:
         (request.method, request.uri, request.body or b"", answered["body"]["string"])
         for request, answered in zip(requests, responses, strict=True)
     ]
-
-
-def is_old(tree: Any) -> bool:
-    """Return whether data is a list of interactions, as vcrpy before 1.0 wrote it."""
-    if not isinstance(tree, list) or not tree:
-        return False
-    requests = [item.get("request") if isinstance(item, dict) else None for item in tree]
-    return all(
-        isinstance(request, dict) and all(part in request for part in _OLD) for request in requests
-    )
-
-
-def migrated(tree: Sequence[Any]) -> Any:
-    """Return the result of vcrpy's migration of such a list; raise ValueError if it fails."""
-    # Of vcrpy's two ways, this one builds nothing but plain data in every version.
-    before, after = io.StringIO(json.dumps([_without_sets(item) for item in tree])), io.StringIO()
-    _VCR.find("vcr.migration:migrate_json")(before, after)
-    return json.loads(after.getvalue())
-
-
-def _without_sets(item: Any) -> Any:
-    """Return an interaction with request headers as a mapping: the YAML had a set of pairs."""
-    headers = item["request"].get("headers")
-    if not isinstance(headers, list):
-        return item
-    pairs = headers[0] if len(headers) == 1 else headers
-    return {**item, "request": {**item["request"], "headers": dict(pairs)}}

@@ -16,7 +16,7 @@ from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.providers.http import HttpRequest
 from tests.capture.cassettes.requests import KEYING, chat, recorded
 from tests.capture.cassettes.test_format import PLAIN, STREAMED
-from tests.capture.cassettes.test_loading import FOREIGN
+from tests.capture.cassettes.test_importing import FOREIGN
 
 OURS = (STREAMED, recorded(chat("a"), "1"))
 FILES = {

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from vcr.request import Request
 from vcr.serialize import serialize
 from vcr.serializers import jsonserializer, yamlserializer
@@ -69,47 +68,8 @@ def test_compressed_body_is_read_as_what_it_holds(encoding: str, body: bytes) ->
     assert exchanged(content) == [(REQUEST, ANSWERED)]
 
 
-FOREIGN = {
-    "httpx before vcrpy 6": """
-        interactions:
-        - request: {body: '{"model":"gpt-5"}', headers: {Content-Type: [application/json]},
-            method: POST, uri: 'https://api.openai.com/v1/chat/completions'}
-          response: {content: '{"text":"café"}', http_version: HTTP/1.1, status_code: 200,
-            headers: [[Content-Type, application/json]]}
-        version: 1
-        """,
-    "pydantic-ai": """
-        interactions:
-        - request:
-            headers: {Content-Type: [application/json]}
-            method: POST
-            parsed_body: {model: gpt-5}
-            uri: https://api.openai.com/v1/chat/completions
-          response:
-            headers: {Content-Type: [application/json]}
-            parsed_body: {text: café}
-            status: {code: 200, message: OK}
-        version: 1
-        """,
-    "a JSON value as the body itself": """
-        interactions:
-        - request: {body: {model: gpt-5}, headers: {Content-Type: [application/json]},
-            method: POST, uri: 'https://api.openai.com/v1/chat/completions'}
-          response: {body: {string: '{"text":"café"}'}, status: {code: 200, message: OK},
-            headers: {Content-Type: [application/json]}}
-        version: 1
-        """,
-    "go-vcr": """
-        version: 2
-        interactions:
-        - id: 0
-          request: {proto: HTTP/1.1, host: api.openai.com, body: '{"model":"gpt-5"}',
-            headers: {Content-Type: [application/json]}, method: POST,
-            url: 'https://api.openai.com/v1/chat/completions'}
-          response: {proto: HTTP/2.0, body: '{"text":"café"}', status: 200 OK, code: 200,
-            headers: {Content-Type: [application/json]}, duration: 1.5s}
-        """,
-    "anchors and !!binary": f"""
+def test_anchors_and_binary_texts_are_read() -> None:
+    content = f"""
         interactions:
         - request: {{body: !!binary {base64.b64encode(REQUEST.body).decode()},
             headers: &h {{Content-Type: [application/json]}},
@@ -117,37 +77,16 @@ FOREIGN = {
           response: {{body: {{string: !!python/str '{{"text":"café"}}'}}, headers: *h,
             status: {{code: 200, message: OK}}}}
         version: 1
-        """,
-}
-
-
-@pytest.mark.parametrize("content", FOREIGN.values(), ids=FOREIGN)
-def test_file_of_another_recorder_is_read(content: str) -> None:
-    assert exchanged(content) == [(REQUEST, ANSWERED)]
-
-
-def test_file_of_langchain_is_read() -> None:
-    request = {"method": "POST", "uri": CHAT_URL, "body": REQUEST.body, "headers": dict(JSON)}
-    body = {"string": ANSWERED.body}
-    response = {"status": {"code": 200}, "headers": dict(JSON), "body": body}
-    content = yaml.safe_dump({"requests": [request], "responses": [response]})
-
-    assert exchanged(gzip.compress(content.encode()), "a.yaml.gz") == [(REQUEST, ANSWERED)]
-
-
-def test_only_files_of_pydantic_ai_may_lack_a_version() -> None:
-    content = FOREIGN["pydantic-ai"].replace("version: 1", "")
+        """
 
     assert exchanged(content) == [(REQUEST, ANSWERED)]
-    with pytest.raises(CassetteInvalid, match="it has no `version`: its end is missing"):
-        exchanged(FOREIGN["a JSON value as the body itself"].replace("version: 1", ""))
 
 
 def test_sizes_of_a_body_that_was_edited_by_hand_count_no_more() -> None:
     content = """
         interactions:
         - request: {method: POST, uri: /a}
-          response: {status: 200, body: {string: 'abcd'}}
+          response: {status: {code: 200}, body: {string: 'abcd'}}
           simkit: {agent: a, chunks: [1, 1], offsets_ms: [3, 9]}
         version: 1
         """
@@ -158,13 +97,14 @@ def test_sizes_of_a_body_that_was_edited_by_hand_count_no_more() -> None:
     assert item == Interaction(request=HttpRequest("POST", "/a"), response=response, agent="a")
 
 
-TEXT = '{"version": 1, "interactions": [{"request": REQUEST, "response": {"status": 200}EXTRA}]}'
+RESPONSE = '{"status": {"code": 200}}'
+TEXT = '{"version": 1, "interactions": [{"request": REQUEST, "response": RESPONSE EXTRA}]}'
 GET = '{"method": "GET", "uri": "/"}'
 
 
 def make_file(request: str = GET, extra: str = "") -> str:
     """A file with one interaction."""
-    return TEXT.replace("REQUEST", request).replace("EXTRA", extra)
+    return TEXT.replace("REQUEST", request).replace("RESPONSE", RESPONSE).replace("EXTRA", extra)
 
 
 WRONG = {
@@ -177,9 +117,6 @@ WRONG = {
     "a.yaml:2: this must be a list, not nothing\n  at interactions": "version: 1\ninteractions:",
     "a.yaml:3: it has no `response`\n  at interactions[0]": (
         "version: 1\ninteractions:\n- request: {}"
-    ),
-    "a.yaml:1: there are 1 requests, but 0 responses\n  at responses": (
-        "{requests: [1], responses: []}"
     ),
     "a.yaml:1: it needs a text under `method`\n  at interactions[0].request": make_file(
         '{"uri": "/"}'
@@ -198,7 +135,6 @@ WRONG = {
         "!!python/object/apply:os.system [ls]"
     ),
     "a.yaml:2: the key 'version' is here twice": "version: 1\nversion: 1",
-    "a.yaml:1: an alias stands inside the very value that it names": "&a [*a]",
     "a.yaml:2: the `[` opened here is never closed": "version: 1\ninteractions: [",
     "a.yaml:2: a character that cannot stand in YAML": "version: 1\ninteractions: \x00",
     "a.yaml:1: values are nested deeper than 200 levels": "[" * 300 + "]" * 300,
@@ -225,39 +161,22 @@ def test_file_that_is_no_cassette_is_refused_with_path_and_line(message: str, co
         ("a.json", b"[" * 9_999, "a.json: its values are nested too deeply"),
         ("a.yaml", b"version: 1\n# \xff", "a.yaml:2: byte 13 of the file (0xff) is not UTF-8"),
         (
-            "a.yaml.gz",
-            gzip.compress(b"version: 1", mtime=0)[:-3],
-            "a.yaml.gz: the file cannot be decompressed: Compressed file ended before the"
-            " end-of-stream marker was reached",
-        ),
-        (
             "a.yaml",
-            b"interactions:\n- request: {method: GET, uri: /}\n  response:\n    status: 200\n"
+            b"interactions:\n- request: {method: GET, uri: /}\n"
+            b"  response:\n    status: {code: 200}\n"
             b"    headers: {Content-Encoding: gzip}\n    body: {string: !!binary H4sI}\n"
             b"version: 1\n",
             "a.yaml:6: this body cannot be decompressed: it is cut off\n"
             "  at interactions[0].response.body",
         ),
     ],
-    ids=["JSON syntax", "JSON shape", "JSON depth", "encoding", "gzip file", "gzip body"],
+    ids=["JSON syntax", "JSON shape", "JSON depth", "encoding", "gzip body"],
 )
 def test_bytes_that_are_no_cassette_are_refused(name: str, content: bytes, message: str) -> None:
     with pytest.raises(CassetteInvalid) as caught:
         loads(content, name)
 
     assert str(caught.value) == message + ADVICE
-
-
-def test_aliases_that_expand_without_end_are_refused() -> None:
-    rows = [f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 12)]
-    content = "\n".join(["b0: &b0 [1]", *rows])
-
-    with pytest.raises(CassetteInvalid) as caught:
-        loads(content.encode(), "a.yaml")
-
-    assert str(caught.value) == (
-        "a.yaml:7: aliases expand the file to more than 10,000,000 values" + ADVICE
-    )
 
 
 def test_file_that_is_not_there_is_no_empty_cassette(tmp_path: Path) -> None:

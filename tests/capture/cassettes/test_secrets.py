@@ -196,7 +196,7 @@ def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml.gz"
     body = base64.b64encode(gzip.compress(SHAPED[0].encode())).decode()
     content = (
-        "interactions:\n- request: {method: GET, uri: /}\n  response: {status: 200,"
+        "interactions:\n- request: {method: GET, uri: /}\n  response: {status: {code: 200},"
         f" headers: {{content-encoding: gzip}}, body: {{string: !!binary {body}}}}}\nversion: 1\n"
     )
     file.write_bytes(gzip.compress(content.encode()))

@@ -14,7 +14,7 @@ from vcr.request import Request
 from vcr.serialize import deserialize, serialize
 from vcr.serializers import jsonserializer, yamlserializer
 
-from simkit.capture.cassettes import Cassette, Interaction, Keying, encoded, load, loads, save
+from simkit.capture.cassettes import Cassette, Interaction, Keying, encoded, loads, save
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
@@ -193,64 +193,6 @@ def test_reading_a_file_of_today_imports_neither_vcrpy_nor_the_clients_that_it_i
     assert done.stdout == "set()\n"
 
 
-OLD_YAML = """\
-- request: !!python/object:vcr.request.Request
-    body: '{"model": "m"}'
-    headers: !!python/object/apply:__builtin__.frozenset
-    - - !!python/tuple [content-type, application/json]
-      - !!python/tuple [accept, '*/*']
-    host: api.openai.com
-    method: POST
-    path: /v1/chat/completions
-    port: 443
-    protocol: https
-  response:
-    body: {string: !!python/unicode "fine"}
-    headers: [!!python/unicode "content-type: text/plain\\r\\n", "x-a: 1\\r\\n"]
-    status: {code: 200, message: OK}
-"""
-OLD_JSON = """\
-[{"request": {"body": "{\\"model\\": \\"m\\"}", "protocol": "https", "method": "POST",
-  "headers": {"content-type": "application/json", "accept": "*/*"},
-  "host": "api.openai.com", "path": "/v1/chat/completions", "port": 443},
- "response": {"status": {"message": "OK", "code": 200},
-  "headers": ["content-type: text/plain\\r\\n", "x-a: 1\\r\\n"], "body": {"string": "fine"}}}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.yaml", OLD_YAML), ("b.yaml", OLD_YAML.replace("__builtin__", "builtins")),
-     ("a.json", OLD_JSON)],
-    ids=["Python 2", "Python 3", "JSON"],
-)  # fmt: skip
-def test_a_file_of_vcrpy_before_its_first_version_is_migrated(
-    name: str, content: str, tmp_path: Path
-) -> None:
-    (tmp_path / name).write_text(content)
-
-    (item,) = load(tmp_path / name).interactions
-
-    headers = (("content-type", "application/json"), ("accept", "*/*"))
-    request = HttpRequest("POST", URL, headers, b'{"model": "m"}')
-    answered = HttpResponse(200, (("content-type", "text/plain"), ("x-a", "1")), (b"fine",))
-    assert item == Interaction(request=request, response=answered)
-    assert (tmp_path / name).read_text() == content
-
-
-def test_an_old_file_that_the_migration_does_not_read_is_an_error_of_the_file() -> None:
-    content = OLD_JSON.replace('"https"', '"gopher"')
-
-    with pytest.raises(CassetteInvalid) as caught:
-        loads(content.encode(), "a.json")
-
-    assert str(caught.value) == (
-        "a.json:1: vcrpy's migration from its layout before 1.0 does not read this:"
-        " KeyError('gopher')\n"
-        "  restore the file, or delete it and record again; it is never overwritten"
-    )
-
-
 @pytest.mark.parametrize(
     ("tag", "reply"),
     [
@@ -264,7 +206,7 @@ def test_no_other_object_is_read_in_a_body(tag: str, reply: str) -> None:
     content = f"""
         interactions:
         - request: {{method: POST, uri: /a, body: {tag}}}
-          response: {{status: 200}}
+          response: {{status: {{code: 200}}}}
         version: 1
         """
 

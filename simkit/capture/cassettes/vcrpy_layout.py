@@ -1,50 +1,38 @@
-"""Dialects: the layouts of recorders, from plain data to values.
-
-They are vcrpy's own (also with ``parsed_body``, a JSON value instead of a text, as pydantic-ai
-writes it, and with the ``status_code`` and ``content`` of its older httpx recordings), the lists
-``requests`` and ``responses`` of langchain-tests, and go-vcr's; vcrpy's lists from before 1.0 go
-through its own migration. Additions of simkit are under ``interactions[].simkit``, which all of
-them ignore.
+"""vcrpy's layout, from plain data to values. Additions of simkit stand under
+``interactions[].simkit``, which vcrpy ignores. Layouts of other recorders: `importing`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import NotDecodable, decoded
-from simkit.capture.cassettes.values import Interaction
-from simkit.capture.cassettes.vcrpy import is_old, migrated
+from simkit.capture.cassettes.encodings import BODY_BYTES_MAX, NotDecodable, decoded
+from simkit.capture.cassettes.values import Interaction, Origin, origin_of
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, header
 
 _At: TypeAlias = tuple[str | int, ...]
 
-VERSIONS: Final = (1, 2)
-"""vcrpy writes 1, go-vcr 1 or 2."""
+VERSION: Final = 1
+"""The version of its layout that vcrpy writes."""
 FRAMING: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 """Headers about the transmission of a body; simkit stores the decoded body."""
 
 
 class Misfit(Exception):
-    """The data at a path is in no recorder's layout: ``args`` are the path and the sentence."""
+    """The data at a path is not in the layout: ``args`` are the path and the sentence."""
 
     def __init__(self, at: _At, problem: str) -> None:
         super().__init__(at, problem)
         self.at, self.problem = at, problem
 
 
-class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Extra(Origin, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """The fields under ``simkit``, in this order; unknown ones are ignored."""
 
-    agent: str = ""
-    turn: int = 0
-    call: int = 0
-    session: str = ""
-    scenario: str = ""
-    protocol: str = ""
     key: str = ""
     """The key, for readers and for `git diff`; simkit computes it again from the request."""
     recorded_at: str = ""
@@ -57,55 +45,29 @@ class Extra(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def interactions_of(tree: Any) -> Iterator[Interaction]:
-    """Yield the interactions in a file's data; raise Misfit for an unknown layout."""
-    if is_old(tree):
-        try:
-            tree = migrated(tree)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            problem_text = (
-                f"vcrpy's migration from its layout before 1.0 does not read this: {error!r}"
-            )
-            raise Misfit((), problem_text) from None
+    """Yield the interactions in a file's data; raise Misfit for another layout."""
     top = _mapping(tree, ())
-    if "requests" in top and "responses" in top:
-        requests, answered = (_list(top[key], (key,)) for key in ("requests", "responses"))
-        if len(requests) != len(answered):
-            problem_text = f"there are {len(requests)} requests, but {len(answered)} responses"
-            raise Misfit(("responses",), problem_text)
-        for number, (request, response) in enumerate(zip(requests, answered, strict=True)):
-            yield _interaction(
-                request, ("requests", number), response, ("responses", number), Extra()
-            )
-        return
     if "interactions" not in top:
         raise Misfit((), "this is no cassette: it has no `interactions`")
-    if "version" not in top and not _is_versionless(top["interactions"]):
+    if "version" not in top:
         # Recorders write it last: a file that was cut off between two interactions has none.
         raise Misfit((), "it has no `version`: its end is missing")
-    version = top.get("version", 1)
-    if version not in VERSIONS or isinstance(version, bool):
-        raise Misfit(("version",), f"version {version!r} is not known")
-    for number, found_item in enumerate(_list(top["interactions"], ("interactions",))):
+    if top["version"] != VERSION or isinstance(top["version"], bool):
+        raise Misfit(("version",), f"version {top['version']!r} is not known")
+    for number, data in enumerate(_list(top["interactions"], ("interactions",))):
         at: _At = ("interactions", number)
-        item = _mapping(found_item, at)
+        item = _mapping(data, at)
         for part in ("request", "response"):
             if part not in item:
                 raise Misfit(at, f"it has no `{part}`")
-        yield _interaction(
-            item["request"],
-            (*at, "request"),
-            item["response"],
-            (*at, "response"),
-            _extra(item.get("simkit"), (*at, "simkit")),
+        extra = _extra(item.get("simkit"), (*at, "simkit"))
+        request_at, response_at = (*at, "request"), (*at, "response")
+        yield Interaction(
+            request=_request(_mapping(item["request"], request_at), request_at),
+            response=_response(_mapping(item["response"], response_at), response_at, extra),
+            recorded_at=extra.recorded_at,
+            **origin_of(extra),
         )
-
-
-def _is_versionless(data: Any) -> bool:
-    """Return whether these are pydantic-ai's interactions, which may lack a version."""
-    items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
-    parts = (item.get(part) for item in items for part in ("request", "response"))
-    is_theirs = any(isinstance(part, dict) and "parsed_body" in part for part in parts)
-    return is_theirs and not any("simkit" in item for item in items)
 
 
 def _extra(data: Any, at: _At) -> Extra:
@@ -121,43 +83,20 @@ def _extra(data: Any, at: _At) -> Extra:
         raise Misfit((*at, "ends"), f"{extra.ends!r} is not known; known: cut, timeout")
     if min((*extra.chunks, *extra.offsets_ms, extra.turn, extra.call), default=0) < 0:
         raise Misfit(at, "numbers here cannot be negative")
-    for text in (
-        extra.agent,
-        extra.session,
-        extra.scenario,
-        extra.protocol,
-        extra.key,
-        extra.recorded_at,
-    ):
-        _sound(text, at)
+    for text in (*origin_of(extra).values(), extra.key, extra.recorded_at):
+        if isinstance(text, str):
+            _sound(text, at)
     return extra
 
 
-def _interaction(
-    request: Any, request_at: _At, response: Any, response_at: _At, extra: Extra
-) -> Interaction:
-    return Interaction(
-        request=_request(_mapping(request, request_at), request_at),
-        response=_response(_mapping(response, response_at), response_at, extra),
-        agent=extra.agent,
-        turn=extra.turn,
-        call=extra.call,
-        session=extra.session,
-        scenario=extra.scenario,
-        protocol=extra.protocol,
-        recorded_at=extra.recorded_at,
-    )
-
-
 def _request(data: dict[str, Any], at: _At) -> HttpRequest:
-    word = "uri" if "uri" in data or "url" not in data else "url"
-    for key in ("method", word):
+    for key in ("method", "uri"):
         if not isinstance(data.get(key), str) or not data[key]:
             raise Misfit((*at, key) if key in data else at, f"it needs a text under `{key}`")
         _sound(data[key], (*at, key))
     headers = _headers(data.get("headers"), (*at, "headers"))
     body = _plain_body(_body(data, at), headers, (*at, "body"))
-    return HttpRequest(data["method"].upper(), data[word], _unframed(headers), body)
+    return HttpRequest(data["method"].upper(), data["uri"], _unframed(headers), body)
 
 
 def _response(data: dict[str, Any], at: _At, extra: Extra) -> HttpResponse:
@@ -168,16 +107,12 @@ def _response(data: dict[str, Any], at: _At, extra: Extra) -> HttpResponse:
 
 
 def _status(data: dict[str, Any], at: _At) -> int:
-    status, key = data.get("status"), "status"
-    if isinstance(status, dict):
-        status = status.get("code")
-    for other in ("status_code", "code"):
-        if other in data:
-            status, key = data[other], other
-    if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status <= 599:
-        where = (*at, key) if key in data else at
-        raise Misfit(where, "it needs an HTTP status: a number from 100 to 599")
-    return status
+    status = data.get("status")
+    code = status.get("code") if isinstance(status, dict) else None
+    if not isinstance(code, int) or isinstance(code, bool) or not 100 <= code <= 599:
+        where = (*at, "status") if "status" in data else at
+        raise Misfit(where, "it needs an HTTP status under `code`: a number from 100 to 599")
+    return code
 
 
 def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]:
@@ -200,14 +135,14 @@ def _cut(body: bytes, extra: Extra) -> tuple[tuple[bytes, ...], tuple[int, ...]]
 
 
 def _body(data: dict[str, Any], at: _At) -> str | bytes:
-    """Return a text or bytes as in the file, or a JSON value as its text."""
-    if "parsed_body" in data:
-        return _json(data["parsed_body"], (*at, "parsed_body"))
-    key = "content" if "content" in data and "body" not in data else "body"
-    body, where = data.get(key), (*at, key)
+    """Return a text or bytes as in the file; vcrpy writes data that a client sent as a value."""
+    foreign = next((key for key in ("parsed_body", "content") if key in data), None)
+    if foreign is not None and "body" not in data:
+        raise Misfit((*at, foreign), "vcrpy keeps a body under `body`")
+    body, where = data.get("body"), (*at, "body")
     if isinstance(body, dict):
         if body and "string" not in body:
-            return _json(body, where)
+            return json_text(body, where)
         body, where = body.get("string"), (*where, "string")
     if body is None:
         return b""
@@ -216,11 +151,19 @@ def _body(data: dict[str, Any], at: _At) -> str | bytes:
     return body
 
 
-def _json(value: Any, at: _At) -> str:
+def json_text(value: Any, at: _At) -> str:
+    """Return a value as JSON; raise Misfit if it is none, or aliases make it too large."""
+    encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    parts, size = list[str](), 0
     try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        for part in encoder.iterencode(value):
+            parts.append(part)
+            size += len(part)
+            if size > BODY_BYTES_MAX:
+                raise Misfit(at, f"aliases expand it to more than {BODY_BYTES_MAX:,} bytes")
     except (TypeError, ValueError, RecursionError):
         raise Misfit(at, "this is no JSON value") from None
+    return "".join(parts)
 
 
 def _plain_body(body: str | bytes, headers: Headers, at: _At) -> bytes:
@@ -260,26 +203,13 @@ def _unframed(headers: Headers) -> Headers:
 
 
 def _headers(data: Any, at: _At) -> Headers:
-    """Return headers from a mapping, with one or several values each, or from pairs."""
-    if data is None:
-        return ()
-    if isinstance(data, list):
-        pairs: Iterable[tuple[Any, Any, _At]] = (
-            (*_pair(pair, (*at, number)), (*at, number)) for number, pair in enumerate(data)
-        )
-    else:
-        pairs = ((name, value, (*at, name)) for name, value in _mapping(data, at).items())
+    """Return headers from a mapping, with one or several values each."""
+    values = {} if data is None else _mapping(data, at)
     return tuple(
-        (_header_text(name, where), _header_text(value_, where))
-        for name, values, where in pairs
-        for value_ in (values if isinstance(values, list) else [values])
+        (_header_text(name, (*at, name)), _header_text(value, (*at, name)))
+        for name, several in values.items()
+        for value in (several if isinstance(several, list) else [several])
     )
-
-
-def _pair(data: Any, at: _At) -> tuple[Any, Any]:
-    if not isinstance(data, list) or len(data) != 2:
-        raise Misfit(at, "a header is a name and a value")
-    return data[0], data[1]
 
 
 def _header_text(data: Any, at: _At) -> str:
