@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -97,3 +97,28 @@ def _fields(event: e.AnyEvent) -> Iterator[tuple[str, str]]:
             yield field.name, value_text(msgspec.to_builtins(value))
         else:
             yield field.name, value_text(value)
+
+
+def error_text(error: e.ErrorFacts | None) -> str:
+    """Return ``ValueError: no such order``; empty without an error."""
+    return "" if error is None else f"{error.type}: {error.message}"
+
+
+def _judge_text(event: e.JudgeAnswered) -> str:
+    answer = f"no answer: {event.error}" if event.error else value_text(event.answer)
+    return f"{event.question} → {answer}"
+
+
+TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
+    e.ModelRetried: lambda event: f"attempt {event.attempt}",
+    e.CheckpointRestored: lambda event: f"from {event.checkpoint}",
+    e.LimitReached: lambda event: f"limit `{event.limit}` reached: {event.allowed} allowed",
+    e.GuardrailTripped: lambda event: f"{event.guardrail}: {event.reason}",
+    e.FaultInjected: lambda event: event.fault,
+    e.HistorySummarised: lambda event: event.text,
+    e.ErrorLost: lambda event: f"a {event.ended} ended: {error_text(event.error)}",
+    e.UncontrolledEffect: lambda event: f"{event.effect} {event.where}",
+    e.RequestUnread: lambda event: f"{event.method} {event.url}",
+    e.JudgeAnswered: _judge_text,
+}
+"""The text of an event in a timeline, for events with fields that suffice for it."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from simkit.core.messages import Message, value_said
 from simkit.core.text import short
 from simkit.language.paths import as_text
+from simkit.report.events import TEXTS, error_text
 from simkit.report.wording import call_text, value_text
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, View
@@ -103,11 +104,14 @@ class _Timeline:
         self._shows_input = view.pipeline.flow in FLOWS_WITH_INPUT
 
     def rows(self) -> list[Row]:
-        """Process every event, and return the rows."""
+        """Process every event with the method for its kind, if there is one; return the rows."""
         for event in self._view.events:
-            handler = _HANDLERS.get(type(event))
+            row = _ROWS.get(type(event))
+            if row is not None:
+                self._add(event, row).answered.append(TEXTS[type(event)](event))
+            handler = getattr(self, f"on_{type(event).__name__}", None)
             if handler is not None:
-                handler(self, event)
+                handler(event)
         return [draft.row() for draft in self._drafts]
 
     def _add(self, event: e.Event, agent: str, call: CallView | None = None) -> _Draft:
@@ -133,16 +137,16 @@ class _Timeline:
         run = self._view.runs.get(event.run)
         return f"∥ {event.agent}" if run is not None and run.group else event.agent
 
-    def _turn_started(self, event: e.TurnStarted) -> None:
+    def on_TurnStarted(self, event: e.TurnStarted) -> None:
         message = self._view.messages.get(event.message)
         row = self._add(event, f"user ({event.session})" if self._many_sessions else "user")
         if message is not None:
             row.answered.append(message.content)
 
-    def _context_built(self, event: e.ContextBuilt) -> None:
+    def on_ContextBuilt(self, event: e.ContextBuilt) -> None:
         self._add(event, self._name(event), self._view.calls[event.call])
 
-    def _model_replied(self, event: e.ModelReplied) -> None:
+    def on_ModelReplied(self, event: e.ModelReplied) -> None:
         message = self._view.messages.get(event.message)
         if message is not None:
             self._say(self._of_run(event), message)
@@ -158,14 +162,14 @@ class _Timeline:
                 self._tools[call.id] = row, len(row.answered)
                 row.answered.append(call_text(call))
 
-    def _model_failed(self, event: e.ModelFailed) -> None:
+    def on_ModelFailed(self, event: e.ModelFailed) -> None:
         # The turn's error, or a later event, says more.
         self._of_run(event).answered.append(event.error)
 
-    def _tool_returned(self, event: e.ToolReturned) -> None:
+    def on_ToolReturned(self, event: e.ToolReturned) -> None:
         self._answer(event.call_id, value_text(event.result))
 
-    def _tool_failed(self, event: e.ToolFailed) -> None:
+    def on_ToolFailed(self, event: e.ToolFailed) -> None:
         self._answer(event.call_id, f"failed: {event.error}")
 
     def _answer(self, call_id: str, text: str) -> None:
@@ -173,15 +177,15 @@ class _Timeline:
             row, place = self._tools[call_id]
             row.answered[place] += f" → {text}"
 
-    def _handoff_made(self, event: e.HandoffMade) -> None:
+    def on_HandoffMade(self, event: e.HandoffMade) -> None:
         self._of_run(event).handoffs.append(f"{event.mode} → {event.to_agent}")
 
-    def _handoff_rejected(self, event: e.HandoffRejected) -> None:
+    def on_HandoffRejected(self, event: e.HandoffRejected) -> None:
         row = self._of_run(event)
         row.handoffs.append(f"rejected → {event.to_agent}")
         row.answered.append(event.reason)
 
-    def _state_updated(self, event: e.StateUpdated) -> None:
+    def on_StateUpdated(self, event: e.StateUpdated) -> None:
         if event.run:
             row = self._of_run(event)
         elif event.cause == "user" and self._drafts and self._drafts[-1].turn == event.turn:
@@ -190,71 +194,38 @@ class _Timeline:
             row = self._add(event, event.cause)
         row.wrote.update(dict.fromkeys(event.update))
 
-    def _interrupted(self, event: e.TurnInterrupted) -> None:
+    def on_TurnInterrupted(self, event: e.TurnInterrupted) -> None:
         row = self._of_run(event) if event.run else self._add(event, "interrupt")
         # The model's message is the question, which is shown once.
         row.answered = [text for text in row.answered if text != as_text(event.question)]
         row.answered.append(f"asks the user: {as_text(event.question)}")
 
-    def _resumed(self, event: e.TurnResumed) -> None:
+    def on_TurnResumed(self, event: e.TurnResumed) -> None:
         if self._drafts and self._drafts[-1].turn == event.turn:
             self._drafts[-1].answered.append(as_text(event.value))
 
-    def _agent_finished(self, event: e.AgentFinished) -> None:
+    def on_AgentFinished(self, event: e.AgentFinished) -> None:
         row = self._of_run(event)
         if row.call is None:
             row.answered.append(as_text(self._view.resolved(event.output)))
         if event.status not in ("done", "handed_off", "interrupted"):
             row.answered.append(f"({event.status.replace('_', ' ')})")
 
-    def _limit_reached(self, event: e.LimitReached) -> None:
-        row = self._add(event, "limit")
-        row.answered.append(f"limit `{event.limit}` reached: {event.allowed} allowed")
-
-    def _turn_finished(self, event: e.TurnFinished) -> None:
+    def on_TurnFinished(self, event: e.TurnFinished) -> None:
         if event.error is not None:
             row = self._add(event, "error")
-            row.answered.append(f"{event.error.type}: {event.error.message}")
-
-    def _guardrail(self, event: e.GuardrailTripped) -> None:
-        self._add(event, "guardrail").answered.append(f"{event.guardrail}: {event.reason}")
-
-    def _fault(self, event: e.FaultInjected) -> None:
-        self._add(event, "fault").answered.append(event.fault)
-
-    def _lost(self, event: e.ErrorLost) -> None:
-        text = f"{event.error.type}: {event.error.message}"
-        self._add(event, "error").answered.append(f"a {event.ended} ended: {text}")
-
-    def _judge_answered(self, event: e.JudgeAnswered) -> None:
-        answer = f"no answer: {event.error}" if event.error else value_text(event.answer)
-        self._add(event, "judge").answered.append(f"{event.question} → {answer}")
-
-    def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
-        self._add(event, "uncontrolled").answered.append(f"{event.effect} {event.where}")
+            row.answered.append(error_text(event.error))
 
 
-_HANDLERS: Final[dict[type, Any]] = {
-    e.TurnStarted: _Timeline._turn_started,
-    e.ContextBuilt: _Timeline._context_built,
-    e.ModelReplied: _Timeline._model_replied,
-    e.ModelFailed: _Timeline._model_failed,
-    e.ToolReturned: _Timeline._tool_returned,
-    e.ToolFailed: _Timeline._tool_failed,
-    e.HandoffMade: _Timeline._handoff_made,
-    e.HandoffRejected: _Timeline._handoff_rejected,
-    e.StateUpdated: _Timeline._state_updated,
-    e.TurnInterrupted: _Timeline._interrupted,
-    e.TurnResumed: _Timeline._resumed,
-    e.AgentFinished: _Timeline._agent_finished,
-    e.LimitReached: _Timeline._limit_reached,
-    e.TurnFinished: _Timeline._turn_finished,
-    e.GuardrailTripped: _Timeline._guardrail,
-    e.FaultInjected: _Timeline._fault,
-    e.ErrorLost: _Timeline._lost,
-    e.UncontrolledEffect: _Timeline._uncontrolled,
-    e.JudgeAnswered: _Timeline._judge_answered,
+_ROWS: Final[Mapping[type, str]] = {
+    e.LimitReached: "limit",
+    e.GuardrailTripped: "guardrail",
+    e.FaultInjected: "fault",
+    e.ErrorLost: "error",
+    e.JudgeAnswered: "judge",
+    e.UncontrolledEffect: "uncontrolled",
 }
+"""Events with a row of their own, and the word in the column of agents."""
 
 
 def selected(rows: Sequence[Row], turn: int | None = None, agent: str = "") -> list[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import asdict, replace
@@ -11,6 +11,7 @@ from simkit.checks.findings import Finding
 from simkit.core.messages import Message
 from simkit.core.text import short
 from simkit.language.paths import as_text
+from simkit.report.events import TEXTS, error_text
 from simkit.report.results import Result
 from simkit.trace import events as e
 from simkit.trace.views import ToolView, View
@@ -73,9 +74,12 @@ class _Reader:
         view, tables = self._view, self._tables
         for place, event in enumerate(view.events):
             self._event = place
-            handler = _HANDLERS.get(type(event))
+            mark = _MARKS.get(type(event))
+            if mark is not None:
+                self._mark(mark, event, text=TEXTS[type(event)](event))
+            handler = getattr(self, f"on_{type(event).__name__}", None)
             if handler is not None:
-                handler(self, event)
+                handler(event)
         states = StateChanges()
         findings = [] if result is None else list(self._findings(result))
         agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
@@ -101,7 +105,7 @@ class _Reader:
             graph=graph_of(view.pipeline, view, findings),
             counter=view.pipeline.tokens,
             claims=list(claims),
-            error="" if view.error is None else f"{view.error.type}: {view.error.message}",
+            error=error_text(view.error),
         )
 
     # The tables of the data.
@@ -116,7 +120,7 @@ class _Reader:
             at=turn.at,
             user=-1 if message is None else self._tables.message(message),
             reply=self._tables.value(turn.reply),
-            error="" if turn.error is None else f"{turn.error.type}: {turn.error.message}",
+            error=error_text(turn.error),
             before=before,
             after=after,
         )
@@ -213,7 +217,7 @@ class _Reader:
             follows=finding.follows,
         )
 
-    # Events, in the order of a run.
+    # Events, in the order of a run: `on_` and the event's class.
 
     def _mark(self, kind: str, event: e.Event, ref: int = -1, text: str = "") -> None:
         self._places.append(self._event)
@@ -221,26 +225,23 @@ class _Reader:
             MarkData(kind, event.turn, event.at, event.agent, event.run, ref, short(text, MARK_MAX))
         )
 
-    def _turn_started(self, event: e.TurnStarted) -> None:
+    def on_TurnStarted(self, event: e.TurnStarted) -> None:
         message = self._view.messages.get(event.message)
         self._mark("user", event, -1 if message is None else self._tables.message(message))
 
-    def _context_built(self, event: e.ContextBuilt) -> None:
+    def on_ContextBuilt(self, event: e.ContextBuilt) -> None:
         self._mark("call", event, len(self._calls))
         self._calls.append(self._contexts.call_of(event))
 
-    def _model_replied(self, event: e.ModelReplied) -> None:
+    def on_ModelReplied(self, event: e.ModelReplied) -> None:
         self._usage[event.call] = event
         self._untils[event.call] = event.at
 
-    def _model_failed(self, event: e.ModelFailed) -> None:
+    def on_ModelFailed(self, event: e.ModelFailed) -> None:
         self._untils[event.call] = event.at
         self._mark("failure", event, text=f"{event.error} {event.message}".strip())
 
-    def _model_retried(self, event: e.ModelRetried) -> None:
-        self._mark("retry", event, text=f"attempt {event.attempt}")
-
-    def _tool_called(self, event: e.ToolCalled) -> None:
+    def on_ToolCalled(self, event: e.ToolCalled) -> None:
         tool = self._tool_views.get(event.call_id)
         self._mark("tool", event, len(self._tools), event.tool)
         self._tools[event.call_id or f"#{len(self._tools)}"] = self._tool(event, tool)
@@ -261,12 +262,12 @@ class _Reader:
             until=-1 if tool is None or tool.returned_at is None else tool.returned_at,
         )
 
-    def _handoff_requested(self, event: e.HandoffRequested) -> None:
+    def on_HandoffRequested(self, event: e.HandoffRequested) -> None:
         # The view keeps handoffs in the order of their requests.
         self._mark("handoff", event, self._handoffs_seen, f"{event.from_agent} → {event.to_agent}")
         self._handoffs_seen += 1
 
-    def _state_updated(self, event: e.StateUpdated) -> None:
+    def on_StateUpdated(self, event: e.StateUpdated) -> None:
         update, _ = self._view.new_parts(event)
         resolved, value = self._view.resolved, self._tables.value
         self._mark("write", event, len(self._writes), ", ".join(event.update))
@@ -285,49 +286,21 @@ class _Reader:
             )
         )
 
-    def _route_chosen(self, event: e.RouteChosen) -> None:
+    def on_RouteChosen(self, event: e.RouteChosen) -> None:
         self._route = event
         self._mark("route", event, text=", ".join(event.targets))
 
-    def _interrupted(self, event: e.TurnInterrupted) -> None:
+    def on_TurnInterrupted(self, event: e.TurnInterrupted) -> None:
         self._mark("interrupt", event, text=as_text(self._view.resolved(event.question)))
 
-    def _resumed(self, event: e.TurnResumed) -> None:
+    def on_TurnResumed(self, event: e.TurnResumed) -> None:
         self._mark("resume", event, text=as_text(self._view.resolved(event.value)))
 
-    def _restored(self, event: e.CheckpointRestored) -> None:
-        self._mark("restart", event, text=f"from {event.checkpoint}")
-
-    def _limit(self, event: e.LimitReached) -> None:
-        self._mark("limit", event, text=f"{event.limit}: {event.allowed} allowed")
-
-    def _guardrail(self, event: e.GuardrailTripped) -> None:
-        self._mark("guardrail", event, text=f"{event.guardrail}: {event.reason}")
-
-    def _fault(self, event: e.FaultInjected) -> None:
-        self._mark("fault", event, text=event.fault)
-
-    def _summarised(self, event: e.HistorySummarised) -> None:
-        self._mark("summary", event, text=event.text)
-
-    def _logged(self, event: e.LogRecorded) -> None:
+    def on_LogRecorded(self, event: e.LogRecorded) -> None:
         if event.level in ("WARNING", "ERROR", "CRITICAL"):
             self._mark("log", event, text=f"{event.level} {event.logger}: {event.message}")
 
-    def _uncontrolled(self, event: e.UncontrolledEffect) -> None:
-        self._mark("effect", event, text=f"{event.effect} {event.where}")
-
-    def _lost(self, event: e.ErrorLost) -> None:
-        self._mark("effect", event, text=f"a {event.ended} ended: {event.error.message}")
-
-    def _judge_answered(self, event: e.JudgeAnswered) -> None:
-        answer = f"no answer: {event.error}" if event.error else as_text(event.answer)
-        self._mark("judge", event, text=f"{event.question} → {answer}")
-
-    def _unread(self, event: e.RequestUnread) -> None:
-        self._mark("unread", event, text=f"{event.method} {event.url}")
-
-    def _agent_started(self, event: e.AgentStarted) -> None:
+    def on_AgentStarted(self, event: e.AgentStarted) -> None:
         route = self._route
         if event.branch != event.run:
             self._branches[event.run] = event.branch
@@ -338,16 +311,16 @@ class _Reader:
         elif route is not None and route.turn == event.turn and event.agent in route.targets:
             self._after[event.run] = (route.run,)
 
-    def _agent_finished(self, event: e.AgentFinished) -> None:
+    def on_AgentFinished(self, event: e.AgentFinished) -> None:
         self._ends[event.run] = event.at
         if event.status == "stood_in":
             self._mark("rule", event, text="it answered in the model's place")
         elif event.status not in ("done", "handed_off", "interrupted"):
             self._mark("end", event, text=event.status.replace("_", " "))
 
-    def _turn_finished(self, event: e.TurnFinished) -> None:
+    def on_TurnFinished(self, event: e.TurnFinished) -> None:
         if event.error is not None:
-            self._mark("error", event, text=f"{event.error.type}: {event.error.message}")
+            self._mark("error", event, text=error_text(event.error))
 
 
 def _agent_of(finding: Finding, pinned: MarkData | None) -> str:
@@ -368,29 +341,16 @@ def _plain_output(output: Any) -> Any:
     return output.content if isinstance(output, Message) else output
 
 
-_HANDLERS: Final[Mapping[type, Callable[[_Reader, Any], None]]] = {
-    e.TurnStarted: _Reader._turn_started,
-    e.ContextBuilt: _Reader._context_built,
-    e.ModelReplied: _Reader._model_replied,
-    e.ModelFailed: _Reader._model_failed,
-    e.ModelRetried: _Reader._model_retried,
-    e.ToolCalled: _Reader._tool_called,
-    e.HandoffRequested: _Reader._handoff_requested,
-    e.StateUpdated: _Reader._state_updated,
-    e.RouteChosen: _Reader._route_chosen,
-    e.TurnInterrupted: _Reader._interrupted,
-    e.TurnResumed: _Reader._resumed,
-    e.CheckpointRestored: _Reader._restored,
-    e.LimitReached: _Reader._limit,
-    e.GuardrailTripped: _Reader._guardrail,
-    e.FaultInjected: _Reader._fault,
-    e.HistorySummarised: _Reader._summarised,
-    e.LogRecorded: _Reader._logged,
-    e.ErrorLost: _Reader._lost,
-    e.UncontrolledEffect: _Reader._uncontrolled,
-    e.RequestUnread: _Reader._unread,
-    e.JudgeAnswered: _Reader._judge_answered,
-    e.AgentStarted: _Reader._agent_started,
-    e.AgentFinished: _Reader._agent_finished,
-    e.TurnFinished: _Reader._turn_finished,
+_MARKS: Final[Mapping[type, str]] = {
+    e.ModelRetried: "retry",
+    e.CheckpointRestored: "restart",
+    e.LimitReached: "limit",
+    e.GuardrailTripped: "guardrail",
+    e.FaultInjected: "fault",
+    e.HistorySummarised: "summary",
+    e.ErrorLost: "effect",
+    e.UncontrolledEffect: "effect",
+    e.RequestUnread: "unread",
+    e.JudgeAnswered: "judge",
 }
+"""Events that are shown by a mark of this kind alone."""
