@@ -25,6 +25,7 @@ from simkit.capture.http.request_router import (
     StreamObserver,
     current_gate,
     forwarding,
+    problem_text,
 )
 from simkit.providers.http import HttpRequest, HttpResponse, header
 
@@ -204,7 +205,7 @@ class _Transport(asyncio.Transport):
             self._listening.ended("closed early")
             raise
         except BaseException as problem:
-            self._listening.ended(f"{type(problem).__name__}: {problem}")
+            self._listening.ended(problem_text(problem))
             if isinstance(problem, TimeoutError):
                 self._time_out()
             else:
@@ -285,7 +286,7 @@ class _Relay(asyncio.Protocol):
         if problem is None:
             self._listening.feed_answer(b"")
         else:
-            self._listening.ended(f"{type(problem).__name__}: {problem}")
+            self._listening.ended(problem_text(problem))
         if self._protocol.transport is not None:
             self._protocol.connection_lost(problem)
         if self._real.protocol is not None:

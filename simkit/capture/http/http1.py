@@ -164,7 +164,7 @@ class Listening:
         for piece in pieces:
             tap.chunk(piece)
 
-    def ended(self, problem: str) -> None:
+    def ended(self, problem: str = "") -> None:
         """Observe the end, unless the response is complete already."""
         if not self._is_over:
             self._is_over = True

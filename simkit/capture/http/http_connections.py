@@ -25,6 +25,7 @@ from simkit.capture.http.request_router import (
     decide,
     forwarding,
     is_intercepted,
+    problem_text,
 )
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 
@@ -130,19 +131,15 @@ class _Door:
         )
 
     def _forwarded(self, listening: Listening) -> io.RawIOBase:
-        try:
+        with forwarding(listening):
             self.connection.sock = self.real
             if self.real is None:
-                with forwarding():
-                    self.connection.connect()
+                self.connection.connect()
                 self.real = self.connection.sock
             if self.was_timed:
                 self.real.settimeout(self.timeout)
             self.real.sendall(bytes(self.output))
             return _Tapped(self.real.makefile("rb", buffering=0), listening)
-        except BaseException as problem:
-            listening.ended(f"{type(problem).__name__}: {problem}")
-            raise
 
 
 class _Failing(io.RawIOBase):
@@ -198,7 +195,7 @@ class _Tapped(io.RawIOBase):
         try:
             size: int | None = self.real.readinto(buffer)
         except Exception as problem:
-            self.listening.ended(f"{type(problem).__name__}: {problem}")
+            self.listening.ended(problem_text(problem))
             raise
         if size is not None:
             self.listening.feed_answer(bytes(memoryview(buffer)[:size]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
@@ -23,6 +24,7 @@ from simkit.capture.http.request_router import (
     decide,
     forwarding,
     is_intercepted,
+    problem_text,
     taken_in_loop,
 )
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
@@ -59,16 +61,9 @@ class _Patch:
             decision = decide(gate, http_request)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered)
-            try:
-                with forwarding():
-                    response = before(transport, request)
-            except BaseException as problem:
-                _lost(decision.tap, problem)
-                raise
-            if decision.tap is not None:
-                decision.tap.response_started(response.status_code, _pairs(response))
-                response.stream = self.tapped(response.stream, decision.tap)
-            return response
+            with forwarding(decision.tap):
+                response = before(transport, request)
+            return _observed(response, decision.tap, self.tapped)
 
         return handle_request
 
@@ -84,16 +79,9 @@ class _Patch:
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
             self.leave_loops_that_are_over(transport)
-            try:
-                with forwarding():
-                    response = await before(transport, request)
-            except BaseException as problem:
-                _lost(decision.tap, problem)
-                raise
-            if decision.tap is not None:
-                decision.tap.response_started(response.status_code, _pairs(response))
-                response.stream = self.tapped_async(response.stream, decision.tap)
-            return response
+            with forwarding(decision.tap):
+                response = await before(transport, request)
+            return _observed(response, decision.tap, self.tapped_async)
 
         return handle_async_request
 
@@ -131,13 +119,12 @@ def _pairs(message: Any) -> Headers:
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
-def _lost(tap: StreamObserver | None, problem: BaseException) -> None:
+def _observed(response: Any, tap: StreamObserver | None, tapped: Replacement) -> Any:
+    """Return a real response, whose stream an observer sees."""
     if tap is not None:
-        tap.ended(_problem_text(problem))
-
-
-def _problem_text(problem: BaseException) -> str:
-    return f"{type(problem).__name__}: {problem}"
+        tap.response_started(response.status_code, _pairs(response))
+        response.stream = tapped(response.stream, tap)
+    return response
 
 
 def _streams(library: ModuleType) -> tuple[type, type]:
@@ -193,16 +180,21 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                 self.is_over = True
                 self.tap.ended(problem)
 
+        @contextmanager
+        def until_its_end(self) -> Iterator[None]:
+            try:
+                yield
+            except Exception as problem:
+                self.ended(problem_text(problem))
+                raise
+            self.ended("")
+
     class Sync(Tapped, library.SyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
-            try:
+            with self.until_its_end():
                 for chunk in self.stream:
                     self.tap.chunk(chunk)
                     yield chunk
-            except Exception as problem:
-                self.ended(_problem_text(problem))
-                raise
-            self.ended("")
 
         def close(self) -> None:
             self.ended("closed early")
@@ -210,14 +202,10 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
 
     class Async(Tapped, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            try:
+            with self.until_its_end():
                 async for chunk in self.stream:
                     self.tap.chunk(chunk)
                     yield chunk
-            except Exception as problem:
-                self.ended(_problem_text(problem))
-                raise
-            self.ended("")
 
         async def aclose(self) -> None:
             self.ended("closed early")

@@ -18,7 +18,17 @@ from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 
 
-class StreamObserver(Protocol):
+class Ending(Protocol):
+    """Learns how a real response ended."""
+
+    def ended(self, problem: str = "") -> None:
+        """Observe the end, once; ``problem`` says why the response ended before it was complete.
+
+        ``closed early`` means that the client closed it, as openai's does after ``data: [DONE]``.
+        """
+
+
+class StreamObserver(Ending, Protocol):
     """Observes a real response, piece by piece, while the client reads it."""
 
     def response_started(self, status: int, headers: Headers) -> None:
@@ -28,12 +38,6 @@ class StreamObserver(Protocol):
         """Observe the next piece of the body.
 
         It is compressed as it was sent, without the framing of chunks.
-        """
-
-    def ended(self, problem: str = "") -> None:
-        """Observe the end, once; ``problem`` says why the response ended before it was complete.
-
-        ``closed early`` means that the client closed it, as openai's does after ``data: [DONE]``.
         """
 
 
@@ -181,13 +185,25 @@ def allowed_hosts() -> list[AllowedHosts]:
 
 
 @contextmanager
-def forwarding() -> Iterator[None]:
-    """Let this context reach the network for a forwarded request."""
+def forwarding(observer: Ending | None = None) -> Iterator[None]:
+    """Let this context reach the network for a forwarded request.
+
+    ``observer`` learns of an exception, after which there is no response.
+    """
     before = set_until_reset(_forwarding, True, False)
     try:
         yield
+    except BaseException as problem:
+        if observer is not None:
+            observer.ended(problem_text(problem))
+        raise
     finally:
         _forwarding.reset(before)
+
+
+def problem_text(problem: BaseException) -> str:
+    """Return an exception as observers learn of it."""
+    return f"{type(problem).__name__}: {problem}"
 
 
 def is_forwarding() -> bool:
