@@ -2,10 +2,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from simkit.report.contexts import UNSHOWN_MAX, context_lines
 from simkit.trace.views import View
 from tests.adapters.running import run_app
+from tests.golden import assert_file_is
+
+GOLDEN = Path(__file__).with_name("golden")
 
 JOINED = """\
 version: 1
@@ -30,88 +36,22 @@ turns:
 """
 
 
+@pytest.mark.golden
 def test_a_context_is_shown_whole_with_where_each_message_came_from(
     view_of_run: Callable[..., View],
 ) -> None:
     lines = list(context_lines(view_of_run(), turn=2, agent="coach"))
 
-    assert (
-        "\n".join(lines)
-        == """\
-turn 2, coach[0] of 2 calls, at 1500 ms: 6 messages, 21 tokens, 3 dropped
-  [0] system · instructions
-      Coach.
-  [1] user · history · turn 1 · m1
-      I ran 8 km
-  [2] assistant router · history · turn 1 · m2
-      {"agent":"coach"}
-  [3] assistant coach · history · turn 1 · m5
-      Well done.
-  [4] assistant router · history · turn 2 · m7
-      {"agent":"coach"}
-  [5] user · current_message · turn 2 · m6
-      How was it?
-  tools offered: log_run
-  may pass control to: analyst
-  dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
-  dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
-  dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}
-  answered · m8
-      calls transfer_to_analyst(type: "analysis", payload: {}) as call2
-
-turn 2, coach[1] of 2 calls, at 1500 ms: 8 messages, 51 tokens, 3 dropped
-  [0] system · instructions
-      Coach.
-  [1] user · history · turn 1 · m1
-      I ran 8 km
-  [2] assistant router · history · turn 1 · m2
-      {"agent":"coach"}
-  [3] assistant coach · history · turn 1 · m5
-      Well done.
-  [4] assistant router · history · turn 2 · m7
-      {"agent":"coach"}
-  [5] user · current_message · turn 2 · m6
-      How was it?
-  [6] assistant coach · run · turn 2 · m8
-      calls transfer_to_analyst(type: "analysis", payload: {}) as call2
-  [7] tool coach transfer_to_analyst · run · turn 2 · m9
-      Handoff to analyst rejected: payload: 'km' is a required property
-  tools offered: log_run
-  may pass control to: analyst
-  dropped by tool_calls (tool calls only): assistant coach · turn 1 · m3: log_run(km: 8)
-  dropped by tool_calls: assistant coach · turn 1 · m3: log_run(km: 8)
-  dropped by tool_messages: tool coach log_run · turn 1 · m4: {"ok":true}
-  answered · m10
-      calls transfer_to_analyst(type: "analysis", payload: {"km": 8}) as call3
-"""
-    )
+    assert_file_is(GOLDEN / "a-context-is-shown-whole-with.txt", "\n".join(lines))
 
 
+@pytest.mark.golden
 def test_joint_messages_settings_windows_and_failures_are_shown(
     view_of_run: Callable[..., View],
 ) -> None:
     lines = list(context_lines(view_of_run("", JOINED), turn=3))
 
-    assert (
-        "\n".join(lines)
-        == """\
-turn 3, a, at 0 ms: 4 messages, 8 tokens, 2 dropped
-  [0] system · instructions
-      Say yes.
-  [1] user · history · turn 2 · m3
-      two
-  [2] assistant a · history · turn 2 · m4
-      {}
-  [3] user · current_message + shared · turn 3 · m5
-      three
-
-      {"k":1}
-  settings: {"output": {"type": "object"}}
-  dropped by window: user · turn 1 · m1: one
-  dropped by window: assistant a · turn 1 · m2: {}
-  failed with timeout: The request timed out.
-"""
-    )
+    assert_file_is(GOLDEN / "joint-messages-settings-windows-and-failures.txt", "\n".join(lines))
 
 
 def test_only_what_is_asked_for_is_shown(view_of_run: Callable[..., View]) -> None:
@@ -148,26 +88,11 @@ turns: [{user: one, replies: {a: two}}]
 """
 
 
+@pytest.mark.golden
 def test_what_sections_left_out_is_listed_with_the_reason(view_of_run: Callable[..., View]) -> None:
     lines = list(context_lines(view_of_run("", RECALLING.replace("ITEMS", ""))))
 
-    assert (
-        "\n".join(lines)
-        == """\
-turn 1, a, at 0 ms: 3 messages, 8 tokens, 0 dropped, 3 left out
-  [0] system · recall
-      - Newest
-  [1] system · shared
-      {"rows":[1000,2000]}
-  [2] user · current_message · turn 1 · m1
-      one
-  left out by tags: recall · items: Untagged
-  left out by max: recall · items: Older than
-  left out by tokens: shared · facts: 4 items of rows
-  answered · m2
-      two
-"""
-    )
+    assert_file_is(GOLDEN / "what-sections-left-out-is-listed.txt", "\n".join(lines))
 
 
 def test_of_many_things_left_out_the_first_are_listed(view_of_run: Callable[..., View]) -> None:

@@ -2,45 +2,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from simkit.report.events import event_line, event_lines
 from simkit.trace import events as e
 from simkit.trace.views import View
+from tests.golden import assert_file_is
+
+GOLDEN = Path(__file__).with_name("golden")
 
 
+@pytest.mark.golden
 def test_the_events_of_a_turn_are_one_a_line(view_of_run: Callable[..., View]) -> None:
     lines = list(event_lines(view_of_run().events, turn=1))
 
-    assert (
-        "\n".join(lines)
-        == """\
-    4      0 ms  turn 1   TurnStarted         message m1
-    5      0 ms  turn 1   MessageAdded        m1 user: I ran 8 km
-    6      0 ms  turn 1   StateUpdated        user: {"messages": [{"$message": 1}]}
-    7      0 ms  turn 1   AgentStarted        router r1: input I ran 8 km
-    8      0 ms  turn 1   ContextBuilt        router r1: c1 from instructions, current_message, 5 tokens
-    9      0 ms  turn 1   ModelCalled         router r1: call c1
-   10      0 ms  turn 1   MessageAdded        router r1: m2 assistant router: {"agent":"coach"}
-   11      0 ms  turn 1   ModelReplied        router r1: call c1, message m2, reply json
-   12      0 ms  turn 1   StateUpdated        router r1: writes: {"decision": {"agent": "coach"}}
-   13      0 ms  turn 1   AgentFinished       router r1: status done, output {"agent": "coach"}, message m2
-   14      0 ms  turn 1   RouteChosen         router r1: targets ["coach"]
-   15      0 ms  turn 1   AgentStarted        coach r2: input I ran 8 km
-   16      0 ms  turn 1   ContextBuilt        coach r2: c2 from instructions, history, current_message, 10 tokens
-   17      0 ms  turn 1   ModelCalled         coach r2: call c2
-   18      0 ms  turn 1   MessageAdded        coach r2: m3 assistant coach: log_run(km: 8)
-   19      0 ms  turn 1   ModelReplied        coach r2: call c2, message m3, reply calls
-   20      0 ms  turn 1   ToolCalled          coach r2: call_id call1, tool log_run, args {"km": 8}
-   21   1500 ms  turn 1   ToolReturned        coach r2: call_id call1, tool log_run, result {"ok": true}
-   22   1500 ms  turn 1   MessageAdded        coach r2: m4 tool coach: {"ok":true}
-   23   1500 ms  turn 1   ContextBuilt        coach r2: c3 on c2, said m3, m4, 17 tokens
-   24   1500 ms  turn 1   ModelCalled         coach r2: call c3
-   25   1500 ms  turn 1   MessageAdded        coach r2: m5 assistant coach: Well done.
-   26   1500 ms  turn 1   ModelReplied        coach r2: call c3, message m5, reply text
-   27   1500 ms  turn 1   StateUpdated        coach r2: writes: {"messages": [{"$message": 5}]}
-   28   1500 ms  turn 1   AgentFinished       coach r2: status done, output Well done., message m5
-   29   1500 ms  turn 1   TurnFinished        reply Well done."""
-    )
+    assert_file_is(GOLDEN / "the-events-of-a-turn-are.txt", "\n".join(lines) + "\n")
 
 
 def test_handoffs_say_who_passes_control_to_whom_and_why_not(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from simkit.checks.findings import Finding
 from simkit.report.markdown import ROWS_MAX, TOLD_MAX, code, fenced, results_markdown
 from simkit.report.results import Result
+from tests.golden import assert_file_is
+
+GOLDEN = Path(__file__).with_name("golden")
 
 LATE = Finding("claim", "E", "reply does not match", "a.scenario.yaml:7:21", excerpt="```reply")
 
@@ -15,6 +20,7 @@ def result(name: str, outcome: str = "held", **facts: object) -> Result:
     return Result(f"a.scenario.yaml::{name}", "a.scenario.yaml", 1, name, outcome, **facts)  # type: ignore[arg-type]
 
 
+@pytest.mark.golden
 def test_a_summary_counts_lists_and_shows_what_does_not_hold() -> None:
     results = [
         result("it holds", model_calls=2, tokens=1200, lints_off=(("CTX-07", "meant"),)),
@@ -22,35 +28,7 @@ def test_a_summary_counts_lists_and_shows_what_does_not_hold() -> None:
         result("later", "skipped", reason="no clerk"),
     ]
 
-    assert (
-        results_markdown(results)
-        == """\
-## simkit: 3 scenarios, 1 held, 1 failed, 1 skipped
-
-Model calls: 3; tokens sent: 1,240.
-
-| scenario | outcome | model calls | tokens |
-|---|---|--:|--:|
-| `a.scenario.yaml::a\\|b` | **failed** | 1 | 40 |
-| `a.scenario.yaml::it holds` | held | 2 | 1,200 |
-| `a.scenario.yaml::later` | skipped: `no clerk` | 0 | 0 |
-
-1 scenario skipped: `no clerk`
-
-CTX-07 is turned off in 1 scenario: `meant`
-
-### Findings
-
-**`a.scenario.yaml::a|b`**
-
-````text
-a.scenario.yaml:7:21: reply does not match
-    ```reply
-
-reproduce: simkit replay 'a.scenario.yaml::a|b' --seed 7
-````
-"""
-    )
+    assert_file_is(GOLDEN / "a-summary-counts-lists-and-shows.txt", results_markdown(results))
 
 
 def test_where_all_holds_there_are_no_findings() -> None:

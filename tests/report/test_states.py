@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 
 from simkit.report.states import state_lines
 from simkit.report.wording import Tone
 from simkit.trace.views import View
+from tests.golden import assert_file_is
+
+GOLDEN = Path(__file__).with_name("golden")
 
 RECORDS = """\
 version: 1
@@ -27,60 +33,22 @@ turns:
 """
 
 
+@pytest.mark.golden
 def test_each_turn_shows_what_it_changed_and_names_the_rest(
     view_of_run: Callable[..., View],
 ) -> None:
-    assert (
-        "\n".join(state_lines(view_of_run()))
-        == """\
-turn 1: 2 of 3 channels changed
-  messages: 0 → 2 items
-    + user: I ran 8 km
-    + assistant coach: Well done.
-  decision:
-    - null
-    + {"agent": "coach"}
-  unchanged: notes
-
-turn 2: 2 of 3 channels changed
-  messages: 2 → 4 items
-    + user: How was it?
-    + assistant analyst: Faster than last week.
-  decision:
-    - null
-    + {"agent": "coach"}
-  unchanged: notes
-"""
+    assert_file_is(
+        GOLDEN / "each-turn-shows-what-it-changed.txt", "\n".join(state_lines(view_of_run()))
     )
 
 
+@pytest.mark.golden
 def test_mappings_differ_key_by_key_and_a_list_that_lost_items_is_shown_whole(
     view_of_run: Callable[..., View],
 ) -> None:
-    assert (
-        "\n".join(state_lines(view_of_run("", RECORDS)))
-        == """\
-turn 1, session s1: 3 of 3 channels changed
-  messages: 0 → 1 item
-    + user: one
-  facts:
-    - n: 0
-    + n: 1
-    + new: "x"
-  recent:
-    - [0]
-    + [1]
-
-turn 2, session s2: 3 of 3 channels changed
-  messages: 0 → 1 item
-    + user: other
-  facts:
-    - n: 0
-    + n: 2
-  recent:
-    - [0]
-    + [2]
-"""
+    assert_file_is(
+        GOLDEN / "mappings-differ-key-by-key-and.txt",
+        "\n".join(state_lines(view_of_run("", RECORDS))),
     )
 
 
