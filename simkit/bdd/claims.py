@@ -5,13 +5,13 @@ Each step names the claim that it makes, so that a claim without a phrase is not
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from simkit.bdd.assembling import WHOLE, claims_in
 from simkit.bdd.conditions import FORMS, forms_taken
 from simkit.bdd.story import Step, StepValues, Story
 from simkit.checks.judge import Judgement
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS
 
 
 def _then(text: str, claim: str, matcher: Any, example: str = "", turn: int | None = None) -> Step:
@@ -68,73 +68,18 @@ STATE: Final = (
 )  # fmt: skip
 
 
-NOUNS: Final[Mapping[str, tuple[str, str]]] = {
-    "reply": ("the reply", ""),
-    "handoffs": ("the handoffs", "the handoffs are empty"),
-    "tool_calls": ("the tool calls", 'the tool calls have an item with tool "log_meal"'),
-    "logs": ("the log records", ""),
-    "events": ("the events", 'the events have an item with kind "RouteChosen"'),
-    "error": ("the error", 'the error has type "NoRoute"'),
-    "interrupt": ("the question", ""),
-    "state": ("the state", 'the state has user_timezone that starts with "Europe"'),
-    "agents": ("the agents that ran", "the agents that ran have 2 items"),
-    "context.sections": (
-        "the sections in {context}",
-        'the sections in the context of nutrition have an item that is "history"',
-    ),
-    "context.messages": (
-        "the messages in {context}", "the messages in every context have at most 9 items",
-    ),
-    "context.dropped": (
-        "what was dropped from {context}",
-        'what was dropped from the context of nutrition has only items with by "tool_messages"',
-    ),
-    "context.left_out": (
-        "what was left out of {context}",
-        'what was left out of the context of nutrition has an item with by "max"',
-    ),
-    "context.tools": (
-        "the tools in {context}",
-        'the tools in the context of nutrition have an item that is "log_meal"',
-    ),
-    "context.handoffs": (
-        "the handoffs in {context}",
-        'the handoffs in the context of the workout coach have an item that is "workout_analyst"',
-    ),
-    "context.tokens": (
-        "the tokens in {context}", "the tokens in the context of nutrition are at most 60",
-    ),
-    "context.share": (
-        "the shares in {context}", "the shares in the context of nutrition have router that is 0",
-    ),
-    "context.settings": (
-        "the settings of {context}",
-        "the settings of the context of nutrition have temperature 0",
-    ),
-    "runs.received": ("what {run} received", "what nutrition received has notes that are empty"),
-    "runs.input": ("the input of {run}", 'the input of the second run of nutrition is "Go on"'),
-    "runs.goal": ("the goal of {run}", 'the goal of the first run of nutrition is "plan"'),
-    "runs.output": (
-        "the output of {run}", "the output of the router fits the schema RouterDecision",
-    ),
-    "runs.update": (
-        "what {run} wrote", "what the router wrote has router_decision that is a mapping",
-    ),
-    "runs.reply": ("the reply of {run}", ""),
-    "runs.messages": ("the messages of {run}", "the messages of nutrition have 3 items"),
-}  # fmt: skip
-"""Claims that any condition may follow: the claim, its name in a feature, and an example."""
-
-_OF_CHANNELS: Final = ("state", "runs.received", "runs.update")
 SUBJECTS: Final = tuple(
     _then(
-        f"{noun} {{condition}}",
+        f"{row.phrase} {{condition}}",
         claim,
-        "{condition:channels}" if claim in _OF_CHANNELS else "{condition}",
-        example,
+        "{condition:channels}" if row.refers_to == "channel" else "{condition}",
+        row.example,
     )
-    for claim, (noun, example) in NOUNS.items()
+    for family, rows in (("", TURN_CLAIMS), ("context.", CONTEXT_CLAIMS), ("runs.", RUN_CLAIMS))
+    for claim, row in ((f"{family}{name}", row) for name, row in rows.items())
+    if row.phrase
 )
+"""Claims that any condition may follow."""
 
 
 def _each_included(story: Story, values: StepValues) -> Judgement | None:

@@ -24,8 +24,9 @@ from simkit.bdd.cells import (
 from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, Chosen, split_outside
 from simkit.bdd.phrases import LEFT_OUT, Kind, Phrase, Unreadable, fill, holes_of
 from simkit.language.matching.general import TYPE_NAMES
-from simkit.spec.pipeline.recipe import RESERVED
+from simkit.spec.scenario.claim_kinds import ClaimKind
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS
 
 _NOUNS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("agent", "agents", "other", "target"), "agent"),
@@ -365,9 +366,16 @@ def _pair(text: str) -> tuple[str, Condition] | None:
 
 
 _SECTION: Final = rf"{NAME}(?:[ -](?!in\b)\w+)*?"
+
+
+def _subjects(rows: Mapping[str, ClaimKind]) -> list[str]:
+    """Return the words that are claims where a section's name could stand: ``the tokens in …``."""
+    return [row.phrase.split()[1] for row in rows.values() if row.phrase.startswith("the ")]
+
+
+_NO_PARTS: Final = (*CONTEXT_CLAIMS, *_subjects(CONTEXT_CLAIMS))
 _NO_SECTIONS: Final = (
-    *RESERVED, "shares", "input", "goal", "output", "reply", "context", "run", "every", "last",
-    *FIRST_WORDS,
+    *_NO_PARTS, *_subjects(RUN_CLAIMS), "context", "run", "every", "last", *FIRST_WORDS
 )  # fmt: skip
 """First words that begin something else than a section."""
 
@@ -391,7 +399,7 @@ CLAIM_KINDS: Final[Mapping[str, Kind]] = {
         "a section of the context, underscores spoken or not",
     ),
     "part": Kind(
-        rf"(?!(?:{'|'.join((*RESERVED, 'shares'))})\b){_SECTION}", str, "history",
+        rf"(?!(?:{'|'.join(_NO_PARTS)})\b){_SECTION}", str, "history",
         "a section of the context, underscores spoken or not",
     ),
 }  # fmt: skip

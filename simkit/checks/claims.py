@@ -21,8 +21,8 @@ _CUT: Final = "\n…"
 """The end of a shortened excerpt."""
 
 
-class Writer:
-    """The writer of findings: it knows the scenario's document, for file and line.
+class FindingBuilder:
+    """Builds findings: it knows the scenario's document, for file and line.
 
     It keeps what was looked for already.
     """
@@ -148,12 +148,10 @@ def listed(names: Sequence[str] | Mapping[str, Any]) -> str:
     return f"{', '.join(list(names)[:NAMES_MAX])}, … ({len(names)} in all)"
 
 
-def no_place(index: int, count: int) -> str:
+def index_error(index: int, count: int) -> str:
     """Return the text that an index does not exist, and how indices are counted."""
-    places_text = (
-        f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
-    )
-    return f"so there is no [{index}]: {places_text}"
+    existing = f"the first is [0], the last [{count - 1}]" if count > 1 else "the only one is [0]"
+    return f"so there is no [{index}]: {existing}"
 
 
 def listing(
@@ -171,8 +169,8 @@ def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
     yield title
     size = len(lines)
     head = size if size <= LINES_MAX else LINES_MAX - 2
-    for place in range(head):
-        yield f"  [{place}] {lines[place]}"
+    for index in range(head):
+        yield f"  [{index}] {lines[index]}"
     if head < size:
         yield f"  … {size - head - 1} more"
         yield f"  [{size - 1}] {lines[-1]}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import compress
 from typing import Final
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.lint_claims import ERRORS, Sorted
 from simkit.core.text import counted
@@ -51,7 +51,7 @@ class Endings:
 
 
 def check_endings(
-    scenario: Scenario, endings: Endings, hits: Sorted, writer: Writer
+    scenario: Scenario, endings: Endings, hits: Sorted, builder: FindingBuilder
 ) -> Iterator[Finding]:
     """Yield errors that nobody claims, and turns that did not run if nothing else explains them."""
     left = turns_left(scenario, endings)
@@ -70,7 +70,7 @@ def check_endings(
             error,
             number,
             left if is_last else "",
-            writer,
+            builder,
         )
     if endings.error is not None and endings.last_error is None:
         lint = ERRORS.get(endings.error.type, "")
@@ -79,10 +79,10 @@ def check_endings(
         is_claimed = scenario.expect.has("error")
         tells = tells or is_claimed or not is_expected
         if not is_expected and not is_claimed:
-            yield _unclaimed(("turns",), "the run", endings.error, 0, left, writer)
+            yield _unclaimed(("turns",), "the run", endings.error, 0, left, builder)
     if left and not tells:
-        yield _not_run(left, endings, writer)
-    yield from _other_turns(scenario, endings, writer)
+        yield _not_run(left, endings, builder)
+    yield from _other_turns(scenario, endings, builder)
 
 
 def turns_left(scenario: Scenario, endings: Endings) -> str:
@@ -118,9 +118,9 @@ def _unclaimed(
     error: e.ErrorFacts,
     turn: int,
     left: str,
-    writer: Writer,
+    builder: FindingBuilder,
 ) -> Finding:
-    return writer.finding(
+    return builder.finding(
         path,
         f"{what} ended with error {error.type}: {error.message}",
         turn=turn,
@@ -129,7 +129,7 @@ def _unclaimed(
     )
 
 
-def _not_run(left: str, endings: Endings, writer: Writer) -> Finding:
+def _not_run(left: str, endings: Endings, builder: FindingBuilder) -> Finding:
     number = endings.turns
     error = endings.error or endings.last_error
     why = f"turn {number} ended with error {error.type}" if error else "the trace ends before"
@@ -139,14 +139,16 @@ def _not_run(left: str, endings: Endings, writer: Writer) -> Finding:
             f"Claim the error in turn {number}, `error: {error.type}`: then the conversation "
             "continues. Or remove the turns."
         )
-    return writer.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
+    return builder.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
 
 
-def _other_turns(scenario: Scenario, endings: Endings, writer: Writer) -> Iterator[Finding]:
+def _other_turns(
+    scenario: Scenario, endings: Endings, builder: FindingBuilder
+) -> Iterator[Finding]:
     """Yield findings of a stored trace only: it is cut short, or belongs to another scenario."""
     if endings.is_open:
         number = endings.turns
-        yield writer.finding(
+        yield builder.finding(
             ("turns", number - 1),
             f"turn {number} did not finish: the trace ends in it",
             turn=number,
@@ -154,7 +156,7 @@ def _other_turns(scenario: Scenario, endings: Endings, writer: Writer) -> Iterat
         )
     if endings.turns > len(scenario.turns):
         has, expected_turns = counted(endings.turns, "turn"), len(scenario.turns)
-        yield writer.finding(
+        yield builder.finding(
             ("turns",),
             f"the trace has {has}, the scenario {expected_turns}",
             fix="Judge the trace of this scenario, or add the turns.",

@@ -10,17 +10,11 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.contexts import check_contexts
 from simkit.checks.endings import Endings, check_endings, ended_by, turns_left
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
-from simkit.checks.handoff_state_event_claims import (
-    check_events,
-    check_handoffs,
-    check_logs,
-    check_state,
-)
 from simkit.checks.judge_answers import check_judge
 from simkit.checks.lint_claims import (
     HitsByTurn,
@@ -30,17 +24,20 @@ from simkit.checks.lint_claims import (
     sorted_hits,
 )
 from simkit.checks.lints import LintRunner, all_lints
-from simkit.checks.observing import doubtful_claims, not_observable, unobservable
-from simkit.checks.runs import (
-    check_agents,
+from simkit.checks.observing import not_observable, unobservable
+from simkit.checks.runs import check_agents, check_runs
+from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
+from simkit.checks.turn_claims import (
     check_error,
+    check_events,
+    check_handoffs,
     check_interrupt,
+    check_logs,
     check_model_calls,
     check_reply,
-    check_runs,
+    check_state,
     check_tool_calls,
 )
-from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
 from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
 from simkit.core.gc_pause import collected_meanwhile
@@ -60,7 +57,9 @@ Find = Callable[[str], Callable[..., Any]]
 """Finds a user's function by its name ``module:function``."""
 
 
-def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Iterator[Finding]:
+def check_satisfies(
+    scope: Scope, builder: FindingBuilder, view: View, find: Find
+) -> Iterator[Finding]:
     """Yield the predicates that fail, raise, or cannot be found."""
     names = scope.expect.satisfies or ()
     is_one = isinstance(names, str)
@@ -69,14 +68,14 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
         try:
             predicate = find(name)
         except SimkitError as problem:
-            yield writer.finding(path, str(problem), turn=scope.turn, breaks=True)
+            yield builder.finding(path, str(problem), turn=scope.turn, breaks=True)
             continue
         try:
             with collected_meanwhile():
                 answer = predicate(view)
         except (Exception, SystemExit) as problem:
             raised = f"it raised {type(problem).__name__}: {short(str(problem), MESSAGE_MAX)}"
-            yield writer.finding(
+            yield builder.finding(
                 path,
                 f"`{name}` does not hold: {raised}",
                 turn=scope.turn,
@@ -84,7 +83,7 @@ def check_satisfies(scope: Scope, writer: Writer, view: View, find: Find) -> Ite
             )
             continue
         if answer is not True:
-            yield writer.finding(
+            yield builder.finding(
                 path, f"`{name}` does not hold: {_answer_text(answer)}", turn=scope.turn
             )
 
@@ -106,7 +105,7 @@ def _place_of(problem: BaseException) -> str:
 
 
 _VACUOUS: Final = "RUN-03"
-CHECKS: Final[Mapping[str, Callable[[Scope, Writer], Iterator[Finding]]]] = {
+CHECKS: Final[Mapping[str, Callable[[Scope, FindingBuilder], Iterator[Finding]]]] = {
     "error": check_error,
     "interrupt": check_interrupt,
     "agents": check_agents,
@@ -215,7 +214,7 @@ def judge_seen(
 
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
-    writer = Writer(document, view.pipeline.is_code)
+    builder = FindingBuilder(document, view.pipeline.is_code)
     endings = Endings(view.events)
     if places is None:
         places = range(endings.turns)
@@ -224,32 +223,31 @@ def judge_seen(
     scopes = scopes_of(scenario, view, places)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed: list[Finding] = []
-    doubtful = doubtful_claims(view.pipeline)
     for scope in scopes:
-        claimed += checked(scope, writer, doubtful)
+        claimed += checked(scope, builder)
         if scope.expect.satisfies is not None:
-            claimed += check_satisfies(scope, writer, view, find)
-    unheld = [claim.path for claim in (*claimed, *writer.passed_over)]
-    hits_ = [*hits, *vacuous_claims(claims, view, writer, unheld)]
+            claimed += check_satisfies(scope, builder, view, find)
+    unheld = [claim.path for claim in (*claimed, *builder.passed_over)]
+    hits_ = [*hits, *vacuous_claims(claims, view, builder, unheld)]
     by_turn = HitsByTurn(hits_, scopes)
-    sorted_ = sorted_hits(by_turn, scenario.lints, writer)
-    findings = [*check_endings(scenario, endings, sorted_, writer), *claimed]
-    findings += check_lint_claims(scopes, by_turn, writer)
+    sorted_ = sorted_hits(by_turn, scenario.lints, builder)
+    findings = [*check_endings(scenario, endings, sorted_, builder), *claimed]
+    findings += check_lint_claims(scopes, by_turn, builder)
     if len(places) == len(scenario.turns) == endings.turns:
-        findings += check_waivers(scenario.lints, hits, writer)
+        findings += check_waivers(scenario.lints, hits, builder)
     left = turns_left(scenario, endings)
     ends = [hit for hit in sorted_.failing if ended_by(hit, endings)]
-    causes = [as_finding(hit, writer, [left] if left else []) for hit in ends]
-    findings += [as_finding(hit, writer) for hit in sorted_.failing if hit not in ends]
+    causes = [as_finding(hit, builder, [left] if left else []) for hit in ends]
+    findings += [as_finding(hit, builder) for hit in sorted_.failing if hit not in ends]
     ranked = [(_rank(finding, False), finding) for finding in findings]
     ranked += [(_rank(finding, True), finding) for finding in causes]
     in_order = [finding for _, finding in sorted(ranked, key=lambda row: row[0])]
     return Judgement(
         tuple(with_causes(in_order, scopes, view)),
-        tuple(as_finding(hit, writer) for hit in sorted_.warnings),
-        tuple(as_finding(hit, writer) for hit in sorted_.noted),
+        tuple(as_finding(hit, builder) for hit in sorted_.warnings),
+        tuple(as_finding(hit, builder) for hit in sorted_.noted),
         tuple(reasons(scenario.lints)),
-        tuple(writer.passed_over),
+        tuple(builder.passed_over),
     )
 
 
@@ -289,14 +287,13 @@ def scopes_of(scenario: Scenario, view: View, places: Collection[int]) -> list[S
     return scopes
 
 
-def checked(scope: Scope, writer: Writer, doubtful: Collection[str]) -> Iterator[Finding]:
-    """Yield the findings of one scope's claims; ``doubtful`` are those that may be unobservable."""
-    claims_set = scope.expect.model_fields_set
+def checked(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Yield the findings of one scope's claims."""
     for name, check in CHECKS.items():
-        if name not in claims_set:
+        if not scope.expect.has(name):
             continue
-        need = unobservable(scope, name) if name in doubtful else ""
+        need = unobservable(scope, name)
         if need:
-            yield from not_observable(scope, writer, (*scope.path, name), name, need)
+            yield from not_observable(scope, builder, (*scope.path, name), name, need)
         else:
-            yield from check(scope, writer)
+            yield from check(scope, builder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Scope
 from simkit.spec.scenario.questions import Question
@@ -21,17 +21,17 @@ _RECORDED_ANEW = (
 )
 
 
-def check_judge(scope: Scope, writer: Writer) -> Iterator[Finding]:
+def check_judge(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Yield the questions whose answer does not match, is of another kind, or is missing."""
     for question in scope.expect.questions:
-        yield from _check(question, scope, writer)
+        yield from _check(question, scope, builder)
 
 
-def _check(question: Question, scope: Scope, writer: Writer) -> Iterator[Finding]:
+def _check(question: Question, scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     path = (*scope.path, "judge", question.text)
     place, answered = _answer_at(scope.view, scope.turn, question)
     if answered is None:
-        yield writer.finding(
+        yield builder.finding(
             path,
             "nobody answered this question to the judge",
             turn=scope.turn,
@@ -40,7 +40,7 @@ def _check(question: Question, scope: Scope, writer: Writer) -> Iterator[Finding
         )
     elif answered.error:
         headline, *details = answered.error.split("\n")
-        yield writer.finding(
+        yield builder.finding(
             path,
             f"the judge gave no answer: {headline}",
             turn=scope.turn,
@@ -49,7 +49,7 @@ def _check(question: Question, scope: Scope, writer: Writer) -> Iterator[Finding
             event=place,
         )
     else:
-        yield from writer.compare(
+        yield from builder.compare(
             question.matcher,
             answered.answer,
             (*path, *question.at),

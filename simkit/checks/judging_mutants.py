@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.endings import Endings, check_endings
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
 from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
 from simkit.checks.lints import LintRunner, all_lints
 from simkit.checks.mutants import Changes, Events
-from simkit.checks.observing import doubtful_claims
 from simkit.core.messages import or_nothing
 from simkit.language.matching import compile_matcher
 from simkit.language.yaml import Document
@@ -28,7 +27,7 @@ IMPOSSIBLE: Final = (LookupError, TypeError, ValueError, AttributeError, Asserti
 """Raised where views or checks read a mutant that no run could have left."""
 
 
-class _QuietWriter(Writer):
+class _QuietBuilder(FindingBuilder):
     """Says only that something does not hold: texts and places of findings take the most time."""
 
     _NOTHING_HOLDS: Final = Finding(CLAIM, "E", "does not hold", "")
@@ -57,13 +56,12 @@ def claims_hold(
     scenario: Scenario, document: Document, view: View, find: Find, first: int = 0
 ) -> bool:
     """Return whether the claims on turn ``first`` (an index) and on all later ones hold."""
-    writer = _QuietWriter(document, view.pipeline.is_code)
+    builder = _QuietBuilder(document, view.pipeline.is_code)
     places = range(first, len(view.turns))
-    doubtful = doubtful_claims(view.pipeline)
     for scope in scopes_of(scenario, view, places):
-        if any(True for _ in checked(scope, writer, doubtful)):
+        if any(True for _ in checked(scope, builder)):
             return False
-        if any(True for _ in check_satisfies(scope, writer, view, find)):
+        if any(True for _ in check_satisfies(scope, builder, view, find)):
             return False
     return True
 
@@ -81,13 +79,13 @@ class LintJudge:
         runner = LintRunner(all_lints())
         runner.feed(trace)
         view, scenario = runner.view, self._scenario
-        writer = _QuietWriter(self._document, view.pipeline.is_code)
+        builder = _QuietBuilder(self._document, view.pipeline.is_code)
         scopes = scopes_of(scenario, view, range(len(view.turns)))
         by_turn = HitsByTurn(runner.hits, scopes)
-        sorted_ = sorted_hits(by_turn, scenario.lints, writer)
-        claimed = check_lint_claims(scopes, by_turn, writer)
+        sorted_ = sorted_hits(by_turn, scenario.lints, builder)
+        claimed = check_lint_claims(scopes, by_turn, builder)
         return not sorted_.failing and not any(
-            True for _ in (*claimed, *check_endings(scenario, Endings(events), sorted_, writer))
+            True for _ in (*claimed, *check_endings(scenario, Endings(events), sorted_, builder))
         )
 
 
@@ -98,6 +96,6 @@ def expectation_holds(
     turns = list(scenario.turns)
     turns[turn - 1] = turns[turn - 1].model_copy(update={"expect": expect})
     alone = scenario.model_copy(update={"turns": tuple(turns), "expect": Expect()})
-    writer = _QuietWriter(document, view.pipeline.is_code)
+    builder = _QuietBuilder(document, view.pipeline.is_code)
     (scope,) = scopes_of(alone, view, (turn - 1,))
-    return not any(True for _ in checked(scope, writer, doubtful_claims(view.pipeline)))
+    return not any(True for _ in checked(scope, builder))

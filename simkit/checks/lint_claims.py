@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from simkit.checks.claims import LINES_MAX, Writer, listed
+from simkit.checks.claims import LINES_MAX, FindingBuilder, listed
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.scope import Path, Scope
 from simkit.language.matching import holds
@@ -16,26 +16,28 @@ from simkit.spec.validation_catalogue import PREFIX
 Waived = Mapping[str, Mapping[str, str]]
 
 
-def is_waived(hit: Hit, waivers: Waived, writer: Writer) -> bool:
+def is_waived(hit: Hit, waivers: Waived, builder: FindingBuilder) -> bool:
     """Return whether a scenario turns a hit off."""
     if is_off(waivers, hit.id):
         return True
-    texts = _texts(hit, writer) if hit.id in waivers else ()
+    texts = _texts(hit, builder) if hit.id in waivers else ()
     return any(names_place(texts, place) for place in waivers.get(hit.id, ()))
 
 
-def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Iterator[Finding]:
+def check_waivers(
+    waivers: Waived, hits: Sequence[Hit], builder: FindingBuilder
+) -> Iterator[Finding]:
     """Yield each place under `lints` that turned nothing off."""
     for code, place in places_off(waivers):
         if code.startswith(PREFIX):
             continue  # `simkit validate` checks these.
         hits_of_lint = [hit for hit in hits if hit.id == code]
-        if any(names_place(_texts(hit, writer), place) for hit in hits_of_lint):
+        if any(names_place(_texts(hit, builder), place) for hit in hits_of_lint):
             continue
         lines = [f"found: {hit.what}" for hit in hits_of_lint[:LINES_MAX]]
         if len(hits_of_lint) > LINES_MAX:
             lines.append(f"… {len(hits_of_lint) - LINES_MAX} more")
-        yield writer.finding(
+        yield builder.finding(
             ("lints", code, place),
             f"`{code}` was not found at `{place}`, so nothing is turned off there",
             context=lines or [f"{code} was not found at all"],
@@ -43,10 +45,10 @@ def check_waivers(waivers: Waived, hits: Sequence[Hit], writer: Writer) -> Itera
         )
 
 
-def _texts(hit: Hit, writer: Writer) -> list[str]:
+def _texts(hit: Hit, builder: FindingBuilder) -> list[str]:
     """Return the texts of a finding in which a place may occur."""
     fields = [value for value in hit.fields().values() if isinstance(value, str)]
-    position = [writer.position(hit.path)] if hit.path else []
+    position = [builder.position(hit.path)] if hit.path else []
     return [*fields, *position, f"turn {hit.turn}" if hit.turn else ""]
 
 
@@ -95,7 +97,7 @@ class HitsByTurn:
 
 
 def check_lint_claims(
-    scopes: Sequence[Scope], hits: HitsByTurn, writer: Writer
+    scopes: Sequence[Scope], hits: HitsByTurn, builder: FindingBuilder
 ) -> Iterator[Finding]:
     """Yield the claimed lints that have no hit in a scope."""
     for scope in scopes:
@@ -104,7 +106,7 @@ def check_lint_claims(
             continue
         scope_hits = hits.of(scope)
         # Each claim needs its own hit: the matcher finds the largest pairing.
-        for miss in writer.misses({"$has": claims}, [hit.fields() for hit in scope_hits]):
+        for miss in builder.misses({"$has": claims}, [hit.fields() for hit in scope_hits]):
             place = miss.at[1]
             assert isinstance(place, int)
             lint = claims[place]["id"]
@@ -112,7 +114,7 @@ def check_lint_claims(
             lines = [f"found: {hit.id} {hit.what}" for hit in scope_hits if hit.id == name]
             if len(lines) > LINES_MAX:
                 lines[LINES_MAX:] = [f"… {len(lines) - LINES_MAX} more"]
-            yield writer.finding(
+            yield builder.finding(
                 (*scope.path, "findings", place),
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
@@ -124,11 +126,13 @@ def _found_instead(scope_hits: Sequence[Hit], scope: Scope) -> str:
     return f"lints found {scope.words}: {listed(sorted({hit.id for hit in scope_hits}))}"
 
 
-def sorted_hits(hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], writer: Writer) -> Sorted:
+def sorted_hits(
+    hits: HitsByTurn, off: Mapping[str, Mapping[str, str]], builder: FindingBuilder
+) -> Sorted:
     """Sort hits: where a scope claims findings, further hits are allowed."""
     sorted = Sorted()
     for hit in hits.all:
-        if is_waived(hit, off, writer):
+        if is_waived(hit, off, builder):
             continue
         scopes = hits.scopes_of(hit)
         claimed = any(_claims(scope, hit) for scope in scopes)
@@ -174,13 +178,13 @@ def severity_of(hit: Hit) -> str:
     return hit.severity or LINTS[hit.id].severity
 
 
-def as_finding(hit: Hit, writer: Writer, more: Sequence[str] = ()) -> Finding:
+def as_finding(hit: Hit, builder: FindingBuilder, more: Sequence[str] = ()) -> Finding:
     """Return a hit as a finding, at its turn."""
     path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
     entry = LINTS[hit.id]
     return Finding(
-        hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, writer.position(path), path,
+        hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, builder.position(path), path,
         hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}", *more),
-        writer.excerpt(path) if hit.path else "", entry.advice(writer.is_code), hit.breaks,
+        builder.excerpt(path) if hit.path else "", entry.advice(builder.is_code), hit.breaks,
         event=hit.event,
     )  # fmt: skip

@@ -5,27 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Path, Scope
 from simkit.checks.searching import names_section
 from simkit.language.paths import walk
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RunClaims, Selector
-from simkit.trace.events import PipelineFacts
-from simkit.trace.views import RunView
+from simkit.spec.scenario.claim_kinds import ASPECTS
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Selector
 from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
-CLAIMS: Final[Mapping[str, str]] = {
-    "agents": "runs",
-    "state": "state",
-    "handoffs": "handoffs",
-    "logs": "logs",
-}
-CONTEXT_NEEDS: Final = ("sections", "dropped", "left_out", "share")
-"""Claims on contexts that need sections, beside those named after one."""
-_NEVER_NAMED: Final = ("dropped", "left_out", "share")
-"""Aspects of code's contexts that assigned sections do not provide."""
-STATE_OF_RUNS: Final = ("received", "update")
 EVENTS: Final[Mapping[str, str]] = {
     "AgentStarted": "runs",
     "AgentFinished": "runs",
@@ -35,40 +23,15 @@ EVENTS: Final[Mapping[str, str]] = {
     "HandoffMade": "handoffs",
     "LogRecorded": "logs",
 }
-WORDS: Final[Mapping[str, str]] = {
-    "sections": "sections of contexts",
-    "state": "the state",
-    "runs": "runs of agents",
-    "handoffs": "handoffs",
-    "filters": "what filters drop",
-    "logs": "log records",
-    "tools": "whether a tool ran that was asked for last",
-    "inputs": "what the code gave this run",
-    "goals": "for which goal this run works",
-}
-
-
-_ON_MESSAGES: Final = ("includes", "excludes", "messages")
 _OF_MESSAGES: Final = "Claim `includes`, `excludes` or `messages`"
 _OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
 
 
-def doubtful_claims(facts: PipelineFacts) -> frozenset[str]:
-    """Return the claims of which `unobservable` must decide: the others need nothing unobserved."""
-    observes = {*facts.observes} - {*facts.unseen}
-    names = {name for name, need in CLAIMS.items() if need not in observes}
-    if not observes >= {*EVENTS.values()}:
-        names.add("events")
-    if facts.is_code:
-        names.add("tool_calls")
-    return frozenset(names)
-
-
 def unobservable(scope: Scope, name: str) -> str:
     """Return the aspect that a claim needs and the driver does not observe; empty if none."""
-    need = CLAIMS.get(name, "")
-    if need and not scope.can_observe(need):
-        return need
+    for need in TURN_CLAIMS[name].needs:
+        if not scope.can_observe(need):
+            return need
     if name == "tool_calls" and _has_unseen_tools(scope):
         return "tools"
     if name == "events":
@@ -96,50 +59,26 @@ def _has_unseen_tools(scope: Scope) -> bool:
     )
 
 
-def untold_of_run(scope: Scope, name: str, run: RunView) -> str:
-    """Return the field that is null because nobody saw an agent's input; else empty."""
-    need = {"input": "inputs", "goal": "goals"}.get(name, "")
-    return need if need and getattr(run, name) is None and scope.pipeline.is_code else ""
-
-
 def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
     """Return the same for a claim under ``context``, which may need sections."""
-    agent = selector.agent
     if selector.run is not None and not scope.can_observe("runs"):
         return "runs"
-    if _is_named(scope, agent) and name not in _NEVER_NAMED:
+    kind = CONTEXT_CLAIMS.get(name, SECTION_CLAIM)
+    if kind.is_assignable and _is_named(scope, selector.agent):
         return ""
-    if name == "dropped":
-        observes_history = scope.can_observe("filters") or scope.can_observe("sections")
-        return "" if observes_history else "filters"
-    if scope.can_observe("sections"):
-        return ""
-    needs = name not in CONTEXT_CLAIMS or name in CONTEXT_NEEDS or names_section(matcher)
-    return "sections" if needs else ""
-
-
-def unobservable_in_run(scope: Scope, name: str) -> str:
-    """Return the same for a claim under ``runs``."""
-    for need in ("runs", "state") if name in STATE_OF_RUNS else ("runs",):
+    for need in kind.needs:
         if not scope.can_observe(need):
             return need
-    return ""
-
-
-def claims_of(run: RunClaims) -> Iterator[tuple[str, Any]]:
-    """Yield the claims on a run, in the order of the format."""
-    for name in type(run).model_fields:
-        if name in run.model_fields_set:
-            yield name, getattr(run, name)
+    return "sections" if names_section(matcher) and not scope.can_observe("sections") else ""
 
 
 def not_observable(
-    scope: Scope, writer: Writer, path: Path, subject: str, need: str, agent: str = ""
+    scope: Scope, builder: FindingBuilder, path: Path, subject: str, need: str, agent: str = ""
 ) -> Iterator[Finding]:
     """Yield the finding that a claim is not observable; none if that was declared."""
     if need in scope.pipeline.unseen:
-        writer.passed_over.append(
-            writer.finding(
+        builder.passed_over.append(
+            builder.finding(
                 path,
                 f"{subject} was not looked at: {_why_unseen(scope, need)}",
                 turn=scope.turn,
@@ -149,12 +88,12 @@ def not_observable(
         )
         return
     driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
-    yield writer.finding(
+    yield builder.finding(
         path,
-        f"{subject} is not observable by {driver}, which does not see {WORDS[need]}",
+        f"{subject} is not observable by {driver}, which does not see {ASPECTS[need].words}",
         turn=scope.turn,
         agent=agent,
-        fix=_in_code(need, str(path[-1]), agent) if writer.is_code else _OTHERWISE,
+        fix=_in_code(need, str(path[-1]), agent) if builder.is_code else _OTHERWISE,
     )
 
 
@@ -166,25 +105,15 @@ def _why_unseen(scope: Scope, need: str) -> str:
 
 def _in_code(need: str, claim: str, agent: str) -> str:
     """Describe how code can show it, or what to claim instead."""
-    if need == "state":
-        return "Report it in the code, `simkit.state(name=value)`, or remove the claim."
-    if need == "inputs":
-        return "Claim what its model was sent, under `context`, or remove the claim."
-    if need == "goals":
-        return "Report it with `POST /simkit/started` and `goal`, or remove the claim."
-    if need == "tools":
-        return "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`."
-    if need == "logs":
-        return "Say `app: {logs: true}` where the code runs in this process, or remove the claim."
-    if need == "filters":
-        return "Claim what is not sent, with `excludes`, or remove the claim."
     if need != "sections":
-        return _OTHERWISE
-    if claim in _NEVER_NAMED or agent == "*":
+        return ASPECTS[need].advice or _OTHERWISE
+    kind = CONTEXT_CLAIMS.get(claim, SECTION_CLAIM)
+    if not kind.is_assignable or agent == "*":
         return f"{_OF_MESSAGES}, or remove the claim."
-    known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, CURRENT, RUN)
-    sections = "{}" if known else f"{{{claim}: {{system: {{$starts: …}}}}}}"
-    instead = "leave `section` out of it" if claim in _ON_MESSAGES else f"c{_OF_MESSAGES[1:]}"
+    is_known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, CURRENT, RUN)
+    sections = "{}" if is_known else f"{{{claim}: {{system: {{$starts: …}}}}}}"
+    is_of_messages = claim in CONTEXT_CLAIMS and kind.form == "messages"
+    instead = "leave `section` out of it" if is_of_messages else f"c{_OF_MESSAGES[1:]}"
     return (
         "Say which messages are of which section, "
         f"`agents: {{{agent}: {{sections: {sections}}}}}`, or {instead}."

@@ -6,41 +6,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from simkit.checks.claims import LINES_MAX, Writer, differences, first_lines, listed
+from simkit.checks.claims import LINES_MAX, FindingBuilder, differences, first_lines, listed
 from simkit.checks.findings import Difference
 from simkit.checks.scope import Scope
 from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.core.text import counted, short
 from simkit.language.matching import FAR, Matcher, compile_matcher, patterns_of
 from simkit.language.paths import as_text, follow
-from simkit.trace.views import CallView, ContextView, ShownPart
+from simkit.trace.views import CallView, ContextView
 
 NEAREST_MAX: Final = 200
 """The number of messages that are searched for the nearest one."""
 CONTENT_MAX: Final = 72
 _BEFORE: Final = 20
 """Characters shown before the match."""
-
-
-def shares(context: ContextView) -> dict[str, float]:
-    """Return the share of a context's tokens by section and by agent; the user is ``user``.
-
-    A message that renders a history counts for its section only.
-    """
-    sections_read = {"current_message", "run"} | {
-        part.section
-        for part in context.parts
-        if isinstance(part, ShownPart) and part.rendered is None
-    }
-    sizes: dict[str, int] = {}
-    total = 0
-    for section, agent, tokens in context.weights():
-        total += tokens
-        sizes[section] = sizes.get(section, 0) + tokens
-        speaker = agent or ("user" if section in sections_read else "")
-        if speaker and speaker != section:
-            sizes[speaker] = sizes.get(speaker, 0) + tokens
-    return {name: size / total for name, size in sizes.items()} if total else {}
 
 
 def sizes_by_section(context: ContextView) -> dict[str, int]:
@@ -202,11 +181,11 @@ def lost(drops: Sequence[Dropped]) -> Iterator[str]:
 
 
 def wanted_but_left_out(
-    matcher: Any, value: Any, drops: Sequence[Dropped], writer: Writer
+    matcher: Any, value: Any, drops: Sequence[Dropped], builder: FindingBuilder
 ) -> Iterator[str]:
     """Yield the expected elements that are among the dropped messages."""
     places: dict[tuple[Any, ...], None] = {}
-    for miss in writer.misses(matcher, value):
+    for miss in builder.misses(matcher, value):
         place = next((i for i, step in enumerate(miss.at) if isinstance(step, int)), None)
         if place is not None:
             places[miss.at[: place + 1]] = None

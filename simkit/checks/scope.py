@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from simkit.core.messages import Message
 from simkit.spec.scenario.claims import Expect
 from simkit.trace import events as e
 from simkit.trace.views import CallView, HandoffView, RunView, ToolView, TurnView, View
@@ -73,6 +72,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     def can_observe(self, aspect: str) -> bool:
         """Return whether the driver observes ``sections``, ``state``, ``runs`` or ``handoffs``."""
         facts = self.view.pipeline
+        if aspect == "filters" and self.can_observe("sections"):
+            return True
         if aspect in facts.unseen:
             return False
         if aspect == "state" and not facts.channels and self.state:
@@ -105,28 +106,3 @@ def scope_of_run(expect: Expect, view: View) -> Scope:
         reply=last.reply if last else None, error=view.error,
         interrupt=last.interrupt if last else None,
     )  # fmt: skip
-
-
-def log_fields(event: e.LogRecorded) -> dict[str, Any]:
-    """Return a log record's fields for claims; a missing agent or error is absent."""
-    fields: dict[str, Any] = {
-        "level": event.level,
-        "logger": event.logger,
-        "message": event.message,
-        "error": event.error,
-        "agent": event.agent,
-    }
-    return {name: fields[name] for name in fields if fields[name] or name == "message"}
-
-
-def event_fields(event: e.AnyEvent) -> dict[str, Any]:
-    """Return an event's fields for claims by name; empty ids and names are absent."""
-    fields: dict[str, Any] = {"kind": e.kind_of(event)}
-    for name in event.__struct_fields__:
-        value = getattr(event, name)
-        if isinstance(value, str) and not value:
-            continue
-        if not isinstance(value, Message):
-            value = msgspec.to_builtins(value)
-        fields[name] = value
-    return fields

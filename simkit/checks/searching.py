@@ -13,14 +13,13 @@ from simkit.core.messages import Message
 from simkit.language.matching import Matcher
 from simkit.language.matching.values import occur_in
 from simkit.language.paths import as_text, walk
+from simkit.spec.scenario.claim_kinds import MESSAGE_NAMES
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, pieces_of
 
 BLOCK: Final = 256
 """The number of messages whose texts are searched together first."""
 NEW: Final = 8
 """The number of settled messages that are searched with the current turn's."""
-NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
-"""Keys of a message whose values are names: they occur in no text."""
 ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 """Operators that may hold although a text inside them does not occur."""
 _TEXTLESS: Final = (
@@ -208,7 +207,7 @@ def _required(matcher: Any) -> Iterator[str]:
     if isinstance(matcher, Mapping):
         for key, inner in matcher.items():
             is_path = "." in key or "[" in key
-            if key not in NAMES and key not in _TEXTLESS and not is_path:
+            if key not in MESSAGE_NAMES and key not in _TEXTLESS and not is_path:
                 yield from _required(inner)
     elif isinstance(matcher, (list, tuple)):
         for element in matcher:

@@ -6,11 +6,9 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.checks.claims import Writer
-from simkit.checks.feasible import Candidates
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Hit
-from simkit.checks.observing import claims_of
-from simkit.checks.occurring import Occurring, kind_of
+from simkit.checks.occurrence import Candidates, Occurring
 from simkit.checks.scope import Path
 from simkit.checks.searching import has_alternatives
 from simkit.core.messages import ABSENT, Message
@@ -20,12 +18,19 @@ from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, walk
 from simkit.language.yaml import path_text
-from simkit.spec.scenario.claims import SOME, Expect, selected
+from simkit.spec.scenario.claim_kinds import ALL_NAMES
+from simkit.spec.scenario.claims import (
+    CONTEXT_CLAIMS,
+    RUN_CLAIMS,
+    SOME,
+    TURN_CLAIMS,
+    Expect,
+    claim_kind_at,
+    selected,
+)
 from simkit.trace import events as e
 from simkit.trace.views import View
 
-_CLAIMS: Final = ("agents", "reply", "state", "handoffs", "tool_calls", "error", "interrupt",
-                  "logs", "events")  # fmt: skip
 _DENIAL: Final = "$not"
 _UNIQUE: Final = "$unique"
 _NEGATIVE: Final = (_DENIAL, _UNIQUE)
@@ -37,7 +42,7 @@ _NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 def vacuous_claims(
     claims: Iterable[tuple[Path, int, Expect]],
     view: View,
-    writer: Writer,
+    builder: FindingBuilder,
     unheld: Collection[Path] = (),
 ) -> Iterator[Hit]:
     """Yield the `excludes` and `$not` with a pattern that occurs nowhere in the trace.
@@ -45,7 +50,7 @@ def vacuous_claims(
     Also the `$unique` that compares nothing. ``unheld`` are the paths of claims that failed or were
     skipped: these need no second finding.
     """
-    search, candidates = _Search(view, writer), Candidates(view)
+    search, candidates = _Search(view, builder), Candidates(view)
     of_excludes: dict[Matcher, str] = {}
     for path, turn, expect in claims:
         for inner, matcher in _negatives(expect):
@@ -120,12 +125,11 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
             if name != "excludes" and may_deny(matcher):
                 yield from _nots(("context", key, name), matcher)
     for key, run in expect.runs.items():
-        for name, matcher in claims_of(run):
+        for name, matcher in run.claimed().items():
             if may_deny(matcher):
                 yield from _nots(("runs", key, name), matcher)
-    claims_set = expect.model_fields_set
-    for name in _CLAIMS:
-        if name in claims_set and may_deny(getattr(expect, name)):
+    for name, kind in TURN_CLAIMS.items():
+        if kind.values is not None and expect.has(name) and may_deny(getattr(expect, name)):
             yield from _nots((name,), getattr(expect, name))
 
 
@@ -144,9 +148,9 @@ def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:
 class _Search:
     """A search for patterns in everything said, made, written and given."""
 
-    def __init__(self, view: View, writer: Writer) -> None:
+    def __init__(self, view: View, builder: FindingBuilder) -> None:
         self._view = view
-        self._occurring = Occurring(view, writer)
+        self._occurring = Occurring(view, builder)
         self._texts: list[str] = []
         self._whole = ""
 
@@ -155,10 +159,8 @@ class _Search:
 
         ``path`` leads from `expect` to it. Names are no texts: a pattern of names only must match.
         """
-        kind = kind_of(path)
-        names = kind.names if kind is not None else ()
-        is_of_names = kind is not None and kind.is_of_names
-        content = ABSENT if is_of_names else _pattern(matcher, names)
+        names = claim_kind_at(path).name_keys
+        content = ABSENT if names == ALL_NAMES else _pattern(matcher, names)
         texts = () if content is ABSENT else patterns_of(content)
         if texts:
             occur = (self._occurs(text, turn) for text in texts)
@@ -227,7 +229,7 @@ def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
         yield from (contract.type, contract.mode)
 
 
-_VALUES: Final[Mapping[type, tuple[str, ...]]] = {
+_SAID: Final[Mapping[type, tuple[str, ...]]] = {
     e.ToolCalled: ("tool", "args"),
     e.ToolReturned: ("result",),
     e.ToolFailed: ("error",),
@@ -235,20 +237,30 @@ _VALUES: Final[Mapping[type, tuple[str, ...]]] = {
     e.HandoffRequested: ("type", "query", "payload"),
     e.HandoffRejected: ("reason",),
     e.RouteChosen: ("targets", "labels"),
-    e.AgentStarted: ("input", "goal"),
-    e.AgentFinished: ("status", "output"),
-    e.TurnInterrupted: ("question",),
+    e.AgentFinished: ("status",),
     e.LogRecorded: ("level", "logger", "message", "error"),
-    e.TurnFinished: ("reply", "error"),
     e.LimitReached: ("limit",),
-    e.ContextBuilt: ("settings",),
 }
+"""Events to their fields in which a text may occur, beside those that a claim's row names."""
+
+
+def _fields_said() -> Mapping[type, Sequence[str]]:
+    fields = {kind: [*names] for kind, names in _SAID.items()}
+    for rows in (TURN_CLAIMS, RUN_CLAIMS, CONTEXT_CLAIMS):
+        for row in rows.values():
+            if row.recorded_in is not None:
+                event, name = row.recorded_in
+                fields.setdefault(event, []).append(name)
+    return fields
+
+
+_FIELDS_SAID: Final = _fields_said()
 
 
 def _texts_of(event: e.AnyEvent, view: View) -> Iterator[str]:
     if isinstance(event, e.StateUpdated):
         yield from map(as_text, filter(None, view.new_parts(event)))
-    for name in _VALUES.get(type(event), ()):
+    for name in _FIELDS_SAID.get(type(event), ()):
         value = getattr(event, name)
         if value is not None:
             yield as_text(value)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simkit.checks.scope import event_fields
 from simkit.language.matching import compile_matcher
 from simkit.spec.scenario.never import thing_denied
 from simkit.trace.events import kind_of
-from simkit.trace.views import TurnView, View
+from simkit.trace.views import TurnView, View, event_fields
 
 
 def may_have_happened(

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.claims import Writer
+from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import CHECKS, Judgement, scopes_of
 from simkit.checks.observing import unobservable
@@ -83,7 +83,7 @@ def _is_no_value(finding: Finding) -> bool:
     return claim[:1] in tuple((name,) for name in _OTHER_CLAIMS) or "not observable" in finding.what
 
 
-class _Collector(Writer):
+class _Collector(FindingBuilder):
     """A writer that keeps compared values instead of writing findings."""
 
     def __init__(self, document: Document, scope: Scope) -> None:

@@ -18,10 +18,11 @@ from simkit.checks.findings import CLAIM
 from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, Expect, RunClaims
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS, Expect
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from tests.building import prepared
+from tests.checks.recorded_claims import RECORDED, recorded, value_of
 
 PIPELINE = """
 channels:
@@ -128,9 +129,13 @@ ROWS: dict[str, Row] = {
     "runs.messages": Row(
         "runs.desk.messages", {"role": "tool"}, OF_EXPERT, {"role": "tool", "tool": NO}
     ),
-    "runs.input": Row("runs.desk.input", "Thanks", "How long?", NO, is_list=False),
-    "runs.goal": Row("runs.desk.goal", "turn 2", "turn 1", NO, is_list=False),
-    "runs.output": Row("runs.desk.output", "Bye.", "One hour.", NO, is_list=False),
+    **{
+        f"runs.{name}": Row(
+            f"runs.desk.{name}", value_of(name, 2), value_of(name, 1), value_of(name, 3),
+            is_list=False,
+        )
+        for name in RECORDED
+    },
     "runs.reply": Row("runs.desk.reply", "Bye.", "One hour.", NO, is_list=False),
     "runs.update": Row(
         "runs.desk.update", {"topic": "bikes"}, {"topic": "trains"}, {"topic": NO}, is_list=False
@@ -147,7 +152,7 @@ ROWS: dict[str, Row] = {
     ),
     "logs": Row("logs", {"level": "WARNING"}, {"level": "INFO"}, {"level": "ERROR"}),
     "events": Row("events", {"kind": "TurnFinished"}, {"kind": "HandoffMade"}, {"limit": NO}),
-}
+}  # fmt: skip
 EXEMPT: Final = {
     "context.includes": "it affirms",
     "context.excludes": "every row of messages is denied with it, too",
@@ -219,9 +224,7 @@ def _as_of_code(event: e.AnyEvent) -> Iterator[e.AnyEvent]:
         event = replace(event, pipeline=facts)
     if isinstance(event, e.ContextBuilt):
         event = replace(event, settings={"heat": 0.25 if event.agent == "desk" else 0.75})
-    if isinstance(event, e.AgentStarted):
-        event = replace(event, goal=f"turn {event.turn}")
-    yield event
+    yield recorded(event)
     if isinstance(event, e.TurnStarted):
         acting: dict[str, Any] = {"session": event.session, "turn": event.turn}
         level = "INFO" if event.turn == 1 else "WARNING"
@@ -260,9 +263,11 @@ def test_who_denies_a_denial_affirms(name: str) -> None:
 
 def test_every_kind_of_claim_has_a_row() -> None:
     kinds = {
-        *Expect.model_fields,
+        *TURN_CLAIMS,
         *(f"context.{name}" for name in CONTEXT_CLAIMS),
-        *(f"runs.{name}" for name in RunClaims.model_fields),
+        *(f"runs.{name}" for name in RUN_CLAIMS),
     }
 
-    assert kinds - {name.split(":")[0] for name in ROWS} - {*EXEMPT} == set()
+    without = kinds - {name.split(":")[0] for name in ROWS} - {*EXEMPT}
+
+    assert not without, f"add {without} to ROWS: a value that is there, another, one nowhere"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from simkit.checks.choosing import meant_agent, meant_tool
 from simkit.checks.findings import Hit
 from simkit.checks.lints.runner import reads
+from simkit.checks.selection import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted
 from simkit.providers.failures import FAILURES

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
-from simkit.checks.scope import event_fields
 from simkit.core.messages import Message
 from simkit.language.matching.kinds import FINDING, list_of
 from simkit.matchers import Expected, Looked, plain
@@ -24,6 +23,7 @@ from simkit.session.simulation.seen import (
     seen_finding,
     seen_message,
 )
+from simkit.trace.views import event_fields
 
 ItemT = TypeVar("ItemT")
 _FINDINGS: Final = list_of(FINDING, "a list of findings")

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from simkit.checks.findings import Finding
-from simkit.checks.observing import WORDS, unobservable, unobservable_in_context
+from simkit.checks.observing import unobservable, unobservable_in_context
 from simkit.checks.runs import groups_of
-from simkit.checks.scope import Scope, log_fields, scope_of_turn
+from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
@@ -32,11 +32,12 @@ from simkit.session.simulation.listed import (
 )
 from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
+from simkit.spec.scenario.claim_kinds import ASPECTS
 from simkit.spec.scenario.claims import Expect, selected
 from simkit.spec.scenario.known import KnownNames
 from simkit.spec.scenario.questions import YES_NO, Answer, Question, possible_answers
 from simkit.trace.events import JudgeAnswered, LogRecorded
-from simkit.trace.views import CallView, ContextView, TurnView, View
+from simkit.trace.views import CallView, ContextView, TurnView, View, log_fields
 
 __tracebackhide__ = True
 """pytest shows the line of the test, not the frames below it."""
@@ -312,14 +313,16 @@ class TurnOutcome:
         """Raise for an aspect that the pipeline does not show: its absence would always hold."""
         need = unobservable(self._scope(), claim)
         if need:
-            raise self._error(f": `{claim}` is not observable here: {WORDS[need]} cannot be seen")
+            raise self._error(
+                f": `{claim}` is not observable here: {ASPECTS[need].words} cannot be seen"
+            )
 
     def _refuse_unseen_in_context(self, agent: str, claim: str) -> None:
         need = unobservable_in_context(self._scope(), selected(agent), claim, None)
         if need:
             raise self._error(
                 f": `{claim}` of agent `{agent}` is not observable here: "
-                f"{WORDS[need]} cannot be seen"
+                f"{ASPECTS[need].words} cannot be seen"
             )
 
     def _error(self, problem: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:

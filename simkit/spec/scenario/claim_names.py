@@ -17,6 +17,7 @@ from simkit.spec.scenario.claims import (
     ALL_AGENTS,
     CONTEXT_CLAIMS,
     FORMS,
+    RUN_CLAIMS,
     RUN_FORMS,
     RUN_SPOKEN,
     SELECTOR_PHRASES,
@@ -123,8 +124,7 @@ class ClaimNames:
             self._says_which(key, claims.claimed(), (*at, "context", key))
         for key, run in expect.runs.items():
             self._run(key, run, (*at, "runs", key))
-            values = {name: getattr(run, name) for name in run.model_fields_set}
-            self._says_which(key, values, (*at, "runs", key))
+            self._says_which(key, run.claimed(), (*at, "runs", key))
         if "state" in claimed:
             self._state(expect.state, (*at, "state"))
         if "handoffs" in claimed:
@@ -245,10 +245,14 @@ class ClaimNames:
 
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)
-        self._state(run.received, (*at, "received"))
-        self._texts(run.goal, (*at, "goal"), "goal")
-        self._state(run.update, (*at, "update"), of_values=False)
-        self._messages(run.messages, (*at, "messages"), None)
+        for name, matcher in run.claimed().items():
+            row, path = RUN_CLAIMS[name], (*at, name)
+            if row.form == "messages":
+                self._messages(matcher, path, None)
+            elif row.refers_to == "channel":
+                self._state(matcher, path, of_values=name != "update")
+            elif row.refers_to:
+                self._texts(matcher, path, row.refers_to)
 
     def _state(self, matcher: Any, at: SourcePath, of_values: bool = True) -> None:
         """Check the channels in a claim on the state, and whether they can hold the values."""

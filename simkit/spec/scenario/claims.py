@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
@@ -22,16 +23,30 @@ from simkit.spec.fields import (
     matcher_of,
     refuse,
 )
-from simkit.spec.pipeline.recipe import RESERVED
+from simkit.spec.scenario.claim_kinds import (
+    ALL_NAMES,
+    CUT_NAMES,
+    ClaimKind,
+    agents_known,
+    claim_kinds,
+    errors,
+    log_records,
+    replies,
+    reply_of,
+    run_replies,
+    shapes_left_out,
+    shares_of_all,
+    states,
+    tools_declared,
+    updates,
+)
 from simkit.spec.scenario.questions import JudgeClaims, Question, question_of
+from simkit.trace import events as e
+from simkit.trace.views import event_fields
 
 ALL_AGENTS: Final = "*"
 EVERY: Final = "*"
 SOME: Final = "any"
-BOUNDING: Final = ("excludes", "tools", "handoffs", "tokens", "share", "settings")
-"""Claims on contexts that always deny or bound: each concerns every call in scope."""
-AFFIRMING: Final = ("includes",)
-"""Claims on contexts that always affirm."""
 FORMS: Final = "`{0}[0]` is the first, `{0}[-1]` the last, `{0}[*]` every one, `{0}[any]` some one"
 RUN_FORMS: Final = "`{0}[run 1][0]` the first call of its second run"
 SELECTOR_PHRASES: Final = (
@@ -62,7 +77,7 @@ class Selector(NamedTuple):
         return not self.which and self.run is None and self.agent != ALL_AGENTS
 
     @property
-    def place(self) -> int | None:
+    def item_index(self) -> int | None:
         """Return the index of the selected call; None if it selects several."""
         return None if self.which in ("", EVERY, SOME) else int(self.which)
 
@@ -85,15 +100,6 @@ def malformed(key: str) -> tuple[str, str] | None:
     return (match["agent"], match["rest"]) if match else None
 
 
-def claimed_polarity(name: str, matcher: Any) -> Polarity:
-    """Return the polarity of a claim: it affirms, it denies, or both."""
-    if name in BOUNDING:
-        return Polarity(False, matcher)
-    if name in AFFIRMING:
-        return Polarity(True, ABSENT)
-    return polarity_of(matcher)
-
-
 # Claims: the statements of a scenario under `expect:`
 
 
@@ -114,9 +120,6 @@ UpdateMatcher = Annotated[Any, matcher_of(kinds.UPDATE), AS_MATCHER]
 LeftOutMatcher = Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER]
 FindingMatcher = Annotated[Any, matcher_of(kinds.FINDING), AS_MATCHER]
 
-CONTEXT_CLAIMS: Final = RESERVED
-"""Claims on a context beside those on its sections."""
-
 
 class ContextClaims(YamlModel):
     """Claims on the contexts of an agent's model calls; every section's name is a key too.
@@ -128,28 +131,72 @@ class ContextClaims(YamlModel):
     noun: ClassVar[str] = "claim on a context"
     __pydantic_extra__: dict[str, MessagesMatcher]
 
-    sections: NamesMatcher = None
+    sections: Annotated[NamesMatcher, ClaimKind(
+        read=lambda context: context.sections, phrase="the sections in {context}",
+        example='the sections in the context of nutrition have an item that is "history"',
+        needs=("sections",), form="list", names=ALL_NAMES, refers_to="section",
+    )] = None  # fmt: skip
     """The non-empty sections in order; of the first call, denials of every call."""
-    messages: MessagesMatcher = None
+    messages: Annotated[MessagesMatcher, ClaimKind(
+        read=lambda context: context.sectioned(), phrase="the messages in {context}",
+        example="the messages in every context have at most 9 items", form="messages",
+    )] = None  # fmt: skip
     """All messages in order; of the first call, denials of every call."""
-    includes: tuple[MessageMatcher, ...] | None = None
+    includes: Annotated[
+        tuple[MessageMatcher, ...] | None, ClaimKind(form="messages", polarity="affirms")
+    ] = None
     """Each matches some message of the first call."""
-    excludes: tuple[MessageMatcher, ...] | None = None
+    excludes: Annotated[
+        tuple[MessageMatcher, ...] | None, ClaimKind(form="messages", polarity="bounds")
+    ] = None
     """None matches any message of any call, instructions and arguments too."""
-    dropped: DropsMatcher = None
+    dropped: Annotated[DropsMatcher, ClaimKind(
+        read=lambda context: context.dropped(), phrase="what was dropped from {context}",
+        example="what was dropped from the context of nutrition has only items with by "
+        '"tool_messages"',
+        needs=("filters",), is_assignable=False, other_values=lambda view: view.messages.values(),
+        form="list", names=CUT_NAMES,
+    )] = None  # fmt: skip
     """Messages that history sections read and dropped, in the order of the log."""
-    left_out: LeftOutMatcher = None
+    left_out: Annotated[LeftOutMatcher, ClaimKind(
+        read=lambda context: context.left_out(), phrase="what was left out of {context}",
+        example='what was left out of the context of nutrition has an item with by "max"',
+        needs=("sections",), is_assignable=False, form="list", names=CUT_NAMES,
+        shapes=shapes_left_out,
+    )] = None  # fmt: skip
     """Items that other sections read and left out, by channel and place, and values that were
     cut."""
-    tools: NamesMatcher = None
+    tools: Annotated[NamesMatcher, ClaimKind(
+        read=lambda context: list(context.tools), phrase="the tools in {context}",
+        example='the tools in the context of nutrition have an item that is "log_meal"',
+        is_in_request=True, other_values=tools_declared, form="list", names=ALL_NAMES,
+        polarity="bounds", refers_to="tool",
+    )] = None  # fmt: skip
     """The tools that every call offers; for code, under the names that the model received."""
-    handoffs: NamesMatcher = None
+    handoffs: Annotated[NamesMatcher, ClaimKind(
+        read=lambda context: list(context.handoffs or ()), phrase="the handoffs in {context}",
+        example="the handoffs in the context of the workout coach have an item that is "
+        '"workout_analyst"',
+        is_in_request=True, values=agents_known, form="list", names=ALL_NAMES, polarity="bounds",
+        refers_to="agent",
+    )] = None  # fmt: skip
     """The agents that every call may pass control to."""
-    tokens: NumberMatcher = None
+    tokens: Annotated[NumberMatcher, ClaimKind(
+        read=lambda context: context.tokens, phrase="the tokens in {context}",
+        example="the tokens in the context of nutrition are at most 60", polarity="bounds",
+    )] = None  # fmt: skip
     """The size of every context."""
-    share: SharesMatcher = None
+    share: Annotated[SharesMatcher, ClaimKind(
+        read=lambda context: context.shares(), phrase="the shares in {context}",
+        example="the shares in the context of nutrition have router that is 0",
+        needs=("sections",), is_assignable=False, values=shares_of_all, polarity="bounds",
+    )] = None  # fmt: skip
     """The share of tokens by agent or section, of every call."""
-    settings: SettingsMatcher = None
+    settings: Annotated[SettingsMatcher, ClaimKind(
+        read=lambda context: context.settings or {}, phrase="the settings of {context}",
+        example="the settings of the context of nutrition have temperature 0", is_in_request=True,
+        recorded_in=(e.ContextBuilt, "settings"), shapes="values", polarity="bounds",
+    )] = None  # fmt: skip
     """The settings of every call."""
 
     @classmethod
@@ -164,8 +211,8 @@ class ContextClaims(YamlModel):
         """Return every claim that is written, by its key."""
         keys = self.model_fields_set
         fields = self.__dict__
-        own: dict[str, Any] = {key: fields[key] for key in CONTEXT_CLAIMS if key in keys}
-        return {**own, **(self.__pydantic_extra__ or {})}
+        reserved: dict[str, Any] = {key: fields[key] for key in CONTEXT_CLAIMS if key in keys}
+        return {**reserved, **(self.__pydantic_extra__ or {})}
 
 
 class RunClaims(YamlModel):
@@ -176,20 +223,50 @@ class RunClaims(YamlModel):
 
     noun: ClassVar[str] = "claim on a run"
 
-    received: StateMatcher = None
+    received: Annotated[StateMatcher, ClaimKind(
+        read=lambda run: run.received, phrase="what {run} received",
+        example="what nutrition received has notes that are empty", needs=("state",),
+        happens_at="start", refers_to="channel",
+    )] = None  # fmt: skip
     """The state that it received."""
-    input: MatcherValue = None
+    input: Annotated[MatcherValue, ClaimKind(
+        read=lambda run: run.input, phrase="the input of {run}",
+        example='the input of the second run of nutrition is "Go on"', null_needs="inputs",
+        recorded_in=(e.AgentStarted, "input"), happens_at="start", shapes="values",
+    )] = None  # fmt: skip
     """Its input."""
-    goal: Annotated[Any, matcher_of(kinds.GOAL), AS_MATCHER] = None
+    goal: Annotated[Any, matcher_of(kinds.GOAL), AS_MATCHER, ClaimKind(
+        read=lambda run: run.goal, phrase="the goal of {run}",
+        example='the goal of the first run of nutrition is "plan"', null_needs="goals",
+        recorded_in=(e.AgentStarted, "goal"), happens_at="start", shapes="values",
+        refers_to="goal",
+    )] = None  # fmt: skip
     """The id of the goal that it works for."""
-    output: MatcherValue = None
+    output: Annotated[MatcherValue, ClaimKind(
+        read=lambda run: run.output, phrase="the output of {run}",
+        example="the output of the router fits the schema RouterDecision",
+        recorded_in=(e.AgentFinished, "output"), shapes="values",
+    )] = None  # fmt: skip
     """Its output."""
-    update: UpdateMatcher = None
+    update: Annotated[UpdateMatcher, ClaimKind(
+        read=lambda run: run.update, phrase="what {run} wrote",
+        example="what the router wrote has router_decision that is a mapping", needs=("state",),
+        happens_at="write", refers_to="channel",
+    )] = None  # fmt: skip
     """The values that it wrote to channels."""
-    reply: MatcherValue = None
+    reply: Annotated[MatcherValue, ClaimKind(
+        read=reply_of, phrase="the reply of {run}", values=run_replies, shapes="values",
+    )] = None  # fmt: skip
     """Its final message's text, or value."""
-    messages: MessagesMatcher = None
+    messages: Annotated[MessagesMatcher, ClaimKind(
+        read=lambda run: run.messages, phrase="the messages of {run}",
+        example="the messages of nutrition have 3 items", form="messages",
+    )] = None  # fmt: skip
     """Its own messages: section `run`."""
+
+    def claimed(self) -> dict[str, Any]:
+        """Return every claim that is written, by its key, in the order of the format."""
+        return {name: getattr(self, name) for name in RUN_CLAIMS if name in self.model_fields_set}
 
 
 def _finding(value: Any) -> Any:
@@ -237,36 +314,63 @@ class Expect(YamlModel):
 
     noun: ClassVar[str] = "claim"
 
-    agents: Annotated[Any, matcher_of(kinds.AGENTS), WithJsonSchema(_AGENTS_SCHEMA)] = None
+    agents: Annotated[Any, matcher_of(kinds.AGENTS), WithJsonSchema(_AGENTS_SCHEMA), ClaimKind(
+        phrase="the agents that ran", example="the agents that ran have 2 items", needs=("runs",),
+        values=agents_known, form="list", names=ALL_NAMES, refers_to="agent",
+    )] = None  # fmt: skip
     """The runs in start order; a nested list is one parallel group in any order."""
-    reply: MatcherValue = None
+    reply: Annotated[MatcherValue, ClaimKind(
+        phrase="the reply", values=replies, recorded_in=(e.TurnFinished, "reply"), shapes="values",
+    )] = None  # fmt: skip
     """The turn's reply: the output of the last finished run."""
-    context: dict[str, ContextClaims] = Field(default_factory=dict)
+    context: Annotated[dict[str, ContextClaims], ClaimKind()] = Field(default_factory=dict)
     """The contexts of an agent's model calls: `agent`, `agent[k]`, `agent[-1]`, `agent[*]`,
     `agent[any]`, `agent[run k]`, `agent[run k][j]`, `*`."""
-    runs: dict[str, RunClaims] = Field(default_factory=dict)
+    runs: Annotated[dict[str, RunClaims], ClaimKind()] = Field(default_factory=dict)
     """An agent's runs: `agent`, `agent[k]`, `agent[*]`, `agent[any]`, `*`."""
-    state: StateMatcher = None
+    state: Annotated[StateMatcher, ClaimKind(
+        phrase="the state", example='the state has user_timezone that starts with "Europe"',
+        needs=("state",), values=states, shapes=updates, refers_to="channel",
+    )] = None  # fmt: skip
     """The channels after the turn."""
-    handoffs: HandoffsMatcher = None
+    handoffs: Annotated[HandoffsMatcher, ClaimKind(
+        phrase="the handoffs", example="the handoffs are empty", needs=("handoffs",), form="list",
+        values=lambda view: (each.fields() for turn in view.turns for each in turn.handoffs),
+    )] = None  # fmt: skip
     """Handoff requests, in order."""
-    tool_calls: ToolCallsMatcher = None
+    tool_calls: Annotated[ToolCallsMatcher, ClaimKind(
+        phrase="the tool calls", example='the tool calls have an item with tool "log_meal"',
+        values=lambda view: (each.fields() for turn in view.turns for each in turn.tools),
+        form="list",
+    )] = None  # fmt: skip
     """Tool calls, in the order of the requests."""
-    model_calls: dict[str, Count] | None = None
+    model_calls: Annotated[dict[str, Count] | None, ClaimKind(refers_to="agent")] = None
     """Agent to the number of its model calls; 0 means none."""
-    logs: LogsMatcher = None
+    logs: Annotated[LogsMatcher, ClaimKind(
+        phrase="the log records", needs=("logs",), values=log_records, form="list",
+    )] = None  # fmt: skip
     """Log records of the code's own loggers, in order."""
-    events: EventsMatcher = None
+    events: Annotated[EventsMatcher, ClaimKind(
+        phrase="the events", example='the events have an item with kind "RouteChosen"',
+        values=lambda view: (event_fields(view.whole_event(event)) for event in view.events),
+        form="list",
+    )] = None  # fmt: skip
     """The events."""
-    findings: tuple[FindingClaim, ...] | None = None
+    findings: Annotated[tuple[FindingClaim, ...] | None, ClaimKind(refers_to="lint")] = None
     """Lints that must be found."""
-    error: ErrorMatcher = None
+    error: Annotated[ErrorMatcher, ClaimKind(
+        phrase="the error", example='the error has type "NoRoute"', values=errors,
+        recorded_in=(e.TurnFinished, "error"), shapes="values",
+    )] = None  # fmt: skip
     """The run ends with this error."""
-    interrupt: MatcherValue = None
+    interrupt: Annotated[MatcherValue, ClaimKind(
+        phrase="the question", values=lambda view: (turn.interrupt for turn in view.turns),
+        recorded_in=(e.TurnInterrupted, "question"), shapes="values",
+    )] = None  # fmt: skip
     """The turn ends with this question."""
-    judge: JudgeClaims = None
+    judge: Annotated[JudgeClaims, ClaimKind()] = None
     """Questions to a model about what happened, and what its answers must match."""
-    satisfies: FunctionName | tuple[FunctionName, ...] | None = None
+    satisfies: Annotated[FunctionName | tuple[FunctionName, ...] | None, ClaimKind()] = None
     """A Python predicate of the trace's view."""
 
     def has(self, key: str) -> bool:
@@ -277,3 +381,32 @@ class Expect(YamlModel):
     def questions(self) -> tuple[Question, ...]:
         """Return the questions to the judge."""
         return tuple(question_of(text, claim) for text, claim in (self.judge or {}).items())
+
+
+CONTEXT_CLAIMS: Final = claim_kinds(ContextClaims)
+"""Claims on a context beside those on its sections; no section may have these names."""
+RUN_CLAIMS: Final = claim_kinds(RunClaims)
+TURN_CLAIMS: Final = claim_kinds(Expect)
+SECTION_CLAIM: Final = ClaimKind(needs=("sections",), form="messages", refers_to="section")
+"""The row of a claim on a section, under the section's name."""
+
+
+def claim_kind_at(path: Sequence[str | int]) -> ClaimKind:
+    """Return the row of a claim; ``path`` leads from `expect` to it, or into it."""
+    head = str(path[0])
+    if head == "context":
+        return CONTEXT_CLAIMS.get(str(path[2]), SECTION_CLAIM)
+    return RUN_CLAIMS[str(path[2])] if head == "runs" else TURN_CLAIMS[head]
+
+
+def claim_size(path: Sequence[str | int]) -> int:
+    """Return the number of steps that lead from `expect` to a claim."""
+    return 3 if path[0] in ("context", "runs") else 1
+
+
+def claimed_polarity(name: str, matcher: Any) -> Polarity:
+    """Return the polarity of a claim on a context: it affirms, it denies, or both."""
+    polarity = CONTEXT_CLAIMS.get(name, SECTION_CLAIM).polarity
+    if polarity == "matcher":
+        return polarity_of(matcher)
+    return Polarity(True, ABSENT) if polarity == "affirms" else Polarity(False, matcher)

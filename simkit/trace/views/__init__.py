@@ -18,6 +18,8 @@ from simkit.trace.views.turns_and_calls import (
     RunView,
     ToolView,
     TurnView,
+    event_fields,
+    log_fields,
     run_ids,
 )
 from simkit.trace.views.view import View, said_in, view_of
@@ -34,6 +36,8 @@ __all__ = [
     "ToolView",
     "TurnView",
     "View",
+    "event_fields",
+    "log_fields",
     "pieces_of",
     "run_ids",
     "said_in",

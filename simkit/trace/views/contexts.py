@@ -326,3 +326,23 @@ class ContextView:
                     yield part.section, message.agent, tokens
         for message, tokens in zip(self.own_messages, self.said_tokens, strict=True):
             yield "run", message.agent, tokens
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of the tokens by section and by agent; the user is ``user``.
+
+        A message that renders a history counts for its section only.
+        """
+        sections_read = {"current_message", "run"} | {
+            part.section
+            for part in self.parts
+            if isinstance(part, ShownPart) and part.rendered is None
+        }
+        sizes: dict[str, int] = {}
+        total = 0
+        for section, agent, tokens in self.weights():
+            total += tokens
+            sizes[section] = sizes.get(section, 0) + tokens
+            speaker = agent or ("user" if section in sections_read else "")
+            if speaker and speaker != section:
+                sizes[speaker] = sizes.get(speaker, 0) + tokens
+        return {name: size / total for name, size in sizes.items()} if total else {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.views.contexts import ContextView
@@ -206,3 +208,28 @@ def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> l
     """
     starts = [run.id for run in runs if run.agent == agent]
     return [*dict.fromkeys(call.run for call in calls if call.run not in starts), *starts]
+
+
+def log_fields(event: e.LogRecorded) -> dict[str, Any]:
+    """Return a log record's fields for claims; a missing agent or error is absent."""
+    fields: dict[str, Any] = {
+        "level": event.level,
+        "logger": event.logger,
+        "message": event.message,
+        "error": event.error,
+        "agent": event.agent,
+    }
+    return {name: fields[name] for name in fields if fields[name] or name == "message"}
+
+
+def event_fields(event: e.AnyEvent) -> dict[str, Any]:
+    """Return an event's fields for claims by name; empty ids and names are absent."""
+    fields: dict[str, Any] = {"kind": e.kind_of(event)}
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, str) and not value:
+            continue
+        if not isinstance(value, Message):
+            value = msgspec.to_builtins(value)
+        fields[name] = value
+    return fields

@@ -16,8 +16,6 @@ from simkit.trace.views import RunView
 Fits = Callable[[Any], bool]
 _SHARED: Final = ("project", "global")
 """Scopes of channels that sessions share."""
-_OF_BEGIN: Final = ("received", "input", "goal")
-"""Parts of a run that are there when it begins; the others are there when it ends."""
 
 
 def event_at(
@@ -91,8 +89,8 @@ def end_of(scope: Scope) -> int | None:
     return event_at(scope, e.RunFinished, last=True) if place is None else place
 
 
-def run_of(scope: Scope, run: RunView, name: str, channels: Sequence[str] = ()) -> int | None:
-    """Return the event of a run that a claim on its ``input``, ``update`` or other part concerns.
+def run_of(scope: Scope, run: RunView, moment: str, channels: Sequence[str] = ()) -> int | None:
+    """Return the event of a run at a moment, `ClaimKind.happens_at`.
 
     ``channels`` are the differing ones of an update.
     """
@@ -100,10 +98,10 @@ def run_of(scope: Scope, run: RunView, name: str, channels: Sequence[str] = ()) 
     def is_its(event: e.Event) -> bool:
         return event.run == run.id
 
-    if name in _OF_BEGIN:
+    if moment == "start":
         first = event_at(scope, e.ContextBuilt, is_its)
         return event_at(scope, e.AgentStarted, is_its) if first is None else first
-    if name == "update":
+    if moment == "write":
         for channel in channels:
             place = event_at(
                 scope,

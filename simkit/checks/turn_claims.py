@@ -1,0 +1,319 @@
+"""Claims on a turn, or on the whole run: the reply, its end, state, and lists of what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.claims import LINES_MAX, FindingBuilder, listed, listing
+from simkit.checks.event_locations import element_of, end_of, event_at, run_of, write_of
+from simkit.checks.findings import Finding
+from simkit.checks.runs import error_line
+from simkit.checks.scope import Scope
+from simkit.core.text import counted, short
+from simkit.language.matching import Mismatch
+from simkit.language.matching.compiling import is_operator
+from simkit.language.paths import head_of, walk
+from simkit.trace import events as e
+from simkit.trace.views import CallView, RunView, event_fields, log_fields
+
+_ENDS: Final = ("outcome", "reason")
+"""Fields of a handoff's outcome; only a rejected one has a reason."""
+
+
+def _check_list(
+    name: str,
+    claimed: Any,
+    values: Sequence[Any],
+    lines: Iterator[str],
+    event_of: Callable[[int], int | None],
+    scope: Scope,
+    builder: FindingBuilder,
+) -> Iterator[Finding]:
+    """Check a list; ``event_of`` returns the event of the element at an index."""
+
+    def event(misses: Sequence[Mismatch]) -> int | None:
+        index = element_of(claimed, values, misses)
+        return None if index is None else event_of(index)
+
+    path = (*scope.path, name)
+    yield from builder.compare(
+        claimed, values, path, name, turn=scope.turn, context=lines, event=event
+    )
+
+
+def check_handoffs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check handoff requests in order; an element of a plain list means a made one by default."""
+    handoffs = [handoff.fields() for handoff in scope.handoffs]
+    title = f"handoffs requested {scope.words}:"
+    otherwise = f"no handoff was requested {scope.words}"
+
+    def event_of(index: int) -> int | None:
+        id_ = scope.handoffs[index].id
+        return event_at(scope, e.HandoffRequested, lambda event: event.handoff == id_)
+
+    claimed = _made_by_default(scope.expect.handoffs)
+    lines = listing(title, handoffs, _handoff_line, otherwise)
+    return _check_list("handoffs", claimed, handoffs, lines, event_of, scope, builder)
+
+
+def _made_by_default(matcher: Any) -> Any:
+    """Return the claim with ``made`` added to elements of a plain list without an outcome.
+
+    Inside operators nothing is added, because it would weaken a denial.
+    """
+    if not isinstance(matcher, (list, tuple)):
+        return matcher
+    return [
+        {**element, "outcome": "made"} if _is_named(element) and not _says_end(element) else element
+        for element in matcher
+    ]
+
+
+def _is_named(matcher: Any) -> bool:
+    """Return whether an element names fields of a handoff beside its operators."""
+    return isinstance(matcher, Mapping) and any(not is_operator(key) for key in matcher)
+
+
+def _says_end(matcher: Any) -> bool:
+    """Return whether a matcher of one handoff mentions its outcome, also inside an operator."""
+    if isinstance(matcher, (list, tuple)):
+        return any(_says_end(element) for element in matcher)
+    return isinstance(matcher, Mapping) and any(
+        _says_end(inner) if is_operator(key) else head_of(key) in _ENDS
+        for key, inner in matcher.items()
+    )
+
+
+def _handoff_line(handoff: Mapping[str, Any]) -> str:
+    reason = f": {short(handoff['reason'], 160)}" if handoff.get("reason") else ""
+    kind = f"{handoff['type']}, {handoff['mode']}" if handoff["type"] else handoff["mode"]
+    return f"{handoff['from']} → {handoff['to']} ({kind}), {handoff['outcome']}{reason}"
+
+
+def check_tool_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check tool calls in order."""
+    calls = [tool.fields() for tool in scope.tools]
+    title, otherwise = f"tools called {scope.words}:", f"no tool was called {scope.words}"
+
+    def event_of(index: int) -> int | None:
+        tool = scope.tools[index]
+        key = tool.call_id, tool.tool, tool.at
+        return event_at(
+            scope, e.ToolCalled, lambda event: (event.call_id, event.tool, event.at) == key
+        )
+
+    claimed = scope.expect.tool_calls
+    lines = listing(title, calls, lambda call: f"{call['tool']} by {call['agent']}", otherwise)
+    return _check_list("tool_calls", claimed, calls, lines, event_of, scope, builder)
+
+
+def check_logs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the log records of the code's own loggers, in order."""
+    records = [
+        (index, event)
+        for index, event in enumerate(scope.events, scope.span.start or 0)
+        if isinstance(event, e.LogRecorded)
+    ]
+    logs = [log_fields(event) for _, event in records]
+    title, otherwise = f"log records {scope.words}:", f"nothing was logged {scope.words}"
+    lines = listing(title, logs, _log_line, otherwise)
+    claimed = scope.expect.logs
+    return _check_list("logs", claimed, logs, lines, lambda i: records[i][0], scope, builder)
+
+
+def _log_line(record: Mapping[str, Any]) -> str:
+    return f"{record['level']} {record['logger']}: {short(record['message'], 160)}"
+
+
+def check_events(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check fields of the events."""
+    events = [event_fields(scope.view.whole_event(event)) for event in scope.events]
+    first, claimed = scope.span.start or 0, scope.expect.events
+    lines = _events_near(scope)
+    return _check_list("events", claimed, events, lines, lambda i: first + i, scope, builder)
+
+
+def _events_near(scope: Scope) -> Iterator[str]:
+    """Yield the events of the claimed kinds; if there are none, the existing kinds."""
+    kinds = {
+        text for path, text in walk(scope.expect.events) if "kind" in path and isinstance(text, str)
+    }
+    near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
+    if not near:
+        known_kinds = dict.fromkeys(e.kind_of(event) for event in scope.events)
+        yield f"kinds of events {scope.words}: {', '.join(known_kinds) or 'none'}"
+        return
+    yield f"events of these kinds {scope.words}:"
+    for place, event in near[:LINES_MAX]:
+        yield f"  [{place}] {_event_line(event)}"
+    if len(near) > LINES_MAX:
+        yield f"  … {len(near) - LINES_MAX} more"
+
+
+def _event_line(event: e.AnyEvent) -> str:
+    words = [e.kind_of(event)]
+    if isinstance(event, (e.HandoffRequested, e.HandoffMade, e.HandoffRejected)):
+        words.append(f"{event.from_agent} → {event.to_agent}")
+    elif isinstance(event, e.RouteChosen):
+        words.append(f"{event.agent} → {', '.join(event.targets)}")
+    elif event.agent:
+        words.append(event.agent)
+    for name in ("tool", "limit", "status"):
+        value = getattr(event, name, "")
+        if value and isinstance(value, str):
+            words.append(value)
+    return " ".join(words)
+
+
+def check_state(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the channels after the turn, or after the run."""
+    misses = builder.misses(scope.expect.state, scope.state)
+    if misses:
+        yield from builder.compare(
+            scope.expect.state,
+            scope.state,
+            (*scope.path, "state"),
+            "state",
+            turn=scope.turn,
+            context=list(_writers(misses, scope)),
+            event=lambda misses: _write_of(misses, scope),
+        )
+
+
+def _write_of(misses: Sequence[Mismatch], scope: Scope) -> int | None:
+    """Return the last write of the first differing channel that was written."""
+    channels = [_channel(str(miss.path[0]), scope) for miss in misses if miss.path]
+    places = (write_of(scope, channel) for channel in channels)
+    return next((place for place in places if place is not None), None)
+
+
+def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
+    """Yield the agents that wrote the differing channels."""
+    keys = dict.fromkeys(str(miss.path[0]) for miss in misses if miss.path)
+    channels = dict.fromkeys(_channel(key, scope) for key in keys)
+    for channel in [name for name in channels if name][:LINES_MAX]:
+        facts = scope.pipeline.channels.get(channel)
+        if facts is not None and facts.scope == "agent_run":
+            yield f"channel {channel} has scope agent_run: it is in no state, only in `runs`"
+            continue
+        writes = [
+            scope_update
+            for scope_update in scope.updates
+            if channel in scope_update.update and not scope_update.state
+        ]
+        by = listed(list(dict.fromkeys(_writer(update) for update in writes)))
+        yield (
+            f"channel {channel} was written {scope.words} by {by}"
+            if writes
+            else f"channel {channel} was not written {scope.words}"
+        )
+
+
+def _channel(key: str, scope: Scope) -> str:
+    """Return the channel that a claim's key leads into."""
+    if key in scope.state or key in scope.pipeline.channels:
+        return key
+    return head_of(key)
+
+
+def _writer(update: e.StateUpdated) -> str:
+    if update.cause in ("given", "user"):
+        return "what is given" if update.cause == "given" else "the user's message"
+    if update.cause == "handoff":
+        return f"the contract of {update.agent}'s handoff {update.handoff}"
+    rule = f" (`{update.cause}` rule)" if update.cause in ("before", "after") else ""
+    return f"{update.agent}{rule}"
+
+
+def check_reply(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the output of the last finished run."""
+    lines = []
+    finished = [run for run in scope.runs if run.finished and run.output is not None]
+    if scope.error is not None:
+        lines.append(error_line(scope))
+    elif scope.reply is None:
+        lines.append(f"no run left a reply {scope.words}")
+    elif finished:
+        last = max(finished, key=lambda run: run.finished_at)
+        lines.append(f"the last run with an output is {last.agent}'s")
+    yield from builder.compare(
+        scope.expect.reply,
+        scope.reply,
+        (*scope.path, "reply"),
+        "reply",
+        turn=scope.turn,
+        context=lines,
+        event=lambda _: end_of(scope) if scope.error else _reply_at(finished, scope),
+    )
+
+
+def _reply_at(finished: Sequence[RunView], scope: Scope) -> int | None:
+    """Return the last event of the run that replied."""
+    if not finished:
+        return None
+    last = max(finished, key=lambda run: run.finished_at)
+    return run_of(scope, last, "end")
+
+
+def check_model_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the number of each agent's model calls."""
+    for agent, expected in (scope.expect.model_calls or {}).items():
+        calls_found = scope.calls.get(agent, ())
+        actual = len(calls_found)
+        if actual == expected:
+            continue
+        counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
+        yield builder.finding(
+            (*scope.path, "model_calls", agent),
+            f"agent {agent!r} made {counted(actual, 'model call')} {scope.words}, wanted "
+            f"{expected}",
+            turn=scope.turn,
+            agent=agent,
+            context=[f"model calls {scope.words}: {listed(counts)}"],
+            event=_call_at(calls_found[min(expected, actual - 1)], scope) if actual else None,
+        )
+
+
+def _call_at(call: CallView, scope: Scope) -> int | None:
+    return event_at(scope, e.ContextBuilt, lambda event: event.call == call.id)
+
+
+def check_error(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the error that ended the turn, or the run; a plain text is its type."""
+    expected = scope.expect.error
+    if isinstance(expected, str):
+        expected = {"type": expected}
+    actual = None if scope.error is None else error_fields(scope)
+    lines = [f"there was no error {scope.words}" if actual is None else error_line(scope)]
+    yield from builder.compare(
+        expected,
+        actual,
+        (*scope.path, "error"),
+        "error",
+        turn=scope.turn,
+        context=lines,
+        event=lambda _: end_of(scope) if scope.error else None,
+    )
+
+
+def error_fields(scope: Scope) -> dict[str, Any]:
+    """Return the error's fields for claims; an empty field is absent."""
+    fields: dict[str, Any] = msgspec.to_builtins(scope.error)
+    return {name: value for name, value in fields.items() if value not in ("", 0)}
+
+
+def check_interrupt(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+    """Check the question with which the turn ended."""
+    lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
+    yield from builder.compare(
+        scope.expect.interrupt,
+        scope.interrupt,
+        (*scope.path, "interrupt"),
+        "interrupt",
+        turn=scope.turn,
+        context=lines,
+        event=lambda _: event_at(scope, e.TurnInterrupted, last=True),
+    )
