@@ -46,7 +46,7 @@ def _took_place(key: str, name: str, turn: TurnView) -> bool:
             return False
         calls = [call for call in calls if call.run == runs[selector.run]]
     count = len(calls if key == "context" else runs)
-    place = selector.place
+    place = selector.item_index
     return count > 0 and (place is None or -count <= place < count)
 
 
