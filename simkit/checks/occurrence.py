@@ -1,4 +1,4 @@
-"""What a denial speaks of: whether it is anywhere in the run, and whether it could be there.
+"""Occurrence of denied values: whether one is anywhere in the run, and whether it could be there.
 
 ``messages: {$not: {$has: [{role: tool}]}}`` proves something if any message of the run is a tool's,
 ``sections: {$not: {$has: [handoff]}}`` if any context has such a section. Elements of a list may

@@ -229,7 +229,7 @@ def _vocabulary(facts: e.PipelineFacts) -> Iterator[str]:
         yield from (contract.type, contract.mode)
 
 
-_SAID: Final[Mapping[type, tuple[str, ...]]] = {
+_TEXT_FIELDS: Final[Mapping[type, tuple[str, ...]]] = {
     e.ToolCalled: ("tool", "args"),
     e.ToolReturned: ("result",),
     e.ToolFailed: ("error",),
@@ -244,8 +244,8 @@ _SAID: Final[Mapping[type, tuple[str, ...]]] = {
 """Events to their fields in which a text may occur, beside those that a claim's row names."""
 
 
-def _fields_said() -> Mapping[type, Sequence[str]]:
-    fields = {kind: [*names] for kind, names in _SAID.items()}
+def _text_fields() -> Mapping[type, Sequence[str]]:
+    fields = {kind: [*names] for kind, names in _TEXT_FIELDS.items()}
     for rows in (TURN_CLAIMS, RUN_CLAIMS, CONTEXT_CLAIMS):
         for row in rows.values():
             if row.recorded_in is not None:
@@ -254,13 +254,13 @@ def _fields_said() -> Mapping[type, Sequence[str]]:
     return fields
 
 
-_FIELDS_SAID: Final = _fields_said()
+_ALL_TEXT_FIELDS: Final = _text_fields()
 
 
 def _texts_of(event: e.AnyEvent, view: View) -> Iterator[str]:
     if isinstance(event, e.StateUpdated):
         yield from map(as_text, filter(None, view.new_parts(event)))
-    for name in _FIELDS_SAID.get(type(event), ()):
+    for name in _ALL_TEXT_FIELDS.get(type(event), ()):
         value = getattr(event, name)
         if value is not None:
             yield as_text(value)

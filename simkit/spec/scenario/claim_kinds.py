@@ -36,7 +36,7 @@ class Aspect(NamedTuple):
     """Something that a driver may not see."""
 
     words: str
-    """What the driver does not see, in findings."""
+    """The words for it in findings: the driver does not see …"""
     advice: str = ""
     """How code can show it, or what to claim instead."""
 
@@ -134,13 +134,13 @@ def claim_kinds(model: type[BaseModel]) -> Mapping[str, ClaimKind]:
     """Return the rows of a model of claims; raise TypeError for a claim without one."""
     rows = {}
     for name, field in model.model_fields.items():
-        found = [item for item in field.metadata if isinstance(item, ClaimKind)]
-        if not found:
+        own_rows = [item for item in field.metadata if isinstance(item, ClaimKind)]
+        if not own_rows:
             raise TypeError(
                 f"the claim `{model.__name__}.{name}` has no row: annotate it with a `ClaimKind` "
                 "(simkit/spec/scenario/claim_kinds.py)"
             )
-        rows[name] = found[0]
+        rows[name] = own_rows[0]
     return rows
 
 
@@ -187,8 +187,8 @@ def replies(view: View) -> Iterator[Any]:
 
 def errors(view: View) -> Iterator[Any]:
     """Yield the errors of turns, and the one of the run."""
-    found = [*(turn.error for turn in view.turns), view.error]
-    return (msgspec.to_builtins(error) for error in found if error is not None)
+    all_errors = [*(turn.error for turn in view.turns), view.error]
+    return (msgspec.to_builtins(error) for error in all_errors if error is not None)
 
 
 def log_records(view: View) -> Iterator[Any]:
