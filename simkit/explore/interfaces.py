@@ -39,7 +39,7 @@ from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
 from simkit.runtime.functions import function_named
 from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
-from simkit.runtime.ports import Asks, ModelRequest, ToolReply
+from simkit.runtime.ports import ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
 from simkit.spec.scenario.simulated_users import sample
@@ -109,9 +109,6 @@ class ChoosingModel:
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Do nothing: no line is ambiguous."""
-
-    def at_hand(self, agent: str, asks: Asks | None = None) -> None:
-        """Return None: each answer is chosen for its request."""
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return nothing: choices that are left over decide nothing."""

@@ -7,14 +7,13 @@ A value that is one reference keeps the type of its target; inside a text, a ref
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.messages import ABSENT
 from simkit.core.patterns import late_pattern
 from simkit.language.paths import Part, as_text, getter, parse, walk
 
@@ -48,18 +47,6 @@ def compile(value: Any) -> Template:
     return _text_template(value) if type(value) is str else _template(value)
 
 
-def compile_of(value: Any, paths: Sequence[str]) -> Callable[..., Any] | None:
-    """Return a value with references as a function of the values at these paths, in their order.
-
-    They may refer to keys below these. None if it refers to anything else.
-    """
-    for _, text in references_in(value):
-        if not any(text == path or text.startswith(f"{path}.") for path in paths):
-            return None
-    parameters = {path: f"p{place}" for place, path in enumerate(paths)}
-    return _compile(value, parameters, ", ".join(parameters.values()))
-
-
 @lru_cache(maxsize=4096)
 def _text_template(text: str) -> Template:
     return _template(text)
@@ -68,8 +55,7 @@ def _text_template(text: str) -> Template:
 def _template(value: Any) -> Template:
     roots = frozenset(str(parse(text)[0]) for _, text in references_in(value))
     if not roots:
-        constant = _unescaped(value)
-        return Template(lambda root: constant, roots, True)
+        return Template(_constant(_unescaped(value)), roots, True)
     return Template(_compile(value), roots, False)
 
 
@@ -121,87 +107,37 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
     return [piece for piece in pieces if piece != ""]
 
 
-def _compile(
-    value: Any, parameters: Mapping[str, str] = {}, signature: str = "root"
-) -> Callable[..., Any]:
-    """Return a function that resolves a value with references.
-
-    It is one expression, so that resolving costs one call beside those that follow the paths.
-    ``parameters`` has the paths whose values it gets itself, with their names.
-    """
-    names: dict[str, Any] = {"as_text": as_text}
-    expression = _expression(value, names, parameters)
-    resolve: Callable[..., Any] = eval(f"lambda {signature}: {expression}", names)
-    return resolve
-
-
-def _expression(value: Any, names: dict[str, Any], given: Mapping[str, str]) -> str:
-    """Return a value's expression; ``names`` collects the objects that it names."""
+def _compile(value: Any) -> Resolve:
+    """Return a function that resolves a value."""
     if not _has_references(value):
-        return _named(_unescaped(value), names)
+        return _constant(_unescaped(value))
     if isinstance(value, str):
-        return _text_expression(value, names, given)
+        return _compile_text(value)
     if isinstance(value, Mapping):
-        entries = [
-            f"{_key_expression(key, names, given)}: {_expression(inner, names, given)}"
-            for key, inner in value.items()
-        ]
-        return f"{{{', '.join(entries)}}}"
-    return f"[{', '.join(_expression(inner, names, given) for inner in value)}]"
+        entries = [(_compile_key(key), _compile(inner)) for key, inner in value.items()]
+        return lambda root: {key(root): resolve(root) for key, resolve in entries}
+    items = [_compile(inner) for inner in value]
+    return lambda root: [resolve(root) for resolve in items]
 
 
-def _text_expression(text: str, names: dict[str, Any], given: Mapping[str, str]) -> str:
+def _compile_text(text: str) -> Resolve:
+    """Return a function that resolves a text: one reference keeps the type of its target."""
     pieces = _pieces(text)
     if len(pieces) == 1 and isinstance(pieces[0], _Path):
-        return _path_expression(pieces[0].text, None, names, given)
+        return getter(pieces[0].text, None)
     parts = [
-        _as_text_expression(_path_expression(piece.text, ABSENT, names, given))
-        if isinstance(piece, _Path)
-        else _named(piece, names)
-        for piece in pieces
+        getter(piece.text) if isinstance(piece, _Path) else _constant(piece) for piece in pieces
     ]
-    return f"''.join(({', '.join(parts)},))"
+    return lambda root: "".join([as_text(part(root)) for part in parts])
 
 
-def _path_expression(
-    path: str, missing: Any, names: dict[str, Any], given: Mapping[str, str]
-) -> str:
-    """Return the expression for the value at a path, or ``missing``.
-
-    It reads a key that is there without a call, and asks the getter for everything else.
-    """
-    for known, value in given.items():
-        if path == known:
-            return value
-        if path.startswith(f"{known}."):
-            return f"{_named(getter(path[len(known) + 1 :], missing), names)}({value})"
-    get = f"{_named(getter(path, missing), names)}(root)"
-    parts = parse(path)
-    key = _named(path, names)
-    if parts == (path,):
-        return f"(root[{key}] if root.__class__ is dict and {key} in root else {get})"
-    if len(parts) != 2 or path != f"{parts[0]}.{parts[1]}":
-        return get
-    head, last = (_named(part, names) for part in parts)
-    return (
-        f"(inner[{last}] if root.__class__ is dict and {key} not in root and {head} in root "
-        f"and (inner := root[{head}]).__class__ is dict and {last} in inner else {get})"
-    )
+def _constant(value: Any) -> Resolve:
+    return lambda root: value
 
 
-def _as_text_expression(expression: str) -> str:
-    return f"(text if (text := {expression}).__class__ is str else as_text(text))"
-
-
-def _key_expression(key: Any, names: dict[str, Any], given: Mapping[str, str]) -> str:
-    expression = _expression(key, names, given)
-    return _as_text_expression(expression) if _has_references(key) else expression
-
-
-def _named(value: Any, names: dict[str, Any]) -> str:
-    name = f"v{len(names)}"
-    names[name] = value
-    return name
+def _compile_key(key: Any) -> Resolve:
+    resolve = _compile(key)
+    return (lambda root: as_text(resolve(root))) if _has_references(key) else resolve
 
 
 def _unescaped(value: Any) -> Any:

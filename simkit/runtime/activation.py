@@ -21,7 +21,6 @@ from simkit.runtime.handoffs import Request
 from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.tool_use import ToolUse
 from simkit.runtime.turn import Start, Turn
-from simkit.trace import events as e
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
 
@@ -39,8 +38,8 @@ class Activation(msgspec.Struct, eq=False):
     id: str = ""
     started_at: int = 0
     input: Any = None
-    values: dict[str, Any] | None = None
-    """The state that it can read; None for a straight run, which has ended."""
+    values: dict[str, Any] = {}
+    """The state that it can read."""
     onward: Request | None = None
     """The handoff that ended this run, by transfer or replace; None if there is none."""
     output: Any = None
@@ -60,8 +59,6 @@ class Activation(msgspec.Struct, eq=False):
     """Its context without its own messages; None until it is built."""
     call: str = ""
     """Its last model call."""
-    answer: m.Answer | None = None
-    """The model's last answer, until the run acts on it."""
     base: str = ""
     """Its first model call, whose context the later ones repeat; empty before it."""
     model_calls: int = 0
@@ -86,8 +83,7 @@ class Activation(msgspec.Struct, eq=False):
         """Assign the run's number and the state that it can read, and emit AgentStarted."""
         turn, spec, handoff = self.turn, self.spec, self.spec.handoff
         turn.runs += 1
-        if turn.runs > turn.runs_max:
-            turn.limit("agent_runs_per_turn", turn.runs)
+        turn.limit("agent_runs_per_turn", turn.runs)
         turn.numbers.runs += 1
         self.id = f"r{turn.numbers.runs}"
         self.started_at = turn.clock.now
@@ -112,25 +108,18 @@ class Activation(msgspec.Struct, eq=False):
         if handoff is not None or spec.input is not ABSENT:
             self.input, recorded_input = self._given_input()
         self.values, self._root = values, None
-        recorder = turn.recorder
-        recorder.emit(
-            e.AgentStarted(
-                recorder.clock.now,
-                turn.session,
-                turn.number,
-                self.agent.name,
-                self.id,
-                input=recorded_input,
-                handoff=handoff.id if handoff else "",
-                handoff_from=handoff.source if handoff else "",
-                group=self.group,
-                channels=carries,
-                branch=branch.run if branch is not None else "",
-                outer=outer.run if self.group and outer is not None else "",
-                after=spec.after,
-                task=spec.task,
-                goal=spec.goal,
-            )
+        turn.recorder.record_agent_start(
+            self.position(),
+            input=recorded_input,
+            handoff=handoff.id if handoff else "",
+            handoff_from=handoff.source if handoff else "",
+            group=self.group,
+            channels=carries,
+            branch=branch.run if branch is not None else "",
+            outer=outer.run if self.group and outer is not None else "",
+            after=spec.after,
+            task=spec.task,
+            goal=spec.goal,
         )
         if spec.problem_text and not self.messages:
             self.hear(spec.problem_text, role="system")
@@ -141,7 +130,7 @@ class Activation(msgspec.Struct, eq=False):
             return self._root
         turn, spec, handoff = self.turn, self.spec, self.spec.handoff
         self._root = {
-            "state": dict(turn.values(self.branch)) if self.values is None else self.values,
+            "state": self.values,
             "run": None,
             "handoff": handoff.facts() if handoff is not None else None,
             "user": turn.input,
@@ -149,9 +138,7 @@ class Activation(msgspec.Struct, eq=False):
             "input": self.input,
             "task": spec.task or None,
             "upstream": spec.upstream,
-            "now": turn.clock.last_iso[1]
-            if turn.clock.last_iso[0] == self.started_at
-            else turn.clock.iso(self.started_at),
+            "now": turn.clock.iso(self.started_at),
         }
         return self._root
 
@@ -179,20 +166,12 @@ class Activation(msgspec.Struct, eq=False):
         self._has_ended = True
         if self.branch is not None:
             self.turn.conversation.branch_logs.end(self.id)
-        turn, final, output = self.turn, self.final, self.output
-        recorder = turn.recorder
-        recorder.emit(
-            e.AgentFinished(
-                recorder.clock.now,
-                turn.session,
-                turn.number,
-                self.agent.name,
-                self.id,
-                status=status,
-                output=output if output is None or type(output) is str else canonical(output),
-                message=turn.numbers.sizes[final.id][0] if final is not None else 0,
-                changed_in_place=changed,
-            )
+        self.turn.recorder.record_agent_end(
+            self.position(),
+            status=status,
+            output=canonical(self.output),
+            message=self.final.number if self.final is not None else 0,
+            changed_in_place=changed,
         )
 
     def root_now(self) -> dict[str, Any]:
@@ -244,31 +223,17 @@ class Activation(msgspec.Struct, eq=False):
         usage: m.Usage | None = None,
     ) -> Message:
         """Log a message of the run; with a kind, it is a reply to the model call."""
-        turn, name = self.turn, self.agent.name
-        message = turn.conversation.add(
-            "assistant", text, agent=name, run=self.id, calls=calls, data=data, branch=self.branch
-        )
-        self.messages.append(message)
-        number, tokens = turn.numbers.sizes[message.id]
-        self.own_numbers += (number,)
-        self.own_tokens += tokens
+        message = self._add("assistant", text, agent=self.agent.name, calls=calls, data=data)
         if not calls:
             self.final = message
         if kind:
-            recorder = turn.recorder
-            recorder.emit(
-                e.ModelReplied(
-                    recorder.clock.now,
-                    turn.session,
-                    turn.number,
-                    name,
-                    self.id,
-                    call=self.call,
-                    message=number,
-                    reply=kind,
-                    usage=usage,
-                    thinking=self.thinking,
-                )
+            self.turn.recorder.record_reply(
+                self.position(),
+                call=self.call,
+                message=message.number,
+                reply=kind,
+                usage=usage,
+                thinking=self.thinking,
             )
         return message
 
@@ -276,21 +241,24 @@ class Activation(msgspec.Struct, eq=False):
         self, text: str, call: m.ToolCall | None = None, data: Any = None, role: str = "tool"
     ) -> None:
         """Log a message to the run: the answer to one of its calls, or another role's words."""
-        turn = self.turn
-        message = turn.conversation.add(
+        self._add(
             role,
             text,
             agent=None if role == "user" else self.agent.name,
-            run=self.id,
             call_id=call.id if call is not None else "",
             tool=call.name if call is not None else "",
             data=data,
-            branch=self.branch,
         )
+
+    def _add(self, role: str, text: str, **facts: Any) -> Message:
+        """Log a message of the run, which its later contexts show."""
+        turn = self.turn
+        message = turn.conversation.add(role, text, run=self.id, branch=self.branch, **facts)
         self.messages.append(message)
         number, tokens = turn.numbers.sizes[message.id]
         self.own_numbers += (number,)
         self.own_tokens += tokens
+        return message
 
     # Schemas
 

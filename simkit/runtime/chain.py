@@ -11,7 +11,7 @@ from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
 from simkit.runtime.handoff_execution import TurnStopped, bounded, make, record_request
 from simkit.runtime.handoffs import Request, reason_against, requested
-from simkit.runtime.running import ran
+from simkit.runtime.running import run_agent
 from simkit.runtime.scheduler import Steps, TimedOut, Together
 from simkit.runtime.turn import Start, Turn
 from simkit.trace.events import HandoffRequested
@@ -22,67 +22,34 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
 
     ``started`` is the first run if it was announced already, with its parallel group.
     """
-    run, remaining = ran_chain(turn, start, started)
-    if remaining is not None:
-        run = yield from rest_of_chain(turn, run, remaining)
-    return run
-
-
-def run_chain(turn: Turn, start: Start) -> Activation | Steps:
-    """Run an agent and those it passes control to; return the last run.
-
-    If one of them has to wait, return the steps that remain, which return the last run.
-    """
-    run, remaining = ran_chain(turn, start)
-    return run if remaining is None else rest_of_chain(turn, run, remaining)
-
-
-def ran_chain(
-    turn: Turn, start: Start, started: Activation | None = None
-) -> tuple[Activation, Steps | None]:
-    """Run a chain until a run has to wait; return that run, with the steps that remain of it.
-
-    Return the last run and None if none has to.
-    """
     agents = turn.compiled.agents
     while True:
         run, started = started, None
         if run is None:
             run = Activation(turn, start, agents[start.agent], start.branch)
             run.start()
-        remaining = ran(run)
-        if remaining is not None:
-            return run, remaining
-        if run.onward is None:
-            turn.reply = run.output
-            return run, None
-        onward = run.onward
-        start = Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
-
-
-def rest_of_chain(turn: Turn, run: Activation, remaining: Steps | None) -> Steps:
-    """Run a chain to its end from a run that has to wait; return the last run."""
-    while remaining is not None:
-        handoff = run.spec.handoff
-        timeout = _timeout_of(handoff) if handoff is not None else None
-        if timeout is None:
-            yield from remaining
-        else:
-            try:
-                yield from bounded(turn, remaining, timeout)
-            except TimedOut:
-                source = handoff.source if handoff is not None else ""
-                raise HandoffTimeout(
-                    f"agent {run.agent.name!r} took longer than the {timeout} ms that the handoff "
-                    f"from {source!r} allows"
-                ) from None
+        yield from _run_in_time(run)
         if run.onward is None:
             turn.reply = run.output
             return run
         onward = run.onward
         start = Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
-        run, remaining = ran_chain(turn, start)
-    return run
+
+
+def _run_in_time(run: Activation) -> Steps:
+    """Run an announced agent within the time that the handoff to it allows."""
+    handoff = run.spec.handoff
+    timeout = _timeout_of(handoff) if handoff is not None else None
+    if handoff is None or timeout is None:
+        yield from run_agent(run)
+        return
+    try:
+        yield from bounded(run.turn, run_agent(run), timeout)
+    except TimedOut:
+        raise HandoffTimeout(
+            f"agent {run.agent.name!r} took longer than the {timeout} ms that the handoff "
+            f"from {handoff.source!r} allows"
+        ) from None
 
 
 def _timeout_of(handoff: Request) -> int | None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, Final
 
 from simkit.core.messages import JsonValue
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
-from simkit.runtime.context.assembly import Assembly, PlainRecipe
+from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.context.filters import TECHNICAL
 from simkit.runtime.context.history import HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named
 from simkit.runtime.functions import UserFunctions
-from simkit.runtime.plain_writes import PlainWrites, plain_writes
 from simkit.runtime.querying import QUERY_ARGS
 from simkit.runtime.schemas import schema_of
-from simkit.runtime.state import Channel, channels_of
+from simkit.runtime.state import channels_of
 from simkit.spec.pipeline.agents import hands_over, members_of, ways_of
 from simkit.spec.pipeline.model import Contract, Limits, Pipeline, Rule
 from simkit.spec.pipeline.models import ModelOptions
@@ -69,8 +67,7 @@ class CompiledAgent:
 
     __slots__ = (
         "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
-        "instructions", "model", "name", "output", "parse", "passes_to", "plain",
-        "plain_writes", "reads_input", "recipe", "returns",
+        "instructions", "model", "name", "output", "parse", "passes_to", "reads_input", "returns",
         "settings", "tools", "writes",
     )  # fmt: skip
 
@@ -81,7 +78,6 @@ class CompiledAgent:
         pipeline: Pipeline,
         count: Counter,
         functions: UserFunctions,
-        channels: Mapping[str, Channel],
     ) -> None:
         """``name`` is the name under which it runs: in a graph, its node's id."""
         agent = pipeline.agents[definition]
@@ -119,14 +115,6 @@ class CompiledAgent:
         self.writes: Template | None = compile_references(writes) if writes else None
         self.before = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "before") or ()]
         self.after = [CompiledRule(rule) for rule in pipeline.of_agent(definition, "after") or ()]
-        self.recipe: PlainRecipe | None = None
-        """Its recipe, if that is plain."""
-        self.plain: PlainRecipe | None = None
-        """Its recipe, if all that a run does is to answer a plain context and to write."""
-        self.plain_writes: PlainWrites | None = (
-            plain_writes(writes, name, channels, pipeline.conversation) if writes else None
-        )
-        """Its writes for a straight run; None if they refer to anything that is not at hand."""
 
 
 def _settings(model: ModelOptions | None, output: Any) -> dict[str, Any]:
@@ -168,26 +156,16 @@ class CompiledPipeline:
         self.functions = UserFunctions()
         self.channels = channels_of(pipeline, self.functions)
         self.conversation = pipeline.conversation
-        channel = self.channels[self.conversation]
-        self.append = channel.reduce if channel.is_simple else None
-        """The conversation's reducer, if a message is only appended to it."""
         self.flow: Any = None
         """The compiled flow, once a run has needed it (`simkit.runtime.flows.flow_of`)."""
         self.count = counter_named(pipeline.tokens.count)
         self.agents = {
-            name: CompiledAgent(
-                name, definition, pipeline, self.count, self.functions, self.channels
-            )
+            name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
             for name, definition in members_of(pipeline).items()
         }
         self.contracts = pipeline.contracts
         self.readers: dict[tuple[str, int, int], HistoryReader | None] = {}
         """The readers made so far: agent, history section and contract (0 for none) to reader."""
-        for name, agent in self.agents.items():
-            if agent.function is None:
-                agent.recipe = agent.assembly.plain(partial(self.reader, name))
-            if not (agent.input or agent.output or agent.before or agent.after):
-                agent.plain = agent.recipe
         self.contracts_by_pair: dict[tuple[str, str], list[Contract]] = {}
         """The pairs that `contracts_for` was asked for so far."""
         self.tool_args = {
@@ -220,11 +198,9 @@ class CompiledPipeline:
     ) -> HistoryReader | None:
         """Return the reader of an agent's history section; None if no history is passed on."""
         key = (agent, place, 0 if contract is None else id(contract))
-        try:
-            return self.readers[key]
-        except KeyError:
-            reader = self.readers[key] = self._reader_of(agent, place, contract)
-            return reader
+        if key not in self.readers:
+            self.readers[key] = self._reader_of(agent, place, contract)
+        return self.readers[key]
 
     def _reader_of(self, agent: str, place: int, contract: Contract | None) -> HistoryReader | None:
         name, options = self.agents[agent].assembly.histories[place]

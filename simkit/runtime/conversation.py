@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,12 +12,8 @@ from simkit.runtime.blocks import BranchLogs, in_blocks
 from simkit.runtime.branch import Branch, BranchLog
 from simkit.runtime.context.history import Stream
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.trace import events as e
-from simkit.trace.recorder import EventRecorder
+from simkit.trace.recorder import EventRecorder, Position
 from simkit.trace.reducers import Appended
-
-if TYPE_CHECKING:
-    from simkit.runtime.shared_histories import SharedHistory
 
 
 class Numbers:
@@ -72,7 +68,6 @@ class Conversation:
         "numbers",
         "project",
         "recorder",
-        "shared",
         "sizes",
         "starts",
         "streams",
@@ -106,8 +101,6 @@ class Conversation:
         """The index at which the messages after the user's last one begin, in the log and in
         each list that histories read."""
         self.streams: dict[tuple[str, str], Stream] = {}
-        self.shared: dict[tuple[str, tuple[str, ...], bool], SharedHistory] = {}
-        """The histories that several agents show alike, by kind."""
         self.summaries: dict[str, Summary] = {}
 
     def begin_turn(self, turn: int, channels: Sequence[str]) -> None:
@@ -151,15 +144,8 @@ class Conversation:
         The history under this name goes on, unless its source was replaced.
         """
         name, streams = (owner, section), self.streams
-        stream: Stream | None
-        try:
-            stream = streams[name]
-        except KeyError:
-            stream = None
-        if stream is None or not (
-            stream.anchor is anchor
-            or (type(anchor) is Appended and anchor.continues(stream.anchor))
-        ):
+        stream = streams.get(name)
+        if stream is None or not continues(stream.anchor, anchor):
             restarts = stream is not None or self.is_restored
             identity = f"{self.name}/{owner}/{section}"
             stream = streams[name] = Stream(identity, anchor, restarts)
@@ -180,7 +166,7 @@ class Conversation:
         branch: Branch | None = None,
     ) -> Message:
         """Add a message to the log; ``branch`` is the branch of the run that wrote it."""
-        numbers, turn, recorder = self.numbers, self.turn, self.recorder
+        numbers, turn = self.numbers, self.turn
         numbers.messages = number = numbers.messages + 1
         identity = f"m{number}"
         message = Message(role, content, identity, agent, turn, calls, call_id, tool, data)
@@ -190,12 +176,8 @@ class Conversation:
             branch.hear(message)
             self.branch_logs.hear(message, run, branch.path)
         self.sizes[identity] = (number, tokens)
-        recorder.emit(
-            e.MessageAdded(
-                recorder.clock.now, self.name, turn, agent or "", run,
-                message=message, tokens=tokens,
-            )
-        )  # fmt: skip
+        position = Position(self.name, turn, agent or "", run)
+        self.recorder.record_message(position, message=message, tokens=tokens)
         return message
 
 

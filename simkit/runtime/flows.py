@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
 from simkit.core.errors import NoRoute
-from simkit.language.references import Template, compile_of
+from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.activation import Activation
-from simkit.runtime.chain import chain, in_parallel, passed_on, run_chain
+from simkit.runtime.chain import chain, in_parallel, passed_on
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.graph import GraphFlow
 from simkit.runtime.scheduler import Steps
-from simkit.runtime.straight_runs import StraightRun, plans_of, ran_straight
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline.model import Goal
-from simkit.trace import events as e
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """The length of a router's answer in an error."""
@@ -28,11 +26,8 @@ ANSWER_CHARACTERS_MAX: Final = 120
 class Flow(Protocol):
     """How control moves between agents."""
 
-    def run(self, turn: Turn) -> Steps | None:
-        """Run one turn as far as its runs are straight.
-
-        Return the steps that are left, which may wait; None if the turn is over.
-        """
+    def run(self, turn: Turn) -> Steps:
+        """Run one turn to its end."""
 
 
 def flow_of(compiled: CompiledPipeline) -> Flow:
@@ -60,67 +55,29 @@ class RouterFlow:
 
     def __init__(self, compiled: CompiledPipeline, decide: str, to: Any) -> None:
         self._agents, self._decide, self._to = compiled.agents, decide, compile_references(to)
-        self._plans = plans_of(compiled)
         self._targets = self._agents.keys() - {decide}
-        self._to_of_output = compile_of(to, ("run.output",))
-        """The targets as a function of the decider's output, if they refer to nothing else."""
 
-    def run(self, turn: Turn) -> Steps | None:
+    def run(self, turn: Turn) -> Steps:
         """Run the decider, then its targets."""
-        decider = self._decide
-        run = ran_straight(turn, decider, self._plans[decider]) or run_chain(turn, Start(decider))
-        if isinstance(run, (StraightRun, Activation)):
-            return self._routed(turn, run)
-        return self._decided(turn, run)
-
-    def _decided(self, turn: Turn, remaining: Steps) -> Steps:
-        """Run the decider to its end, then its targets."""
-        run = yield from remaining
-        rest = self._routed(turn, run)
-        if rest is not None:
-            yield from rest
-
-    def _routed(self, turn: Turn, decider: Activation | StraightRun) -> Steps | None:
-        """Run the targets that a decider has chosen; return the steps that are left."""
+        decider: Activation = yield from chain(turn, Start(self._decide))
         turn.reply = None
-        if self._to_of_output is not None:
-            chosen = self._to_of_output(decider.output)
-        else:
-            chosen = self._to.resolve(decider.root_now())
-        parallel = type(chosen) is not list and isinstance(chosen, Mapping) and "parallel" in chosen
+        chosen = self._to.resolve(decider.root_now())
+        parallel = isinstance(chosen, Mapping) and "parallel" in chosen
         route_targets = chosen["parallel"] if parallel else chosen
-        is_list = type(route_targets) is list or isinstance(route_targets, tuple)
+        is_list = isinstance(route_targets, (list, tuple))
         targets = tuple(route_targets) if is_list else (route_targets,)
         for target in targets or (None,):
-            if type(target) is not str or target not in self._targets:
+            if not isinstance(target, str) or target not in self._targets:
                 raise self._no_route(target, decider.output)
-        recorder = turn.recorder
-        recorder.emit(
-            e.RouteChosen(
-                recorder.clock.now, turn.session, turn.number, decider.agent.name, decider.id,
-                targets=targets, parallel=parallel,
-            )
-        )  # fmt: skip
+        turn.recorder.record_route(
+            turn.position(decider.agent.name, decider.id), targets=targets, parallel=parallel
+        )
+        starts = [Start(target) for target in targets]
         if parallel and len(targets) > 1:
-            starts = [Start(target) for target in targets]
-            return in_parallel(turn, starts, lambda at, start_: chain(turn, starts[at], start_))
-        return self._run_in_order(turn, targets)
-
-    def _run_in_order(self, turn: Turn, targets: Sequence[str]) -> Steps | None:
-        """Run targets one after the other; return the steps that are left."""
-        for place, target in enumerate(targets):
-            if ran_straight(turn, target, self._plans[target]) is None:
-                run = run_chain(turn, Start(target))
-                if not isinstance(run, Activation):
-                    return self._go_on(turn, run, targets[place + 1 :])
-        return None
-
-    def _go_on(self, turn: Turn, remaining: Steps, targets: Sequence[str]) -> Steps:
-        """Run a target to its end, then others."""
-        yield from remaining
-        rest = self._run_in_order(turn, targets)
-        if rest is not None:
-            yield from rest
+            yield from in_parallel(turn, starts, lambda at, run: chain(turn, starts[at], run))
+            return
+        for start in starts:
+            yield from chain(turn, start)
 
     def _no_route(self, target: Any, answer: Any) -> NoRoute:
         chosen = f"{target!r}, which is no agent"
@@ -140,21 +97,17 @@ class HandoffsFlow:
 
     def __init__(self, compiled: CompiledPipeline, start: Any) -> None:
         self._agents, self._start = compiled.agents, compile_references(start)
-        self._plans = plans_of(compiled)
 
-    def run(self, turn: Turn) -> Steps | None:
+    def run(self, turn: Turn) -> Steps:
         """Run the starting agent and those it passes control to."""
-        first = self._start.resolve({} if self._start.is_constant else turn.root())
-        if (type(first) is not str and not isinstance(first, str)) or first not in self._agents:
+        first = self._start.resolve(turn.root())
+        if not isinstance(first, str) or first not in self._agents:
             target_text = "nobody" if first is None else repr(first)
             raise NoRoute(
                 f"the flow starts with {target_text}, which is no agent; agents: "
                 f"{', '.join(self._agents)}"
             )
-        if ran_straight(turn, first, self._plans[first]) is not None:
-            return None
-        run = run_chain(turn, Start(first))
-        return None if isinstance(run, Activation) else run
+        yield from chain(turn, Start(first))
 
 
 class SupervisorFlow:

@@ -12,7 +12,7 @@ from simkit.runtime.activation import Activation
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.scheduler import Steps, TimedOut, within
 from simkit.runtime.turn import Start, Turn
-from simkit.trace.events import HandoffMade, HandoffRequested
+from simkit.trace.events import HandoffRequested
 from simkit.trace.store import canonical
 
 _encode = msgspec.json.Encoder().encode
@@ -24,15 +24,14 @@ class TurnStopped(Exception):
 
 def hand_off(
     source: Activation, reply: Handoff, usage: Usage | None = None, kind: str = "handoff"
-) -> Steps | None:
+) -> Steps:
     """Pass control if the contract allows it; otherwise the run gets the reason.
 
-    Return the steps of a delegate that has to wait. ``kind`` is empty if no model asked for it.
+    ``kind`` is empty if no model asked for it.
     """
     turn, numbers, name = source.turn, source.turn.numbers, source.agent.name
     turn.handoffs += 1
-    if turn.handoffs > turn.handoffs_max:
-        turn.limit("handoffs_per_turn", turn.handoffs)
+    turn.limit("handoffs_per_turn", turn.handoffs)
     numbers.handoffs += 1
     numbers.calls += 1
     request = requested(turn.compiled, f"h{numbers.handoffs}", name, reply, source.spec.depth + 1)
@@ -51,14 +50,14 @@ def hand_off(
     if reason:
         turn.recorder.record_rejection(source.position(), event, reason=reason)
         _reject(source, request, handoff_call, reason)
-        return None
+        return
     make(source, request, event)
     if request.mode == "delegate":
-        return _delegate(source, request, handoff_call)
+        yield from _delegate(source, request, handoff_call)
+        return
     source.hear(f"Transferred to {request.target}.", handoff_call)
     source.onward = request
     source.is_over = True
-    return None
 
 
 def _reject(source: Activation, request: Request, call: ToolCall, reason: str) -> None:
@@ -76,30 +75,18 @@ def _reject(source: Activation, request: Request, call: ToolCall, reason: str) -
         source.retried |= {pair}
 
 
-def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps | None:
+def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps:
+    """Run the target, and give its output to the source."""
     turn = source.turn
     start = Start(request.target, request, request.depth, source.branch, goal=source.spec.goal)
-    last = turn.chain(turn, start)
-    if isinstance(last, Activation):
-        _hear_back(source, call, last.output)
-        return None
-    return _delegated_later(source, request, call, last)
-
-
-def _delegated_later(source: Activation, request: Request, call: ToolCall, steps: Steps) -> Steps:
+    steps = turn.chain(turn, start)
     timeout = request.contract.timeout_ms if request.contract is not None else None
-    if timeout is None:
-        last = yield from steps
-    else:
-        try:
-            last = yield from bounded(source.turn, steps, timeout)
-        except TimedOut:
-            source.hear(f"Handoff to {request.target} timed out after {timeout} ms", call)
-            return
-    _hear_back(source, call, last.output)
-
-
-def _hear_back(source: Activation, call: ToolCall, output: Any) -> None:
+    try:
+        last = yield from steps if timeout is None else bounded(turn, steps, timeout)
+    except TimedOut:
+        source.hear(f"Handoff to {request.target} timed out after {timeout} ms", call)
+        return
+    output = last.output
     text = output if isinstance(output, str) else _encode(canonical(output)).decode()
     source.hear(text, call, None if text is output else output)
 
@@ -109,41 +96,19 @@ def make(source: Activation, request: Request, event: HandoffRequested) -> None:
 
     The writes are the source's update: its model asked for the handoff.
     """
-    turn, name = source.turn, source.agent.name
-    recorder = turn.recorder
-    recorder.emit(
-        HandoffMade(
-            recorder.clock.now,
-            turn.session,
-            turn.number,
-            name,
-            source.id,
-            handoff=event.handoff,
-            from_agent=event.from_agent,
-            to_agent=event.to_agent,
-            type=event.type,
-            mode=event.mode,
-            query=event.query,
-            payload=event.payload,
-            depth=request.depth,
-        )
-    )
-    writes = turn.compiled.writes_of(request.contract) if request.contract is not None else None
+    turn = source.turn
+    turn.recorder.record_handoff(source.position(), event, depth=request.depth)
+    writes = turn.compiled.writes_of(request.contract)
     if writes is None:
         return
     update = writes.resolve({**source.root_now(), "handoff": request.facts()})
-    turn.write(update, "handoff", name, source.id, source.branch, request.id)
+    turn.write(update, "handoff", source.agent.name, source.id, source.branch, request.id)
 
 
 def record_request(source: Activation, request: Request, call_id: str = "") -> HandoffRequested:
     """Record that a run asks for a handoff; return the event, which its outcome refers to."""
-    turn, recorder = source.turn, source.turn.recorder
-    event = HandoffRequested(
-        recorder.clock.now,
-        turn.session,
-        turn.number,
-        source.agent.name,
-        source.id,
+    return source.turn.recorder.record_handoff_request(
+        source.position(),
         handoff=request.id,
         from_agent=request.source,
         to_agent=request.target,
@@ -153,8 +118,6 @@ def record_request(source: Activation, request: Request, call_id: str = "") -> H
         payload=request.recorded_payload,
         call_id=call_id,
     )
-    recorder.emit(event)
-    return event
 
 
 def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:

@@ -46,11 +46,7 @@ class HistorySelection(msgspec.Struct):
     def history(self, place: int, omit: str) -> Slice | None:
         """Return the slice for the recipe's history section; None if none is passed on."""
         contract = self.handoff.contract if self.handoff is not None else None
-        compiled = self.turn.compiled
-        key = (self.agent, place, 0 if contract is None else id(contract))
-        # They are known from the second turn on.
-        known = compiled.readers
-        reader = known[key] if key in known else compiled.reader(self.agent, place, contract)
+        reader = self.turn.compiled.reader(self.agent, place, contract)
         if reader is None:
             return None
         self.omit = omit

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NoReturn
+from typing import Any
 
 from simkit.core.determinism import World
 from simkit.core.errors import LimitExceeded, ScriptMisfit
@@ -83,8 +83,6 @@ class NativeDriver:
         self._world_of = 0
         """The turn that the world began last: it does so when a function is first called."""
         self._functions = compiled.functions
-        # A model of pydantic takes several times as long to read.
-        self._turns_max = limits.turns
         self._waiting: dict[str, Turn] = {}
 
     def start(self, sink: Sink) -> None:
@@ -108,14 +106,15 @@ class NativeDriver:
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Run one turn to its end, or until it waits for the user."""
-        if len(self._turns_before) >= self._turns_max:
-            self._refuse_turn()
+        allowed = self._doors.limits.turns
+        if len(self._turns_before) >= allowed:
+            self._recorder.record_limit(WHOLE_RUN, limit="turns", allowed=allowed)
+            raise LimitExceeded("turns", allowed)
         self._turns_before.append(turn)
         session = self._session = turn.session
         self._number = len(self._turns_before)
         self._turns_of[session] = number = self._turns_of[session] + 1
-        if number > self._longest:
-            self._longest = number
+        self._longest = max(self._longest, number)
         functions = self._functions
         # Scenarios share a compiled pipeline, and may alternate their turns.
         others = functions.report, functions.at_work
@@ -139,11 +138,6 @@ class NativeDriver:
             waiting.recorder = EventRecorder(Unheard(), self._clock)
             waiting.drop()
         self._waiting.clear()
-
-    def _refuse_turn(self) -> NoReturn:
-        allowed = self._doors.limits.turns
-        self._recorder.record_limit(WHOLE_RUN, limit="turns", allowed=allowed)
-        raise LimitExceeded("turns", allowed)
 
     def _uncontrolled(self, effect: str, where: str) -> None:
         """Record an effect of user code that simkit does not control."""
@@ -226,8 +220,7 @@ class NativeDriver:
             sessions.say_defaults(turn.conversation)
         open_turn(sessions, turn, resumes=user_turn.resumes)
         message = 0 if user_turn.resumes else sessions.numbers.messages + 1
-        recorder = self._recorder
-        recorder.emit(e.TurnStarted(recorder.clock.now, turn.session, turn.number, message=message))
+        self._recorder.record_turn_start(turn.position(), message=message)
 
     def _say_read(self, turn: Turn, is_back: bool) -> None:
         """Emit what a session begins with: its checkpoint, and the channels that it shares."""
@@ -246,17 +239,14 @@ class NativeDriver:
             turn.reply = None
             self._waiting[turn.session] = turn
         doors, reply = self._doors, turn.reply
-        recorder = self._recorder
-        recorder.emit(
-            e.TurnFinished(
-                recorder.clock.now, turn.session, turn.number,
-                reply=reply if type(reply) is str else canonical(reply),
-                error=error,
-                unused=doors.model.unused(),
-                waits_for=question.run if question is not None else "",
-                unused_results=doors.tools.unused(),
-            )
-        )  # fmt: skip
+        self._recorder.record_turn_end(
+            turn.position(),
+            reply=canonical(reply),
+            error=error,
+            unused=doors.model.unused(),
+            waits_for=question.run if question is not None else "",
+            unused_results=doors.tools.unused(),
+        )
         if question is None:
             turn.scheduler = None  # It refers to the turn, and only the collector would free both.
             self._sessions.state.end_turn(turn.session)

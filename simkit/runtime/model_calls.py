@@ -1,12 +1,10 @@
 """The model calls of one run: its context, the calls, and what their answers ask for.
 
-A call whose answer is at hand waits for nothing. So each function here does all that needs no
-waiting, and returns the steps that remain, or None. Most runs never need a generator.
+Steps wait for what takes time, and for the schedule, by yielding to the scheduler. A call whose
+answer takes no time yields nothing.
 """
 
 from __future__ import annotations
-
-from typing import cast
 
 import msgspec
 
@@ -19,114 +17,105 @@ from simkit.core.errors import (
     TurnCut,
     unanswered_as,
 )
+from simkit.core.messages import Message
 from simkit.runtime.activation import Activation
 from simkit.runtime.context.on_demand import ContextMessages
-from simkit.runtime.contexts import build
 from simkit.runtime.handoff_execution import hand_off
+from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.parsing import parsed
 from simkit.runtime.ports import ModelRequest, ToolReply, WaitingCall
 from simkit.runtime.scheduler import Steps, Waiting
 from simkit.runtime.tool_use import ToolUse, heard_as
-from simkit.trace import events as e
 
 _encode = msgspec.json.Encoder().encode
 
 
-def converse(run: Activation) -> Steps | None:
-    """Make a run's model calls until it is over; return the steps for which it has to wait.
-
-    After them, call it again.
-    """
-    turn, agent = run.turn, run.agent
+def converse(run: Activation) -> Steps:
+    """Make a run's model calls until it is over."""
     while not run.is_over:
-        if run.answer is None:
-            if run.built is None and build(run).latency_ms:
-                return _summaries(run)
-            _emit_call(run)
-            # A schedule decides which of the calls that wait is answered.
-            if turn.schedule.answers_at_once:
-                run.answer = turn.model.at_hand(agent.name, agent)
-            if run.answer is None:
-                return _answered_later(run)
-        answer, run.answer = run.answer, None
+        if run.built is None:
+            yield from _build_context(run)
+        _record_call(run)
+        answer = yield from _answer(run)
         reply, usage = answer.reply, answer.usage
         run.thinking = "" if answer.extras is m.NO_EXTRAS else m.thinking_said(answer)
         if usage is not None:
             run.add_usage(usage)
-        remaining: Steps | None = None
-        if type(reply) is m.Text or type(reply) is m.Structured:
-            _conclude(run, reply, usage)
-        elif type(reply) is m.Calls:
-            remaining = _use_tools(run, reply, usage)
-        elif type(reply) is m.Handoff:
-            remaining = hand_off(run, reply, usage)
-        elif type(reply) is m.Interrupts:
-            remaining = _ask_user(run, reply, usage)
-        elif type(reply) is m.Fails:
-            _fail(run, reply)
-        else:
-            raise ScriptBroken(f"a reply of kind {type(reply).__name__} cannot be served here")
-        if remaining is not None:
-            return remaining
-    return None
+        match reply:
+            case m.Text() | m.Structured():
+                _conclude(run, reply, usage)
+            case m.Calls():
+                yield from _use_tools(run, reply, usage)
+            case m.Handoff():
+                yield from hand_off(run, reply, usage)
+            case m.Interrupts():
+                yield from _ask_user(run, reply, usage)
+            case m.Fails():
+                _fail(run, reply)
+            case _:
+                kind = type(reply).__name__
+                raise ScriptBroken(f"a reply of kind {kind} cannot be served here")
 
 
-def _summaries(run: Activation) -> Steps:
-    """Wait for the agents that summarise histories."""
-    assert run.reading is not None
-    yield run.reading.latency_ms
-    run.reading.latency_ms = 0
-    if run.branch is not None:
-        # A parallel run may have emitted meanwhile what this context was about to emit.
-        run.built = run.agent.assembly.build(run.root(), run.reading)
+def _build_context(run: Activation) -> Steps:
+    """Build what the run's model calls begin with; wait for agents that summarise histories."""
+    turn, agent, handoff = run.turn, run.agent, run.spec.handoff
+    current = turn.user
+    if handoff is not None and handoff.query is not None:
+        current = Message("user", handoff.query, turn=turn.number), 0, 0
+    run.reading = reading = HistorySelection(
+        turn, agent.name, run.id, handoff, run.values, run.branch, run.log, current
+    )
+    run.built = agent.assembly.build(run.root(), reading)
+    if reading.latency_ms:
+        yield reading.latency_ms
+        reading.latency_ms = 0
+        if run.branch is not None:
+            # A parallel run may have emitted meanwhile what this context was about to emit.
+            run.built = agent.assembly.build(run.root(), reading)
 
 
-def _emit_call(run: Activation) -> None:
-    """Emit a model call and its context."""
+def _record_call(run: Activation) -> None:
+    """Record a model call and its context."""
     turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
     assert built is not None
     assert reading is not None
     run.model_calls += 1
-    if run.model_calls > turn.calls_max:
-        turn.limit("model_calls_per_run", run.model_calls)
+    turn.limit("model_calls_per_run", run.model_calls)
     # They are others after a wait, if another process continues the turn.
-    recorder, numbers = turn.recorder, turn.numbers
-    numbers.model_calls = number = numbers.model_calls + 1
-    run.call, base, now = f"c{number}", run.base, recorder.clock.now
-    recorder.emit(
-        e.ContextBuilt(
-            now,
-            turn.session,
-            turn.number,
-            agent.name,
-            run.id,
-            call=run.call,
-            parts=() if base else tuple(built.parts),
-            base=base,
-            said=run.own_numbers,
-            tools=agent.tools,
-            settings=agent.settings or None,
-            tokens=built.tokens + run.own_tokens,
-            budget=turn.budget,
-            left_out=() if base else built.left_out,
-            handoffs=agent.passes_to,
-        )
+    recorder, numbers, position = turn.recorder, turn.numbers, run.position()
+    numbers.model_calls += 1
+    run.call, is_first = f"c{numbers.model_calls}", not run.base
+    recorder.record_context(
+        position,
+        call=run.call,
+        parts=tuple(built.parts) if is_first else (),
+        base=run.base,
+        said=run.own_numbers,
+        tools=agent.tools,
+        settings=agent.settings or None,
+        tokens=built.tokens + run.own_tokens,
+        budget=turn.limits.context_tokens or 0,
+        left_out=built.left_out if is_first else (),
+        handoffs=agent.passes_to,
     )
-    if not base:
+    if is_first:
         run.base = run.call
-    for name in reading.slices:
+    for history_slice in reading.slices.values():
         # The event has reported all settled parts.
-        stream = reading.slices[name].stream
-        if stream.numbers_kept or stream.cuts or stream.restarts:
-            stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
-    recorder.emit(e.ModelCalled(now, turn.session, turn.number, agent.name, run.id, call=run.call))
+        stream = history_slice.stream
+        stream.numbers_kept, stream.cuts, stream.restarts = [], [], False
+    recorder.record_model_call(position, call=run.call)
 
 
 # The answer
 
 
-def _answered_later(run: Activation) -> Steps:
-    """Ask the model, and wait for its answer."""
+def _answer(run: Activation) -> Steps:
+    """Ask the model, and return its answer once it is there.
+
+    This is where a model call waits, if it does: for the schedule, and for its latency.
+    """
     turn, agent, built, reading = run.turn, run.agent, run.built, run.reading
     assert built is not None
     assert reading is not None
@@ -143,18 +132,19 @@ def _answered_later(run: Activation) -> Steps:
         yield WaitingCall(agent.name, run.id)
     try:
         answer = turn.model.answer(request)
+    except TurnCut:
+        raise
     except PipelineError as problem:
-        if not isinstance(problem, TurnCut):
-            error, status, message = unanswered_as(problem)
-            turn.recorder.record_model_failure(
-                run.position(), call=run.call, error=error, status=status, message=message
-            )
+        error, status, message = unanswered_as(problem)
+        turn.recorder.record_model_failure(
+            run.position(), call=run.call, error=error, status=status, message=message
+        )
         raise
     if answer.fault:
         turn.recorder.record_fault(run.position(), fault=answer.fault)
     if answer.latency_ms:
         yield answer.latency_ms
-    run.answer = answer
+    return answer
 
 
 def _conclude(run: Activation, reply: m.Text | m.Structured, usage: m.Usage | None) -> None:
@@ -201,22 +191,14 @@ def _fail(run: Activation, reply: m.Fails) -> None:
 # Tools
 
 
-def _use_tools(run: Activation, reply: m.Calls, usage: m.Usage | None) -> Steps | None:
+def _use_tools(run: Activation, reply: m.Calls, usage: m.Usage | None) -> Steps:
     """Call all tools of one message at once."""
     if run.tools is None:
         run.tools = ToolUse(run.turn, run.agent.name, run.id)
     tools = run.tools
     calls = tools.calls_of(reply)
     run.say(reply.text, calls, kind="calls", usage=usage)
-    answered = tools.called(calls, run.values or {})
-    if type(answered) is list:
-        _hear(run, calls, answered)
-        return None
-    return _heard_later(run, calls, cast("Steps", answered))
-
-
-def _heard_later(run: Activation, calls: tuple[m.ToolCall, ...], steps: Steps) -> Steps:
-    replies = yield from steps
+    replies = yield from tools.call(calls, run.values)
     _hear(run, calls, replies)
 
 

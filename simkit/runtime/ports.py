@@ -51,18 +51,6 @@ class Model(Protocol):
         """
 
 
-class Asks(Protocol):
-    """The tools and the output that all model calls of one agent permit."""
-
-    @property
-    def tools(self) -> tuple[str, ...]:
-        """Return the tools that are offered."""
-
-    @property
-    def output(self) -> JsonValue:
-        """Return the JSON Schema for the answer, or None."""
-
-
 class TurnModel(Model, Protocol):
     """A model that answers turn by turn, and knows its unused answers."""
 
@@ -71,14 +59,6 @@ class TurnModel(Model, Protocol):
 
     def begin_group(self, agents: Sequence[str]) -> None:
         """Announce the agents that now run in parallel; raise ScriptBroken if that is ambiguous."""
-
-    def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
-        """Answer an agent's next call before it is made, with a text or a value, at once.
-
-        With ``asks``, which says what each of its calls permits, the answer may also call tools or
-        pass control. Return None, and answer nothing, if the answer depends on the request, or may
-        be more.
-        """
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused answers."""

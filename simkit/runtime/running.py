@@ -1,7 +1,4 @@
-"""One agent's run from its start to its end: rules, its function or its model calls, its writes.
-
-As in `simkit.runtime.model_calls`, what needs no waiting is done at once.
-"""
+"""One agent's run from its start to its end: rules, its function or its model calls, its writes."""
 
 from __future__ import annotations
 
@@ -22,31 +19,10 @@ from simkit.trace.store import canonical, copied
 _encode = msgspec.json.Encoder().encode
 
 
-def ran(run: Activation) -> Steps | None:
-    """Run an announced agent until it has to wait; return the steps that remain, if any."""
-    agent = run.agent
+def run_agent(run: Activation) -> Steps:
+    """Run an announced agent to its end."""
     try:
-        if agent.function is None and agent.input is None and not agent.before:
-            remaining = converse(run)
-        else:
-            remaining = _first_steps(run)
-        if remaining is None:
-            _finish(run)
-            return None
-    except (TurnStopped, TurnCut):
-        run.cancel()
-        raise
-    except (PipelineError, ScriptBroken):
-        run.cancel("failed")
-        raise
-    return _to_its_end(run, remaining)
-
-
-def _to_its_end(run: Activation, remaining: Steps | None) -> Steps:
-    try:
-        while remaining is not None:
-            yield from remaining
-            remaining = converse(run)
+        yield from _work(run)
         _finish(run)
     except GeneratorExit:
         run.cancel(run.turn.closing)
@@ -59,16 +35,18 @@ def _to_its_end(run: Activation, remaining: Steps | None) -> Steps:
         raise
 
 
-def _first_steps(run: Activation) -> Steps | None:
+def _work(run: Activation) -> Steps:
     agent = run.agent
     if agent.input is not None:
         run.check(agent.input, run.input, InputInvalid, "input")
     if agent.before:
         run.stood_in = _first_that_holds(agent.before, run.root())
     if run.stood_in is not None:
-        run.is_over = True
-        return None
-    return converse(run) if agent.function is None else _call_function(run)
+        return
+    if agent.function is None:
+        yield from converse(run)
+    else:
+        yield from _call_function(run)
 
 
 def _finish(run: Activation) -> None:
@@ -77,7 +55,7 @@ def _finish(run: Activation) -> None:
     if run.onward is not None:
         run.end("handed_off")
         return
-    if not agent.after and run.stood_in is None and (agent.writes is None or _wrote_plainly(run)):
+    if agent.writes is None and not agent.after and run.stood_in is None:
         run.end("done", run.changed)
         return
     root = run.root_with_run()
@@ -93,23 +71,6 @@ def _finish(run: Activation) -> None:
     run.end("done" if run.stood_in is None else "stood_in", run.changed)
 
 
-def _wrote_plainly(run: Activation) -> bool:
-    """Write what a run writes, if it is known how the trace records it; return whether it is."""
-    writes, turn, final, output = run.agent.plain_writes, run.turn, run.final, run.output
-    if (
-        writes is None
-        or not writes.is_direct
-        or final is None
-        or run.branch is not None
-        or type(turn.input) is not str
-    ):
-        return False
-    plain = output if type(output) is str else canonical(output)
-    number = turn.numbers.sizes[final.id][0]
-    writes.write(turn, run.id, final.content, output, plain, final, number)
-    return True
-
-
 def _first_that_holds(
     rules: Sequence[CompiledRule], root: Mapping[str, Any]
 ) -> CompiledRule | None:
@@ -119,7 +80,7 @@ def _first_that_holds(
     return None
 
 
-def _call_function(run: Activation) -> Steps | None:
+def _call_function(run: Activation) -> Steps:
     """Call the user's function that is the agent."""
     root_copy = {key: copied(value) for key, value in run.root().items()}
     state: Mapping[str, Any] = root_copy["state"]
@@ -127,7 +88,6 @@ def _call_function(run: Activation) -> Steps | None:
     assert run.agent.function is not None
     run.turn.compiled.functions.caller = run.agent.name
     answer = run.agent.function(root_copy)
-    run.is_over = True
     after: Mapping[str, Any] = root_copy["state"]
     run.changed = tuple(
         channel
@@ -135,9 +95,7 @@ def _call_function(run: Activation) -> Steps | None:
         if channel not in after or _encode(canonical(after[channel])) != before.get(channel)
     )
     if isinstance(answer, m.Handoff):
-        remaining = hand_off(run, answer, kind="")
-        if remaining is not None:
-            return _handed_off_later(run, remaining)
+        yield from hand_off(run, answer, kind="")
     elif answer is not None:
         run.output = copied(answer)
         plain = canonical(answer)
@@ -145,10 +103,3 @@ def _call_function(run: Activation) -> Steps | None:
         run.say(text, data=None if isinstance(answer, str) else plain)
     if run.onward is None:
         run.check_output()
-    return None
-
-
-def _handed_off_later(run: Activation, remaining: Steps) -> Steps:
-    """Check the output after a delegate has answered."""
-    yield from remaining
-    run.check_output()

@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.core.errors import ScriptBroken, WriteInvalid
 from simkit.core.messages import JsonValue, Message
-from simkit.runtime.chain import run_chain
+from simkit.runtime.chain import chain
 from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
@@ -94,11 +94,6 @@ class Sessions:
         self.conversations: dict[str, Conversation] = {}
         self.saved: dict[str, Saved] = {}
         channels = compiled.pipeline.channels
-        # A model of pydantic takes several times as long to read.
-        self._runs_max = doors.limits.agent_runs_per_turn
-        self._calls_max = doors.limits.model_calls_per_run
-        self._handoffs_max = doors.limits.handoffs_per_turn
-        self._budget = doors.limits.context_tokens or 0
         self._gifts = Gifts(
             doors.initial_state,
             lambda name: channels[name].scope if name in channels else "session",
@@ -154,13 +149,9 @@ class Sessions:
             doors.plan,
             doors.schedule,
             doors.limits,
-            run_chain,
+            chain,
             conversation.name,
             self.numbers,
-            runs_max=self._runs_max,
-            calls_max=self._calls_max,
-            handoffs_max=self._handoffs_max,
-            budget=self._budget,
         )
 
     def say_defaults(self, conversation: Conversation) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from simkit.core.errors import MessageInvalid, WriteInvalid
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema import place_text, schema_errors
+from simkit.runtime.branch import Branch
 from simkit.runtime.context.rendering import plain
 from simkit.runtime.functions import UserFunctions
 from simkit.runtime.schemas import schema_of
@@ -37,7 +38,7 @@ class Channel:
     """One compiled channel."""
 
     __slots__ = (
-        "default", "empty", "function", "holds_messages", "is_plain", "is_shared", "is_simple",
+        "default", "empty", "function", "holds_messages", "is_shared",
         "last", "may_grow", "name", "reduce", "reducer", "schema", "scope",
     )  # fmt: skip
 
@@ -57,17 +58,8 @@ class Channel:
         self.holds_messages = holds_messages
         self.default, self.function, self.schema = default, function, schema
         self.is_shared = scope in ("project", "global")
-        self.is_plain = function is None and schema is None and scope != "agent_run"
-        """Whether a write only reduces it: nothing is checked or called, and it is kept."""
         self.may_grow = scope != "turn" and (function is not None or reducer == "replace")
         """Whether its whole value is written again and again, and may be longer each time."""
-        is_log = reducer == "append" and not last and function is None
-        self.is_simple = (
-            self.is_plain
-            and not (self.may_grow or self.is_shared)
-            and (is_log or not holds_messages)
-        )
-        """Whether a write outside branches is only recorded as it is, and reduced."""
         self.empty = initial(reducer, default)
         """Returns the channel's initial value."""
         built_in = reducer if function is None else "replace"
@@ -119,13 +111,10 @@ class State:
             name for name, channel in channels.items() if not channel.may_grow
         )
         """The channels of which an update is only what joins their value."""
-        self.simple_channels = {name for name, c in channels.items() if c.is_simple}
         self._sessions: dict[str, dict[str, Any]] = {}
         self._projects: dict[str, str] = {}
         self.committed: set[str] = set()
         """Ids of the messages in conversations."""
-        self.commits_late = False
-        """Whether a message came into a conversation after its turn."""
 
     def begin(self, session: str, project: str) -> dict[str, Any]:
         """Return a new session's values: its own are initial, longer-lived ones as they are now."""
@@ -225,6 +214,69 @@ class State:
         values = self._sessions[session]
         for channel in self._of_turn:
             values[channel.name] = channel.empty()
+
+
+class ChannelWrites:
+    """One write of several channels: prepared channel by channel, then applied at once."""
+
+    def __init__(self, state: State, values: dict[str, Any]) -> None:
+        """``values`` are the session's channels."""
+        self._state, self._values = state, values
+        self._deltas: dict[str, Any] = {}
+        self._new: dict[str, Any] = {}
+        self._replaced: set[str] = set()
+        """Channels of messages to which it does more than append."""
+        self.recorded: dict[str, JsonValue] = {}
+        """The update as plain data."""
+        self.computed: dict[str, JsonValue] = {}
+        """The new values that only users' reducers know."""
+        self.impure: dict[str, str] = {}
+        """Channel to what is wrong with its user's reducer."""
+
+    def add(self, name: str, delta: Any) -> None:
+        """Prepare the write of one channel, with its messages logged; raise WriteInvalid."""
+        state = self._state
+        if name not in state.channels:
+            raise state.no_channel(name)
+        channel = state.channels[name]
+        self.recorded[name] = canonical(delta)
+        is_appended = channel.reducer == "append" and not channel.last and not is_reset(delta)
+        if channel.holds_messages and not is_appended:
+            self._replaced.add(name)
+        if channel.scope == "agent_run":
+            if channel.schema is not None:
+                alone, _ = state.join(channel, channel.empty(), delta)
+                state.check_value(channel, alone, delta)
+            return
+        new, fault = state.join(channel, self._values[name], delta)
+        if channel.function is not None:
+            self.computed[name] = canonical(new)
+            if fault:
+                self.impure[name] = fault
+        if channel.schema is not None:
+            state.check_value(channel, new, delta)
+        self._deltas[name], self._new[name] = delta, new
+
+    def apply(self, session: str, branch: Branch | None) -> None:
+        """Write all channels, in the session and in the branch of the run."""
+        state = self._state
+        self._values.update(self._new)
+        delta: Any = self._deltas.get(state.conversation)
+        messages = delta[DECLARED_RESET] if is_reset(delta) else delta
+        state.committed.update(message.id for message in messages or ())
+        if state.has_shared:
+            state.share(session, self._new)
+        if branch is not None:
+            branch.note(self._deltas, self._replaced)
+
+    def values_in(self, branch: Branch | None) -> dict[str, dict[str, JsonValue]] | None:
+        """Return the computed values in a branch and in those around it, by branch, if any."""
+        if branch is None or not self.computed:
+            return None
+        return {
+            inner.run: {name: canonical(inner.values()[name]) for name in self.computed}
+            for inner in branch.lineage()
+        }
 
 
 def messages_in(delta: Any, logged: Callable[[Any], Message]) -> Any:

@@ -18,7 +18,6 @@ from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
 from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.spec.scenario.orders import TOOL_MARK
-from simkit.trace.events import ToolCalled, ToolFailed, ToolReturned
 from simkit.trace.store import canonical
 
 CALL: Final = "call"
@@ -117,13 +116,10 @@ class ToolUse(msgspec.Struct, eq=False):
 
     # The calls
 
-    def called(
-        self, calls: Sequence[ToolCall], state: Mapping[str, Any]
-    ) -> list[ToolReply] | Steps:
+    def call(self, calls: Sequence[ToolCall], state: Mapping[str, Any]) -> Steps:
         """Call all at once, and return the answers in the order of the calls.
 
-        Return steps that return them if an answer takes time, or a schedule decides which comes
-        next. ``state`` is the state that the run sees.
+        ``state`` is the state that the run sees.
         """
         turn, schedule = self._turn, self._turn.schedule
         started = turn.clock.now
@@ -131,37 +127,18 @@ class ToolUse(msgspec.Struct, eq=False):
             for call in calls:
                 self._begin(call)
         if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
-            return self._in_chosen_order(calls, state, started)
+            return (yield Together([self._answer_in_order(call, state, started) for call in calls]))
         turn.compiled.functions.caller = self._agent
-        replies: list[ToolReply] = []
-        takes_time = False
-        for call in calls:
-            reply = self._answer(call, state)
-            replies.append(reply)
-            takes_time = takes_time or reply.latency_ms > 0
-        if takes_time:
-            return self._in_time(calls, replies, started)
-        for call, reply in zip(calls, replies, strict=True):
-            self._record(call, reply, started)
-        return replies
-
-    def _in_chosen_order(
-        self, calls: Sequence[ToolCall], state: Mapping[str, Any], started: int
-    ) -> Steps:
-        replies = yield Together([self._waits(call, state, started) for call in calls])
-        return replies
-
-    def _in_time(self, calls: Sequence[ToolCall], replies: list[ToolReply], started: int) -> Steps:
-        """Record each answer when it comes."""
-        clock, latencies = self._turn.clock, [reply.latency_ms for reply in replies]
-        for place in sorted(range(len(calls)), key=latencies.__getitem__):
-            wait = started + latencies[place] - clock.now
+        replies = [self._answer(call, state) for call in calls]
+        # Each answer is recorded when it comes.
+        for place in sorted(range(len(calls)), key=lambda place: replies[place].latency_ms):
+            wait = started + replies[place].latency_ms - turn.clock.now
             if wait > 0:
                 yield wait
             self._record(calls[place], replies[place], started)
         return replies
 
-    def _waits(self, call: ToolCall, state: Mapping[str, Any], started: int) -> Steps:
+    def _answer_in_order(self, call: ToolCall, state: Mapping[str, Any], started: int) -> Steps:
         """Answer one of several calls when the schedule chooses it; return the reply."""
         yield WaitingCall(f"{call.name}{TOOL_MARK}", call.id)
         self._turn.compiled.functions.caller = self._agent
@@ -172,13 +149,13 @@ class ToolUse(msgspec.Struct, eq=False):
         return reply
 
     def _begin(self, call: ToolCall) -> None:
-        turn, recorder = self._turn, self._turn.recorder
-        recorder.emit(
-            ToolCalled(
-                recorder.clock.now, turn.session, turn.number, self._agent, self._run,
-                call_id=call.id, tool=call.name, args=call.args,
-            )
-        )  # fmt: skip
+        turn = self._turn
+        turn.recorder.record_tool_call(
+            turn.position(self._agent, self._run),
+            call_id=call.id,
+            tool=call.name,
+            args=call.args,
+        )
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:
         """Return the reply to a call, or a failure if the tool's schema rejects its result."""
@@ -219,15 +196,16 @@ class ToolUse(msgspec.Struct, eq=False):
         turn, recorder = self._turn, self._turn.recorder
         if turn.plan.ends_at_tool:
             self._end_turn_if_due(call, AT_END)
-        now = recorder.clock.now
-        self._answered.append(Answered(call, reply, started, now))
-        at = (now, turn.session, turn.number, self._agent, self._run)
-        event: ToolFailed | ToolReturned
+        self._answered.append(Answered(call, reply, started, recorder.clock.now))
+        position = turn.position(self._agent, self._run)
         if reply.error is not None:
-            event = ToolFailed(*at, call_id=call.id, tool=call.name, error=reply.error)
+            recorder.record_tool_failure(
+                position, call_id=call.id, tool=call.name, error=reply.error
+            )
         else:
-            event = ToolReturned(*at, call_id=call.id, tool=call.name, result=reply.result)
-        recorder.emit(event)
+            recorder.record_tool_result(
+                position, call_id=call.id, tool=call.name, result=reply.result
+            )
 
 
 def heard_as(reply: ToolReply) -> tuple[str, JsonValue]:

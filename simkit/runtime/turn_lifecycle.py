@@ -30,9 +30,6 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
     else:
         conversation.begin_turn(turn.number, sessions.state.message_channels)
     doors.schedule.begin_turn(turn.number - 1)
-    if resumes:
-        # This turn may have a schedule that the turn that asked did not have.
-        turn.is_plain = turn.is_plain and doors.schedule.answers_at_once
     doors.model.begin_turn(turn.number - 1)
     doors.tools.begin_turn(turn.number - 1)
 
@@ -46,27 +43,14 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
     turn.input = turn.recorded_input = text
     if value is not None:
         turn.input, turn.recorded_input = value, canonical(value)
-    turn.is_plain = value is None and text != "" and turn.schedule.answers_at_once
-    channel, append = turn.compiled.conversation, turn.compiled.append
-    if append is None:
-        turn.write({channel: [message]}, "user")
-        return
-    values, recorder = conversation.values, turn.recorder
-    values[channel] = append(values[channel], [message])
-    turn.state.committed.add(message.id)
-    update = {channel: [{"$message": number}]}
-    recorder.emit(
-        e.StateUpdated(recorder.clock.now, turn.session, turn.number, update=update, cause="user")
-    )
+    turn.write({turn.compiled.conversation: [message]}, "user")
 
 
 def work(sessions: Sessions, turn: Turn, user_turn: UserTurn) -> e.ErrorFacts | None:
     """Run a turn until it is over or waits for the user; return the error that ended it."""
     try:
         if not user_turn.resumes:
-            steps = sessions.doors.flow.run(turn)
-            if steps is not None:
-                turn.take_steps(steps)
+            turn.take_steps(sessions.doors.flow.run(turn))
             return None
         assert turn.scheduler is not None
         turn.scheduler.resume(user_turn.value)

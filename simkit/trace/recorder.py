@@ -5,15 +5,12 @@ keyword, the event's fields; it reads the time itself:
 
     recorder.record_model_call(Position("s1", 1, "triage", "r1"), call="c1")
 
-Values must be plain data (`simkit.trace.store.canonical`). The events that every run of a declared
-agent makes are made at the call itself and emitted with ``recorder.emit``: for events with many
-fields the method costs more than the event (decision 033).
+Values must be plain data (`simkit.trace.store.canonical`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from operator import attrgetter
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
@@ -60,54 +57,21 @@ WHOLE_RUN: Final = Position()
 """The position of events that belong to no session."""
 
 
-class _LateMethod:
-    """A method that is made when it is first asked for: a run needs a few of them."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._place = owner, name
-
-    def __get__(self, recorder: Any, owner: type) -> Any:
-        method = self._make()
-        setattr(*self._place, method)
-        return method.__get__(recorder, owner)
-
-
 def _method_for(
     kind: Callable[Concatenate[int, str, int, str, str, FactsT], EventT],
-    time: str = "self.clock.now",
 ) -> Callable[Concatenate[EventRecorder, Position, FactsT], EventT]:
     """Return the method that records events of a kind; its keywords are the kind's own fields."""
-    method: Any = _LateMethod(partial(_record_function, kind, time))
-    return method  # type: ignore[no-any-return]  # it becomes the method
 
+    def record(
+        self: EventRecorder, at: Position, /, *args: FactsT.args, **facts: FactsT.kwargs
+    ) -> EventT:
+        now = self.clock.now
+        event = kind(now, at.session, at.turn, at.agent, at.run, *args, **facts)
+        self.emit(event)
+        return event
 
-def _record_function(kind: Callable[..., Any], time: str) -> Any:
-    """Return the function.
-
-    Its source is generated from the fields, as dataclasses do it: passing ``**facts`` on costs more
-    than making the event.
-    """
-    default = kind(0)
-    own = default.__struct_fields__[len(e.Event.__struct_fields__) :]
-    name = default.__struct_config__.tag
-    parameters = ", ".join(f"{name}=default.{name}" for name in own)
-    facts = ", ".join(f"{name}={name}" for name in own)
-    # Named as an attribute: Python 3.11 first makes a mapping of many keywords in a call of a plain
-    # name, which takes five times as long.
-    source = f"""
-def record(self, at, /, *, {parameters}):
-    event = events.{name}({time}, at.session, at.turn, at.agent, at.run, {facts})
-    self.emit(event)
-    return event
-"""
-    names: dict[str, Any] = {"events": e, "default": default}
-    exec(compile(source, f"<record {name}>", "exec"), names)
-    method = names["record"]
-    method.__doc__ = kind.__doc__
-    return method
+    record.__doc__ = kind.__doc__
+    return record
 
 
 class EventRecorder:
@@ -118,7 +82,7 @@ class EventRecorder:
     def __init__(self, sink: Sink, clock: Clock) -> None:
         self._sink = sink
         self.emit: Callable[[Any], None] = sink.emit
-        """Takes an event that the caller has made, for the few events that every run makes."""
+        """Takes an event: the sink's method, or the function behind it (`send_to`)."""
         self.clock = clock
         self.last_values = LastValues()
         """The values of channels from which the next ones come."""
@@ -127,8 +91,6 @@ class EventRecorder:
         """Send events to a function behind the sink, or to the sink again."""
         self.emit = receive or self._sink.emit
 
-    # Importing a pipeline may have moved the clock, but a run begins at 0.
-    record_run_start = _method_for(e.RunStarted, "0")
     record_session_start = _method_for(e.SessionStarted)
     record_turn_start = _method_for(e.TurnStarted)
     record_message = _method_for(e.MessageAdded)
@@ -166,6 +128,15 @@ class EventRecorder:
     record_run_end = _method_for(e.RunFinished)
     _record_rejection = _method_for(e.HandoffRejected)
     _record_handoff = _method_for(e.HandoffMade)
+
+    def record_run_start(self, at: Position, **facts: Any) -> e.RunStarted:
+        """Record the start of the run.
+
+        It is at 0, although importing a pipeline may have moved the clock.
+        """
+        event = e.RunStarted(0, at.session, at.turn, at.agent, at.run, **facts)
+        self.emit(event)
+        return event
 
     def record_rejection(self, at: Position, request: e.HandoffRequested, *, reason: str) -> None:
         """Record that a requested handoff is rejected."""

@@ -8,7 +8,7 @@ import pytest
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, Message
 from simkit.language.paths import as_text, lookup
-from simkit.language.references import compile, compile_of, references_in
+from simkit.language.references import compile, references_in
 from simkit.language.yaml.parsing import NESTING_MAX
 
 MESSAGE = Message("assistant", "Logged.", "m2", "nutrition")
@@ -182,42 +182,3 @@ def test_references_resolve_at_the_greatest_depth_of_a_file() -> None:
         inner = inner[0]["nutrition"]
 
     assert inner == "nutrition"
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "${run.output}",
-        "${run.output.to}",
-        "${run.output.to.deeper}",
-        "${run.output.missing}",
-        "${run.output.list.0}",
-        "To ${run.output.to}, from ${agent}${agent.name}",
-        {"parallel": "${run.output.list}", "${agent}": ["${run.output.a.b}"]},
-        "plain",
-        ["$${run.output}", 1, None],
-    ],
-)
-@pytest.mark.parametrize(
-    "output",
-    [
-        {"to": "billing", "list": ["a", "b"], "a.b": 1},
-        {"to": {"deeper": 1}, "a": {"b": 2}},
-        {},
-        "text",
-        ["to"],
-        None,
-        7,
-    ],
-)
-def test_a_function_of_values_gives_what_the_root_gives(value: Any, output: Any) -> None:
-    resolve = compile_of(value, ("agent", "run.output"))
-    assert resolve is not None
-
-    root = {"agent": "desk", "run": {"output": output}}
-    assert resolve("desk", output) == compile(value).resolve(root)
-
-
-@pytest.mark.parametrize("value", ["${run.reply}", "${run.outputs}", "${run}", {"${user}": 1}])
-def test_a_value_that_refers_to_more_is_no_function_of_values(value: Any) -> None:
-    assert compile_of(value, ("agent", "run.output")) is None

@@ -398,7 +398,6 @@ def test_runs_see_what_a_naive_recomputation_finds(
         return answer(model, request)
 
     monkeypatch.setattr(ScriptedModel, "answer", noting)
-    monkeypatch.setattr(ScriptedModel, "at_hand", lambda *of: None)  # it would not see those
 
     completed = Drawn(seed).run(turns=3)
 

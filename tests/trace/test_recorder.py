@@ -14,39 +14,12 @@ from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Moment, Position
 from simkit.trace.store import Trace
 
 SIMKIT: Final = Path(__file__).resolve().parents[2] / "simkit"
-EVERY_RUN: Final = "every run makes it: a method in between would cost more than the event"
-MANY_RUNS: Final = "runs with tools and handoffs make it: as for every run"
 EXCEPTIONS: Final = {
     "adapters/recorder/renaming.py": (
         {"emit"},
         "keeps a turn's events back, and renames their agents",
     ),
-    "runtime/activation.py": (
-        {"emit", "AgentStarted", "ModelReplied", "AgentFinished"},
-        EVERY_RUN,
-    ),
-    "runtime/conversation.py": ({"emit", "MessageAdded"}, EVERY_RUN),
-    "runtime/flows.py": ({"emit", "RouteChosen"}, EVERY_RUN),
-    "runtime/handoff_execution.py": ({"emit", "HandoffRequested", "HandoffMade"}, MANY_RUNS),
     "runtime/journal.py": ({"emit"}, "stores the events from which a session is restored"),
-    "runtime/kernel.py": ({"emit", "TurnStarted", "TurnFinished"}, EVERY_RUN),
-    "runtime/model_calls.py": ({"emit", "ContextBuilt", "ModelCalled"}, EVERY_RUN),
-    "runtime/plain_writes.py": ({"emit", "StateUpdated"}, EVERY_RUN),
-    "runtime/straight_runs.py": (
-        {
-            "emit",
-            "AgentStarted",
-            "ContextBuilt",
-            "ModelCalled",
-            "ModelReplied",
-            "MessageAdded",
-            "AgentFinished",
-        },
-        EVERY_RUN,
-    ),
-    "runtime/tool_use.py": ({"emit", "ToolCalled", "ToolFailed", "ToolReturned"}, MANY_RUNS),
-    "runtime/turn.py": ({"emit", "StateUpdated"}, EVERY_RUN),
-    "runtime/turn_lifecycle.py": ({"emit", "StateUpdated"}, EVERY_RUN),
     "session/execution/running.py": (
         {"emit"},
         "adds what fits nothing in the run to its last event",
@@ -54,8 +27,7 @@ EXCEPTIONS: Final = {
     "session/execution/new_process.py": ({"emit"}, "passes on another process's events"),
     "session/simulate.py": ({"RunFinished"}, "asks what a judge would say if the run ended now"),
 }
-"""The modules that make events of every run, pass whole events on, or look at one that nobody
-emits: what, and why."""
+"""The modules that pass whole events on, or look at one that nobody emits: what, and why."""
 KINDS: Final = {kind.__name__ for kind in e.AnyEvent.__args__}
 
 

@@ -12,7 +12,7 @@ from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
-from simkit.runtime.context.history import HistoryReader, Slice
+from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Root
 from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
 from simkit.runtime.context.tokens import Counter
@@ -67,22 +67,6 @@ class Assembled(msgspec.Struct, frozen=True, gc=False):
 NO_PART = Put(None)
 
 
-class PlainRecipe(msgspec.Struct, frozen=True):
-    """A recipe of constant texts, whole histories and the user's message."""
-
-    parts: tuple[Made | None, ...]
-    """The constant parts, and None for each other one, in order."""
-    tokens: int
-    """Those of the constant parts."""
-    histories: tuple[tuple[int, HistoryReader], ...]
-    """The readers of histories, each with the index of its part."""
-    current: tuple[int, tuple[str, str]] | None
-    """The index of the user's message, with its section and role; None if it is not shown."""
-    handoffs: tuple[tuple[int, _TextEntry], ...] = ()
-    """The entries that show a handoff, each with the number of parts before it: none of them makes
-    a part unless a handoff started the run."""
-
-
 class Section:
     """One compiled section, with a function from the root to its text."""
 
@@ -91,7 +75,6 @@ class Section:
         "after",
         "constant",
         "format",
-        "is_payload",
         "is_plain",
         "item",
         "name",
@@ -116,12 +99,6 @@ class Section:
         self.when: Matcher | None = (
             compile_matcher(options.when) if "when" in options.model_fields_set else None
         )
-        self.is_payload = (
-            isinstance(options, r.HandoffSection)
-            and options.fields is None
-            and options.format is None
-        )
-        """Whether it shows a handoff's payload, and nothing if there is none."""
         self.is_plain = self._is_bare and self.when is None
         """Whether it has nothing around its text, and is always there."""
         self.constant: SectionText | None = constant if self.is_plain else None
@@ -200,37 +177,6 @@ class Assembly:
             self._current.append(section)
         return section
 
-    def plain(self, reader: Callable[[int], HistoryReader | None]) -> PlainRecipe | None:
-        """Return the recipe if it is plain, else None.
-
-        ``reader`` returns the reader of the history at an index.
-        """
-        parts: list[Made | None] = []
-        histories: list[tuple[int, HistoryReader]] = []
-        handoffs: list[tuple[int, _TextEntry]] = []
-        current: tuple[int, tuple[str, str]] | None = None
-        tokens = 0
-        for entry in self._entries:
-            put, place = entry.constant, len(parts)
-            if isinstance(entry, _TextEntry) and entry.section.item.kind == "handoff":
-                handoffs.append((place, entry))
-                continue
-            if put is not None and isinstance(put.part, Made) and not put.left_out:
-                parts.append(put.part)
-                tokens += put.tokens
-                continue
-            parts.append(None)
-            if isinstance(entry, _CurrentEntry) and entry.section.is_plain and current is None:
-                current = place, (entry.section.name, entry.section.role)
-            elif isinstance(entry, _HistoryEntry) and entry.is_whole:
-                history = reader(entry.place)
-                if history is None or history.calls_users:
-                    return None
-                histories.append((place, history))
-            else:
-                return None
-        return PlainRecipe(tuple(parts), tokens, tuple(histories), current, tuple(handoffs))
-
     def build(self, root: Root, sources: Sources) -> Assembled:
         """Return the context's parts, its tokens, and the items that its sections left out."""
         parts: list[Part] = []
@@ -239,9 +185,7 @@ class Assembly:
         current = NOT_SHOWN
         for section in self._current:
             log_entry = message, number, _ = sources.current
-            # A user's text is the message itself.
-            is_itself = section.is_plain and type(root["user"]) is str
-            text = message.content if is_itself else section.says(root).text
+            text = section.says(root).text
             if text:
                 current = Current(section, text, message.id if number else "", log_entry)
                 break
@@ -363,7 +307,7 @@ class _Shared:
 
 
 class _HistoryEntry:
-    __slots__ = ("_count", "_is_rendered", "_options", "constant", "is_whole", "place", "section")
+    __slots__ = ("_count", "_is_rendered", "_options", "constant", "place", "section")
 
     def __init__(
         self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
@@ -375,8 +319,6 @@ class _HistoryEntry:
         around = options.title is not None or options.after is not None
         self._is_rendered = options.as_ in ("text", "json") or around or shares
         """Whether the context shows one message with its text."""
-        self.is_whole = options.summary is None and not self._is_rendered and section.when is None
-        """Whether the context always shows its messages as they are."""
 
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):

@@ -15,7 +15,7 @@ import msgspec
 
 from simkit.core.errors import FunctionFailed
 from simkit.core.messages import Message
-from simkit.runtime.context.filters import NAMED_FILTERS, FilterFunction, filter_named, of_older
+from simkit.runtime.context.filters import FilterFunction, filter_named, of_older
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.spec.pipeline.recipe import Filter, FilterSpec, History, Span, Window
 from simkit.trace.events import Cut, Shown
@@ -41,7 +41,6 @@ class Stream:
         "rounds",
         "sums",
         "tokens",
-        "unread",
     )
 
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
@@ -61,19 +60,6 @@ class Stream:
         """With ``keep_new``: settled parts that no event has reported yet."""
         self.restarts = restarts
         """Whether an older stream with this name was reported, and must be discarded."""
-        self.unread: tuple[list[tuple[int, int]], int] | None = None
-        """Rows of a shared history, and the index of the source from which on entries are missing
-        here; None if all are here. A context that shows all of it needs numbers and tokens only."""
-
-    def catch_up(self, source: Sequence[Message]) -> None:
-        """Add the entries that are missing, and their tokens."""
-        assert self.unread is not None
-        rows, lo = self.unread
-        self.unread, hi = None, self.read_to
-        for message, (number, tokens) in zip(source[lo:hi], rows[lo:hi], strict=True):
-            if number:
-                self.entries.append((message, tokens))
-                self.tokens += tokens
 
     def measure(self) -> None:
         """Bring ``sums`` and ``rounds`` up to date."""
@@ -113,17 +99,13 @@ class HistoryReader:
     """The reader of one history section of one recipe."""
 
     __slots__ = (
-        "_are_named",
         "_count",
-        "_drops_unsaid",
         "_filters",
         "_later",
         "_reads_part",
         "_summarises",
         "_window",
-        "calls_users",
         "channel",
-        "filters",
         "section",
     )
 
@@ -158,14 +140,6 @@ class HistoryReader:
         self._window, self._count = options.window, count
         self._summarises = options.summary is not None
         self._reads_part = self._window is not None or self._summarises
-        names = tuple(name for name, _ in self._filters)
-        self._are_named = all(name in NAMED_FILTERS for name in names)
-        is_whole = not (self._later or self._reads_part)
-        self.filters: tuple[str, ...] | None = names if is_whole and self._are_named else None
-        """The names of its filters, which say all of what it shows; None if more than that does."""
-        self._drops_unsaid = "intermediate_ai" in names
-        self.calls_users = any(isinstance(of_all, _UsersFilter) for of_all, _ in self._later)
-        """Whether a filter is a user's function."""
 
     def read(
         self,
@@ -183,8 +157,6 @@ class HistoryReader:
         ``omit`` is the id of the message that the recipe shows elsewhere; ``committed`` are the ids
         of the conversation's messages; ``sizes`` has every logged message's number and tokens.
         """
-        if stream.unread is not None:
-            stream.catch_up(source)
         read_to = stream.read_to
         fresh: Sequence[Message] = source[read_to:]
         if read_to < settled:
@@ -233,30 +205,17 @@ class HistoryReader:
         cuts: list[Cut],
         omit: str = "",
     ) -> int:
-        """Add the messages that filters keep to lists of entries and numbers; return their tokens.
-
-        Most messages are texts, of which the named filters drop those that were not said.
-        """
-        filters, are_named, drops = self._filters, self._are_named, self._drops_unsaid
+        """Add what filters keep of messages to entries and numbers; return its tokens."""
         total = 0
         for message in messages:
-            identity = message.id
-            if identity == omit:
+            if message.id == omit:
                 continue
-            number, tokens = sizes[identity]
-            if filters:
-                if not are_named or message.calls or message.role == "tool":
-                    left = self._filtered(filters, [(message, tokens)], committed, sizes, cuts)
-                    if not left:
-                        continue
-                    ((message, tokens),) = left
-                elif drops and message.role == "assistant" and identity not in committed:
-                    cuts.append(Cut(number, "intermediate_ai"))
-                    continue
-            # A method of a list is a call, and contexts are built in every run.
-            numbers.append(number)
-            entries.append((message, tokens))
-            total += tokens
+            number, tokens = sizes[message.id]
+            entry = self._filter(self._filters, message, tokens, number, committed, cuts)
+            if entry is not None:
+                numbers.append(number)
+                entries.append(entry)
+                total += entry[1]
         return total
 
     def _filtered_later(
@@ -290,27 +249,39 @@ class HistoryReader:
         cuts: list[Cut],
     ) -> Entries:
         """Return the result of filters; record the cuts."""
-        entries: Entries = []
-        for message, tokens in candidates:
-            number, edited_by = sizes[message.id][0], ""
-            for name, function in filters:
-                after = function(message, committed)
-                if after is message:
-                    continue
-                if after is None:
-                    cuts.append(Cut(number, name))
-                    break
-                message, edited_by = after, name
-                size = tokens_of(after, self._count)
-                becomes = after if after.calls else None
-                cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
-                tokens = size
-            else:
-                if edited_by and not message.content and not message.calls:
-                    cuts.append(Cut(number, edited_by))
-                    continue
-                entries.append((message, tokens))
-        return entries
+        filtered = [
+            self._filter(filters, message, tokens, sizes[message.id][0], committed, cuts)
+            for message, tokens in candidates
+        ]
+        return [entry for entry in filtered if entry is not None]
+
+    def _filter(
+        self,
+        filters: Sequence[Named],
+        message: Message,
+        tokens: int,
+        number: int,
+        committed: Container[str],
+        cuts: list[Cut],
+    ) -> tuple[Message, int] | None:
+        """Return a message as filters leave it, with its tokens; None if they drop it."""
+        edited_by = ""
+        for name, function in filters:
+            after = function(message, committed)
+            if after is message:
+                continue
+            if after is None:
+                cuts.append(Cut(number, name))
+                return None
+            message, edited_by = after, name
+            size = tokens_of(after, self._count)
+            becomes = after if after.calls else None
+            cuts.append(Cut(number, name, "tool_calls", tokens - size, becomes))
+            tokens = size
+        if edited_by and not message.content and not message.calls:
+            cuts.append(Cut(number, edited_by))
+            return None
+        return message, tokens
 
     def _start(self, stream: Stream, tail: Entries) -> int:
         """Return the index in settled + tail at which the window begins."""

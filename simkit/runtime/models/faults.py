@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, TurnCut
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
-from simkit.runtime.ports import Asks, ModelRequest, TurnModel
+from simkit.runtime.ports import ModelRequest, TurnModel
 from simkit.spec.scenario.moments import ANY_TOOL, AT_END, Moment
 from simkit.spec.scenario.orders import TOOL_MARK
 from simkit.spec.scenario.replies import Fault
@@ -242,30 +242,18 @@ class FaultyModel:
 
     def __init__(self, model: TurnModel, plan: FaultPlan) -> None:
         self._model, self._plan = model, plan
-        self.answer = model.answer
-        """Answers a call: a turn without planned faults asks the other model itself."""
-        self.at_hand: Callable[..., Answer | None] = model.at_hand
-        """Returns the answer at hand; None in a turn with planned faults."""
         self.begin_group, self.unused = model.begin_group, model.unused
 
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
-        plan, had_faults = self._plan, self._plan.has_any
-        plan.begin_turn(place)
+        self._plan.begin_turn(place)
         self._model.begin_turn(place)
-        if plan.has_any or had_faults:
-            self.answer = self._answer if plan.has_any else self._model.answer
-            self.at_hand = _nothing if plan.has_any else self._model.at_hand
 
-    def _answer(self, request: ModelRequest) -> Answer:
+    def answer(self, request: ModelRequest) -> Answer:
         """Return the planned failure, or the other model's answer; raise TurnCut."""
-        planned = self._plan.due(request.agent)
+        planned = self._plan.due(request.agent) if self._plan.has_any else None
         if planned is None:
             return self._model.answer(request)
         if isinstance(planned, TurnCut):
             raise planned
         return Answer(planned.fails, fault=planned.words)
-
-
-def _nothing(agent: str, asks: Asks | None = None) -> None:
-    """Return no answer."""

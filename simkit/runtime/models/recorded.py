@@ -28,7 +28,7 @@ from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
-from simkit.runtime.ports import Asks, ModelRequest, TurnModel
+from simkit.runtime.ports import ModelRequest, TurnModel
 from simkit.trace.events import UnusedLines
 
 _NO_ANSWER: Final = ("length", "refusal", "content_filter")
@@ -97,10 +97,6 @@ class RecordedModel:
     def begin_group(self, agents: Sequence[str]) -> None:
         """Announce the agents that now run in parallel."""
         self._script.begin_group(agents)
-
-    def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
-        """Return the answer of the agent's next line, if that is plain."""
-        return self._script.at_hand(agent, asks) if self._has_lines(self._place, agent) else None
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused reply lines."""

@@ -34,7 +34,7 @@ from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
-from simkit.runtime.ports import Asks, ModelRequest, ToolReply
+from simkit.runtime.ports import ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, ToolAnswers, TurnScript, line_of
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
@@ -115,20 +115,6 @@ class ScriptedLines:
             made_answer.chunks or answer.chunks,
             extras=made_answer.extras,
         )
-
-    def permits(self, line: ScriptLine, asks: Asks) -> bool:
-        """Return whether it is certain that a line needs no error that names the request."""
-        reply = line.answer.reply
-        if type(reply) is not Calls or line.is_unchecked:
-            return True
-        args = self._tool_args
-        for call in reply.calls:
-            schema = args.get(call.tool)
-            if call.tool not in asks.tools or (
-                schema is not None and schema_errors(schema, call.args, self._schemas)
-            ):
-                return False
-        return True
 
     def _check_calls(self, reply: Calls, request: ModelRequest, where: SourcePath) -> None:
         for call in reply.calls:
@@ -219,29 +205,10 @@ class ScriptedModel:
                 if not line.when.holds(root):
                     continue
             self._unused[agent] = (*unused[:at], *unused[at + 1 :])
-            if line.is_plain and request.output is None:
-                return line.answer
             where = ("turns", self._place, "replies", agent, line.place)
             return self._lines.answer(line, request, where)
         self._missed[agent] = self._missed.get(agent, 0) + 1
         raise ReplyMissing(self._missing(request, self._calls(agent), unused))
-
-    def at_hand(self, agent: str, asks: Asks | None = None) -> Answer | None:
-        """Use an agent's next line if it has neither ``when`` nor latency."""
-        unused = self._unused
-        lines = unused.get(agent, ())
-        if not lines or not lines[0].is_at_hand:
-            return None
-        line = lines[0]
-        if line.is_plain:
-            if asks is not None and asks.output is not None:
-                return None
-        elif asks is None or not (
-            type(line.answer.reply) is Handoff or self._lines.permits(line, asks)
-        ):
-            return None
-        unused[agent] = lines[1:]
-        return line.answer
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""

@@ -291,16 +291,10 @@ class ScriptLine(msgspec.Struct, frozen=True):
     answer: m.Answer
     when: Matcher | None
     """Matcher of the context; None fits all."""
-    is_plain: bool
-    """Whether it is a text or a JSON value without extras."""
     is_unchecked: bool = False
     """Whether it may leave the model's interface."""
-    is_at_hand: bool = False
-    """Whether it answers at once, without `when` and extras: with a text, a value, calls or a
-    handoff."""
 
 
-_AT_HAND: Final = (m.Text, m.Structured, m.Calls, m.Handoff)
 TurnScript: TypeAlias = Mapping[str, tuple[ScriptLine, ...]]
 """Agent to its compiled lines in one turn."""
 
@@ -309,28 +303,15 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
     """Compile the reply lines of a turn."""
     script: dict[str, tuple[ScriptLine, ...]] = {}
     for agent in replies:
-        lines = replies[agent]
-        match lines:
-            case ReplyLine():
-                lines = (lines,)
-            case _:
-                pass
-        compiled_lines: list[ScriptLine] = []
-        for place, line in enumerate(lines):
-            answer = line.answer()
-            when = compile_matcher(line.when) if "when" in line.__pydantic_fields_set__ else None
-            is_plain = type(answer.reply) in (m.Text, m.Structured) and answer.extras is m.NO_EXTRAS
-            is_at_hand = (
-                type(answer.reply) in _AT_HAND
-                and answer.extras is m.NO_EXTRAS
-                and when is None
-                and not answer.latency_ms
-                and not answer.fault
+        script[agent] = tuple(
+            ScriptLine(
+                place,
+                line.answer(),
+                compile_matcher(line.when) if "when" in line.model_fields_set else None,
+                line.unchecked,
             )
-            compiled_lines.append(
-                ScriptLine(place, answer, when, is_plain, line.unchecked, is_at_hand)
-            )
-        script[agent] = tuple(compiled_lines)
+            for place, line in enumerate(lines_of(replies[agent]))
+        )
     return script
 
 
