@@ -10,7 +10,7 @@ part of the format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypeAlias, final
+from typing import Any, Final, TypeAlias, final
 
 import msgspec
 
@@ -35,6 +35,17 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
     agent: str = ""
     run: str = ""
     """The agent run: ``r1``, ``r2``, …"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the stored form, so that what comes from another process is stored as it was.
+
+        msgspec 0.22 leaves out a default by identity, and an unpickled text is another object.
+        """
+        return _unpickled, (type(self), msgspec.json.encode(self))
+
+
+def _unpickled(kind: type[Event], stored: bytes) -> Event:
+    return msgspec.json.decode(stored, type=kind)
 
 
 class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
