@@ -23,7 +23,7 @@ from simkit.checks.lint_claims import (
     check_waivers,
     sorted_hits,
 )
-from simkit.checks.lints import LintRunner, all_lints
+from simkit.checks.lints import LintRunner
 from simkit.checks.observing import not_observable, unobservable
 from simkit.checks.runs import check_agents, check_runs
 from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
@@ -191,7 +191,7 @@ def judge(
     """
     try:
         if runner is None:
-            runner = LintRunner(all_lints())
+            runner = LintRunner()
             runner.feed(trace)
         judgement = judge_seen(scenario, document, runner.view, runner.hits, find)
         return Outcome(trace, judgement, runner.view)

@@ -12,7 +12,7 @@ from simkit.checks.endings import Endings, check_endings
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
 from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
-from simkit.checks.lints import LintRunner, all_lints
+from simkit.checks.lints import LintRunner
 from simkit.checks.mutants import Changes, Events
 from simkit.core.messages import or_nothing
 from simkit.language.matching import compile_matcher
@@ -76,7 +76,7 @@ class LintJudge:
         """Return whether no lint, and no ending of a turn, fails the scenario of a mutant."""
         trace = Trace()
         trace.events.extend(events)
-        runner = LintRunner(all_lints())
+        runner = LintRunner()
         runner.feed(trace)
         view, scenario = runner.view, self._scenario
         builder = _QuietBuilder(self._document, view.pipeline.is_code)

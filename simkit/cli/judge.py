@@ -13,7 +13,6 @@ import msgspec
 from simkit import __version__
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
-from simkit.checks.lints import all_lints
 from simkit.cli import bug_text
 from simkit.cli.console import fit_terminal, output_to_stderr, paint_for, table_width, wants_color
 from simkit.cli.running import Job, Ran, Runner
@@ -126,7 +125,7 @@ class JudgeRunner(Runner):
     def ran_on(self, file: str) -> Ran:
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
-            trace = stored(file, all_lints())
+            trace = stored(file, with_lints=True)
             prepared = self._library.prepared(self._scenarios.item_of(trace))
             if prepared.skip is not None:
                 return self._lines(self._skipped(prepared, file, prepared.skip), None)

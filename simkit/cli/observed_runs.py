@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 
 from simkit.checks.judge import Outcome
-from simkit.checks.lints import all_lints
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.judge import judged_trace
 from simkit.cli.selection import paths_or_default, select
@@ -114,7 +113,7 @@ class ObservedRuns:
             return ObservedRun(prepared, simulate(prepared))
 
     def _judged(self, file: str) -> ObservedRun | None:
-        trace = stored(file, all_lints())
+        trace = stored(file, with_lints=True)
         item = Scenarios(self.library.cache).item_of(trace)
         prepared = self.library.prepared(item)
         prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))

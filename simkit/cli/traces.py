@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from simkit.checks.lints import Lint, LintRunner
+from simkit.checks.lints import LintRunner
 from simkit.cli.selection import DEFAULT_PATH, select
 from simkit.core.errors import SourceError, TraceError
 from simkit.core.output import current_redactor
@@ -93,18 +93,18 @@ def unchanged(paths: Sequence[str]) -> Iterator[None]:
         yield
 
 
-def stored(file: str, lints: Iterable[Lint] = ()) -> Stored:
+def stored(file: str, *, with_lints: bool = False) -> Stored:
     """Read a trace; raise TraceError if it is damaged, cut off, or of another format."""
-    return as_stored(file, read_trace(file), lints)
+    return as_stored(file, read_trace(file), with_lints=with_lints)
 
 
-def as_stored(name: str, trace: Trace, lints: Iterable[Lint] = ()) -> Stored:
+def as_stored(name: str, trace: Trace, *, with_lints: bool = False) -> Stored:
     """Return a trace with its view, and without secrets; raise TraceError if it is damaged."""
     trace = redacted(trace, current_redactor().lines)
     events = trace.events
     if not events or not isinstance(events[0], e.RunStarted):
         raise TraceError(f"{name}: the trace is damaged: its first event must be RunStarted")
-    runner = LintRunner(lints, _ViewOfFile(name))
+    runner = LintRunner(_ViewOfFile(name), chosen=None if with_lints else ())
     runner.feed(trace)
     if not isinstance(events[-1], e.RunFinished):
         raise TraceError(

@@ -12,7 +12,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
 from simkit.checks.judge_answers import answer_to
-from simkit.checks.lints import LintRunner, all_lints
+from simkit.checks.lints import LintRunner
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.language.yaml import SourcePath
@@ -327,7 +327,7 @@ class Conversation:
     @cached_property
     def _lint_runner(self) -> LintRunner:
         """The lints, and the one view of the run; made on first use."""
-        return LintRunner(all_lints())
+        return LintRunner()
 
     def _begin(self, *, is_durable: bool) -> None:
         for name in ("_lint_runner", "_judge"):

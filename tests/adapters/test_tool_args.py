@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from simkit.adapters.tool_use import received
-from simkit.checks.lints.tools import ArgumentLost
 from simkit.core.errors import SourceError
 from simkit.language.json_schema.coercion import is_same, lost_in
 from simkit.trace.store import canonical
@@ -75,7 +74,7 @@ turns:
 
 
 def warned(ran: Ran) -> list[tuple[str, Any]]:
-    hits = hits_of(ArgumentLost, ran.trace)
+    hits = hits_of("FLW-09", ran.trace)
     assert [warning.id for warning in ran.judgement.warnings] == [hit.id for hit in hits]
     return [(hit.id, hit.data["arguments"]) for hit in hits]
 

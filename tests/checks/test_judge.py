@@ -25,6 +25,7 @@ from simkit.session.simulate import run
 from simkit.trace.store import Trace
 from tests.building import prepared
 from tests.checks.judging import PIPELINE, judged, with_claims
+from tests.conversations import ROUTED, ROUTER, conversation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TALK = """
@@ -234,3 +235,13 @@ def test_judging_is_linear_in_the_turns(monkeypatch: pytest.MonkeyPatch) -> None
     short, long = (matches_made(turns, monkeypatch) for turns in (20, 200))
 
     assert long < 12 * short
+
+
+def test_a_view_is_not_read_while_nobody_asks_it_anything() -> None:
+    ready = conversation(ROUTER, ROUTED, 3)
+
+    outcome = judge(ready.scenario, ready.document, run(ready), function_named)
+
+    assert not outcome.view.is_awake
+    assert len(outcome.view.turns) == 3
+    assert outcome.view.is_awake

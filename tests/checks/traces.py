@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import Lint, LintRunner
+from simkit.checks.lints import LintRunner
 from simkit.core.messages import HANDOFF_PREFIX, Message, ToolCall
 from simkit.runtime.context.tokens import chars_over_four, tokens_of
 from simkit.session.simulate import run
@@ -21,25 +21,25 @@ from simkit.trace.views import View
 MESSAGES = e.ChannelFacts("append", "session")
 
 
-def run_lints(trace: Trace, lints: Iterable[Lint]) -> tuple[View, list[Hit]]:
-    """The view of a whole trace, and what lints see in it."""
-    runner = LintRunner(lints)
+def run_lints(trace: Trace, chosen: Collection[str] | None = None) -> tuple[View, list[Hit]]:
+    """The view of a whole trace, and what the lints with these ids see in it, or all lints."""
+    runner = LintRunner(chosen=chosen)
     runner.feed(trace)
     return runner.view, runner.hits
 
 
-def hits_of(make: Callable[[], Lint], trace: Trace) -> list[Hit]:
+def hits_of(lint: str, trace: Trace) -> list[Hit]:
     """What a lint sees in a trace; it must see the same in the stored and decoded one."""
-    _, hits = run_lints(trace, [make()])
-    _, stored = run_lints(decoded(trace.encoded()), [make()])
+    _, hits = run_lints(trace, [lint])
+    _, stored = run_lints(decoded(trace.encoded()), [lint])
     assert stored == hits
     assert all(hit.event is not None for hit in hits)
     return [replace(hit, event=None) for hit in hits]
 
 
-def texts_of(make: Callable[[], Lint], trace: Trace) -> list[str]:
+def texts_of(lint: str, trace: Trace) -> list[str]:
     """The sentences of what a lint sees in a trace."""
-    return [hit.what for hit in hits_of(make, trace)]
+    return [hit.what for hit in hits_of(lint, trace)]
 
 
 def ran(folder: Path, text: str) -> Trace:

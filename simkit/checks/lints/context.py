@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import reads
-from simkit.checks.lints.screening import Screen
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
+from simkit.core.messages import JsonValue
 from simkit.trace import events as e
-from simkit.trace.views import MadePart, ShownPart, View
+from simkit.trace.views import MadePart, ShownPart
 
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
@@ -17,7 +18,8 @@ SHOWN_MAX: Final = 60
 """Characters of instructions that a hit shows."""
 
 
-class WrongInstructions:
+@lint("CTX-03", e.ContextBuilt)
+def wrong_instructions(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-03: a context has exactly one instructions block, and it is the calling agent's.
 
     A block is the message of section ``instructions`` (alone, or as its piece of a shared message),
@@ -30,57 +32,42 @@ class WrongInstructions:
     instructions word for word: a history that was handed over with the first agent's prompt in it.
     It reports each pair of a turn once. Seen in pydantic-ai#885 and #1032.
     """
+    agent = facts.pipeline.agents.get(event.agent)
+    if event.base or agent is None:
+        return ()
+    declared = agent.instructions
+    if "sections" not in facts.pipeline.observes:
+        return _instructions_of_others(event, declared, facts)
+    if _is_plain(event.parts, event.agent, declared):
+        return ()
+    wrong = _wrong_in(_instructions_in(event.parts), event.agent, declared)
+    if not wrong:
+        return ()
+    problem = f"agent {event.agent!r} {wrong} in turn {event.turn}"
+    index = facts.view.calls[event.call].index
+    return (Hit("CTX-03", problem, event.turn, event.agent, index),)
 
-    id = "CTX-03"
 
-    def __init__(self) -> None:
-        self._reported: set[tuple[int, str, str]] = set()
-        """Turn and agent, with the agent whose instructions it got."""
-
-    @reads(e.ContextBuilt)
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check the first context of each run."""
-        agents = view.pipeline.agents
-        if event.base or event.agent not in agents:
-            return ()
-        facts = agents[event.agent]
-        if "sections" not in view.pipeline.observes:
-            return self._of_another(event, facts.instructions, view)
-        if _is_plain(event.parts, event.agent, facts.instructions):
-            return ()
-        call = view.calls[event.call]
-        declared = facts.instructions
-        wrong = _wrong_in(_instructions_in(event.parts), event.agent, declared)
-        if not wrong:
-            return ()
-        problem = f"agent {event.agent!r} {wrong} in turn {event.turn}"
-        return (Hit(self.id, problem, event.turn, event.agent, call.index),)
-
-    def _of_another(self, event: e.ContextBuilt, own: str, view: View) -> Iterable[Hit]:
-        """Search for other agents' instructions among the system messages of code."""
-        if not _is_whole(own):
-            return ()
-        call = view.calls[event.call]
-        blocks: set[str] = set()
-        for message in call.context.messages:
-            if message.role == "system":
-                blocks |= {message.content.strip(), *message.content.strip().split("\n\n")}
-        hits = []
-        for name, facts in view.pipeline.agents.items():
-            text = facts.instructions.strip()
-            key = (event.turn, event.agent, name)
-            if name == event.agent or not _is_whole(text) or text in own or key in self._reported:
-                continue
-            if text not in blocks:
-                continue
-            self._reported.add(key)
+def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> Iterator[Hit]:
+    """Search for other agents' instructions among the system messages of code."""
+    if not _is_whole(own):
+        return
+    call = facts.view.calls[event.call]
+    blocks: set[str] = set()
+    for message in call.context.messages:
+        if message.role == "system":
+            blocks |= {message.content.strip(), *message.content.strip().split("\n\n")}
+    for name, agent in facts.pipeline.agents.items():
+        text = agent.instructions.strip()
+        if name == event.agent or not _is_whole(text) or text in own or text not in blocks:
+            continue
+        if facts.is_new("CTX-03", event.turn, event.agent, name):
             own_text = "" if own.strip() in blocks else ", and not its own"
             problem = (
                 f"agent {event.agent!r} is sent the instructions of {name!r}{own_text} in turn "
                 f"{event.turn}: {_excerpt(text)}"
             )
-            hits.append(Hit(self.id, problem, event.turn, event.agent, call.index))
-        return hits
+            yield Hit("CTX-03", problem, event.turn, event.agent, call.index)
 
 
 def _is_whole(instructions: str) -> bool:
@@ -149,78 +136,54 @@ def _excerpt(text: str) -> str:
     return repr(text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…")
 
 
-class OverBudget:
+@lint("CTX-10", e.ContextBuilt)
+def over_budget(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-10: a context stays within its token budget; a warning from 80 % of it on.
 
     The budget is ``limits: context_tokens``. Seen in agent-framework#7744.
     """
-
-    id = "CTX-10"
-
-    @reads(e.ContextBuilt, has=("budget",))
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check every context that has a budget."""
-        budget, tokens = event.budget, event.tokens
-        if not budget or tokens < WARNED_SHARE * budget:
-            return ()
-        is_over = tokens > budget
-        problem = (
-            f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
-            f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
-        )
-        index = view.calls[event.call].index
-        data = {"tokens": tokens, "budget": budget}
-        return (
-            Hit(self.id, problem, event.turn, event.agent, index, "E" if is_over else "W", data),
-        )
+    budget, tokens = event.budget, event.tokens
+    if not budget or tokens < WARNED_SHARE * budget:
+        return ()
+    is_over = tokens > budget
+    problem = (
+        f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
+        f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
+    )
+    index = facts.view.calls[event.call].index
+    data = {"tokens": tokens, "budget": budget}
+    return (Hit("CTX-10", problem, event.turn, event.agent, index, "E" if is_over else "W", data),)
 
 
-class CurrentMessageTwice:
+@lint("CTX-16", e.ContextBuilt, when="may_repeat")
+def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-16: the user's current message appears at most once in a context.
 
     The message is recognized by its id, so that a user may repeat the same words. Pieces of one
     shared message count once. Later calls of a run repeat its first parts and are not checked
     again. From reference system 1, where ``messages`` and ``current_message`` both contained it.
     """
-
-    id = "CTX-16"
-
-    def __init__(self, screen: Screen | None = None) -> None:
-        self.reader = screen or Screen()
-
-    @reads(e.ContextBuilt, waits="reader.repetitive")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check the first context of each run: its made messages, and the current turn."""
-        current = view.turns[-1].message
-        if event.base or current is None or not current.id:
-            return ()
-        identity, turn = current.id, event.turn
-        times = 0
-        parts = view.calls[event.call].context.parts
-        for part in parts:
-            if type(part) is ShownPart:
-                hi = part.hi
-                if part.tail or (hi > part.lo and part.stream.entries[hi - 1].turn == turn):
-                    times += _times_shown(part, identity, turn)
-            elif part.of or part.message.id == identity:
-                times += _is_made_of(part, identity)
-        if times < 2:
-            return ()
-        sections: list[str] = []
-        for part in parts:
-            if isinstance(part, ShownPart):
-                sections += [part.section] * _times_shown(part, identity, event.turn)
-            elif _is_made_of(part, identity):
-                sections.append(part.section)
-        # Contexts of code have no sections, unless its file names them.
-        through = f": through {', '.join(sections)}" if all(sections) else ""
-        problem = (
-            f"agent {event.agent!r} is sent the user's message {identity} {times} times "
-            f"in turn {event.turn}{through}"
-        )
-        index = view.calls[event.call].index
-        data = {"sections": sections}
-        return (Hit(self.id, problem, event.turn, event.agent, index, data=data),)
+    current = facts.view.turns[-1].message
+    if event.base or current is None or not current.id:
+        return
+    identity = current.id
+    call = facts.view.calls[event.call]
+    sections: list[str] = []
+    for part in call.context.parts:
+        if type(part) is ShownPart:
+            sections += [part.section] * _times_shown(part, identity, event.turn)
+        elif _is_made_of(part, identity):
+            sections.append(part.section)
+    if len(sections) < 2:
+        return
+    # Contexts of code have no sections, unless its file names them.
+    through = f": through {', '.join(sections)}" if all(sections) else ""
+    problem = (
+        f"agent {event.agent!r} is sent the user's message {identity} {len(sections)} times "
+        f"in turn {event.turn}{through}"
+    )
+    data: dict[str, JsonValue] = {"sections": list(sections)}
+    yield Hit("CTX-16", problem, event.turn, event.agent, call.index, data=data)
 
 
 def _is_made_of(part: MadePart, identity: str) -> bool:

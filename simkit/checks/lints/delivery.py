@@ -16,7 +16,8 @@ from simkit.checks.lints.contracts import (
     required_keys,
     texts_by_key,
 )
-from simkit.checks.lints.runner import reads
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e
@@ -45,7 +46,17 @@ def _data(handoff: HandoffEvent) -> dict[str, JsonValue]:
     return {"from": handoff.from_agent, "to": handoff.to_agent, "type": handoff.type}
 
 
-class RequestLost:
+class _LostRequests(list["_Lost"]):
+    """The requests that code has lost in the turn, until the use of the targets is known."""
+
+
+@lint("HND-03", e.TurnFinished, when=_LostRequests)
+def _lost_by_code(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    return [hit for loss in facts.notes.pop(_LostRequests) for hit in loss.hits(facts.view)]
+
+
+@lint("HND-03", e.ContextBuilt, when="handed_over")
+def request_lost(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """HND-03: the target's first context contains the user's latest message or the handoff's query.
 
     The message is recognized by its id or its text, and the query by its text, anywhere in what was
@@ -55,77 +66,54 @@ class RequestLost:
     agent that code uses as a tool answers its caller, not the user. If no adapter says whether it
     is one, the hit is a warning. Seen in agent-framework#3161.
     """
-
-    id = "HND-03"
-
-    def __init__(self) -> None:
-        self._lost: list[_Lost] = []
-        self._targets: set[str] = set()
-        """Runs that a handoff started."""
-
-    @reads(e.AgentStarted, has=("handoff",))
-    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Wait for the contexts of a handoff's target."""
-        self._targets.add(event.run)
+    lost_here = _lost_request(event, facts.view) if event.run in facts.handed_over else None
+    if lost_here is None:
         return ()
+    if facts.is_code:
+        facts.notes_of(_LostRequests).append(lost_here)
+        return ()
+    return (lost_here.hit,)
 
-    @reads(e.TurnFinished, waits="_lost")
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Report what code has lost, when the use of the target is known."""
-        hits = [hit for loss in self._lost for hit in loss.hits(view)]
-        self._lost.clear()
-        return hits
 
-    @reads(e.ContextBuilt, waits="_targets")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check the first context of each handoff's target; for code, again at the turn's end."""
-        lost_here = self._missing(event, view) if event.run in self._targets else None
-        if lost_here is None:
-            return ()
-        if view.pipeline.is_code:
-            self._lost.append(lost_here)
-            return ()
-        return (lost_here.hit,)
-
-    def _missing(self, event: e.ContextBuilt, view: View) -> _Lost | None:
-        first_call = first_call_of_target(event, view)
-        if first_call is None:
-            return None
-        call, handoff = first_call
-        contract = contract_of(handoff, view.pipeline)
-        if contract is not None and contract.history == "none":
-            return None
-        message = view.turns[-1].message
-        isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
-        others = [handoff.query or ""]
-        if "sections" not in view.pipeline.observes:
-            others += _inner_texts(message.data if message is not None else None)
-            if view.handoffs[handoff.handoff].mode == "delegate":
-                others += _inner_texts(handoff.payload)
-        parts = call.context.parts
-        if _is_shown(parts, message, others, isolated):
-            return None
-        # If the same words were used before, the driver may take the request for that message. The
-        # native driver knows the user's message by its id.
-        words = [handoff.query]
-        if view.pipeline.is_code and message is not None:
-            words.append(message.content)
-        before = {*_texts(parts, settled_max=SETTLED_MAX)}
-        if any(text in before for text in words if text):
-            return None
-        missing = (
-            "is not sent the user's message"
-            if handoff.query is None
-            else "is sent neither the user's message nor the query"
-        )
-        problem = (
-            f"agent {event.agent!r}, to which {handoff.from_agent!r} handed off in turn "
-            f"{event.turn}, {missing}"
-        )
-        hit = Hit(self.id, problem, event.turn, event.agent, call.index, data=_data(handoff))
-        payload_texts = [*_inner_texts(handoff.payload)]
-        is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
-        return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
+def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
+    first_call = first_call_of_target(event, view)
+    if first_call is None:
+        return None
+    call, handoff = first_call
+    contract = contract_of(handoff, view.pipeline)
+    if contract is not None and contract.history == "none":
+        return None
+    message = view.turns[-1].message
+    isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
+    others = [handoff.query or ""]
+    if "sections" not in view.pipeline.observes:
+        others += _inner_texts(message.data if message is not None else None)
+        if view.handoffs[handoff.handoff].mode == "delegate":
+            others += _inner_texts(handoff.payload)
+    parts = call.context.parts
+    if _is_shown(parts, message, others, isolated):
+        return None
+    # If the same words were used before, the driver may take the request for that message. The
+    # native driver knows the user's message by its id.
+    words = [handoff.query]
+    if view.pipeline.is_code and message is not None:
+        words.append(message.content)
+    before = {*_texts(parts, settled_max=SETTLED_MAX)}
+    if any(text in before for text in words if text):
+        return None
+    missing = (
+        "is not sent the user's message"
+        if handoff.query is None
+        else "is sent neither the user's message nor the query"
+    )
+    problem = (
+        f"agent {event.agent!r}, to which {handoff.from_agent!r} handed off in turn "
+        f"{event.turn}, {missing}"
+    )
+    hit = Hit("HND-03", problem, event.turn, event.agent, call.index, data=_data(handoff))
+    payload_texts = [*_inner_texts(handoff.payload)]
+    is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
+    return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
 
 
 class _Lost(NamedTuple):
@@ -232,7 +220,12 @@ SETTLED_MAX: Final = 100
 """The number of messages of earlier turns that HND-12 searches, from the newest on."""
 
 
-class ContextIgnored:
+class _Waiting(dict[str, "_Handed"]):
+    """Runs of targets, with the keys that have not reached them yet."""
+
+
+@lint("HND-12", e.ContextBuilt, when="handed_over")
+def context_ignored(event: e.ContextBuilt, facts: Facts) -> None:
     """HND-12: every required key of a delivered payload reaches the target's contexts.
 
     The contract determines the required keys; if the pipeline is code and has no contract, all keys
@@ -244,80 +237,63 @@ class ContextIgnored:
     of the application gets the payload beside the target (``on_handoff`` of the OpenAI Agents SDK),
     the payload is meant for that function. From reference system 5, "I don't have context".
     """
+    if event.run not in facts.handed_over:
+        return
+    waiting, view = facts.notes_of(_Waiting), facts.view
+    first_call = first_call_of_target(event, view)
+    if first_call is not None:
+        call, handoff = first_call
+        expected_texts = {} if handoff.is_taken else texts_by_key(handoff)
+        if expected_texts:
+            waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
+    handed = waiting.get(event.run)
+    if handed is None or not handed.missing:
+        return
+    context = view.calls[event.call].context
+    message_texts = (text for message in context.own_messages for text in _texts_of(message))
+    for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
+        handed.missing.difference_update(
+            [
+                key
+                for key in handed.missing
+                if any(leaf in text for leaf in handed.expected_texts[key])
+            ]
+        )
+        if not handed.missing:
+            break
 
-    id = "HND-12"
 
-    def __init__(self) -> None:
-        self._waiting: dict[str, _Handed] = {}
-        """Runs of targets, with the keys that have not reached them yet."""
-        self._targets: set[str] = set()
-        """Runs that a handoff started."""
+@lint("HND-12", e.AgentFinished, when=_Waiting)
+def _ignored_by_run(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
+    handed = facts.notes_of(_Waiting).pop(event.run, None)
+    return () if handed is None else _ignored(handed, facts.view)
 
-    @reads(e.AgentStarted, has=("handoff",))
-    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Wait for the contexts of a handoff's target."""
-        self._targets.add(event.run)
-        return ()
 
-    @reads(e.AgentFinished, waits="_waiting")
-    def finish(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
-        """Report what the contexts of a target have not shown."""
-        if event.run not in self._waiting:
-            return ()
-        return self._hits(self._waiting.pop(event.run), view)
+@lint("HND-12", e.TurnFinished, when=_Waiting)
+def _ignored_by_open_runs(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    over = facts.notes.pop(_Waiting).values()
+    return [hit for handed in over for hit in _ignored(handed, facts.view)]
 
-    @reads(e.TurnFinished, waits="_waiting")
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Report the same of targets whose runs did not end."""
-        over = list(self._waiting.values())
-        self._waiting.clear()
-        return [hit for handed in over for hit in self._hits(handed, view)]
 
-    @reads(e.ContextBuilt, waits="_targets")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Search for the payload in each context of the target, until its run is over."""
-        if event.run not in self._targets:
-            return ()
-        first_call = first_call_of_target(event, view)
-        if first_call is not None:
-            call, handoff = first_call
-            expected_texts = {} if handoff.is_taken else texts_by_key(handoff)
-            if expected_texts:
-                self._waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
-        handed = self._waiting.get(event.run)
-        if handed is None or not handed.missing:
-            return ()
-        context = view.calls[event.call].context
-        message_texts = (text for message in context.own_messages for text in _texts_of(message))
-        for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
-            handed.missing.difference_update(
-                [
-                    key
-                    for key in handed.missing
-                    if any(leaf in text for leaf in handed.expected_texts[key])
-                ]
-            )
-        return ()
-
-    def _hits(self, handed: _Handed, view: View) -> Iterable[Hit]:
-        call, handoff = handed.call, handed.handoff
-        run = view.runs[call.run]
-        if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
-            return ()
-        missing = [key for key in handed.expected_texts if key in handed.missing]
-        data = _data(handoff)
-        pair = f"that {handoff.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
-        if len(missing) == len(handed.expected_texts):
-            problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
-        else:
-            required = required_keys(handoff, view.pipeline)
-            missing = [key for key in missing if required is None or key in required]
-            if not missing:
-                return ()
-            keys = ", ".join(f"`{key}`" for key in missing)
-            problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
-            data["missing"] = list(missing)
-        return (Hit(self.id, problem, call.turn, call.agent, call.index, data=data),)
+def _ignored(handed: _Handed, view: View) -> Iterable[Hit]:
+    call, handoff = handed.call, handed.handoff
+    run = view.runs[call.run]
+    if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
+        return
+    missing = [key for key in handed.expected_texts if key in handed.missing]
+    data = _data(handoff)
+    pair = f"that {handoff.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
+    if len(missing) == len(handed.expected_texts):
+        problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
+    else:
+        required = required_keys(handoff, view.pipeline)
+        missing = [key for key in missing if required is None or key in required]
+        if not missing:
+            return
+        keys = ", ".join(f"`{key}`" for key in missing)
+        problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
+        data |= {"missing": list(missing)}
+    yield Hit("HND-12", problem, call.turn, call.agent, call.index, data=data)
 
 
 class _Handed(NamedTuple):
@@ -339,7 +315,26 @@ DOCUMENT_LINES_MIN: Final = 10
 """A query with more characters than this, in more lines, counts as a document."""
 
 
-class DataInQuery:
+class _States:
+    """The long texts of states."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        self.indexes: dict[str, _Blocks] = {}
+        """Session to the blocks of its texts."""
+
+    def read(self, view: View) -> None:
+        """Index the state updates since the last long query."""
+        for place in range(self._read, view.hi):
+            update = view.events[place]
+            if type(update) is e.StateUpdated:
+                blocks = self.indexes.setdefault(update.session, _Blocks())
+                blocks.add_all(view.new_parts(update)[0])
+        self._read = view.hi
+
+
+@lint("HND-10", e.HandoffMade)
+def data_in_query(event: e.HandoffMade, facts: Facts) -> Iterable[Hit]:
     """HND-10: a delegated query does not contain the document itself.
 
     It does if it repeats a text of the payload or of the session's given or current state (a whole
@@ -348,50 +343,30 @@ class DataInQuery:
     the conversation. Texts are indexed by blocks of 80 characters when the first long query comes,
     each once, so that a query costs its own length. From reference system 5, anti-patterns.
     """
-
-    id = "HND-10"
-
-    def __init__(self) -> None:
-        self._read = 0
-        self._indexes: dict[str, _Blocks] = {}
-
-    @reads(e.HandoffMade)
-    def look(self, event: e.HandoffMade, view: View) -> Iterable[Hit]:
-        """Check every made handoff with a query."""
-        raw = event.query or ""
-        if len(raw) < WHOLE_MIN:
-            return ()
-        self._index_states(view)
-        query = " ".join(raw.split())
-        query_blocks = _Blocks()
-        query_blocks.add_all(event.payload)
-        where, size = "the payload", query_blocks.longest_in(query)
-        blocks = self._indexes.get(event.session)
-        in_state = blocks.longest_in(query) if blocks is not None else 0
-        if in_state > size:
-            where, size = "the state", in_state
-        pasted = f"holds {size} characters of a text that is in {where}"
-        if not size and len(raw) > DOCUMENT_MIN and raw.count("\n") > DOCUMENT_LINES_MIN:
-            size, pasted = len(raw), f"is itself a document of {len(raw)} characters"
-        if not size:
-            return ()
-        problem = (
-            f"the query of handoff {event.handoff} from {event.from_agent!r} to "
-            f"{event.to_agent!r} in turn {event.turn} {pasted}"
-        )
-        data = {**_data(event), "characters": size}
-        return (Hit(self.id, problem, event.turn, event.from_agent, data=data),)
-
-    def _index_states(self, view: View) -> None:
-        """Index the state updates since the last long query."""
-        for place in range(self._read, view.hi):
-            update = view.events[place]
-            if type(update) is e.StateUpdated:
-                blocks = self._indexes.get(update.session)
-                if blocks is None:
-                    blocks = self._indexes[update.session] = _Blocks()
-                blocks.add_all(view.new_parts(update)[0])
-        self._read = view.hi
+    raw = event.query or ""
+    if len(raw) < WHOLE_MIN:
+        return
+    states = facts.notes_of(_States)
+    states.read(facts.view)
+    query = " ".join(raw.split())
+    query_blocks = _Blocks()
+    query_blocks.add_all(event.payload)
+    where, size = "the payload", query_blocks.longest_in(query)
+    blocks = states.indexes.get(event.session)
+    in_state = blocks.longest_in(query) if blocks is not None else 0
+    if in_state > size:
+        where, size = "the state", in_state
+    pasted = f"holds {size} characters of a text that is in {where}"
+    if not size and len(raw) > DOCUMENT_MIN and raw.count("\n") > DOCUMENT_LINES_MIN:
+        size, pasted = len(raw), f"is itself a document of {len(raw)} characters"
+    if not size:
+        return
+    problem = (
+        f"the query of handoff {event.handoff} from {event.from_agent!r} to "
+        f"{event.to_agent!r} in turn {event.turn} {pasted}"
+    )
+    data: dict[str, JsonValue] = {**_data(event), "characters": size}
+    yield Hit("HND-10", problem, event.turn, event.from_agent, data=data)
 
 
 class _Blocks:

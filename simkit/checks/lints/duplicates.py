@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import reads
-from simkit.checks.lints.screening import Screen, key_of
-from simkit.core.messages import Message
+from simkit.checks.lints.facts import Facts, key_of
+from simkit.checks.lints.registry import lint
+from simkit.core.messages import JsonValue, Message
 from simkit.trace import events as e
-from simkit.trace.views import ShownPart, StreamView, View
+from simkit.trace.views import ContextView, ShownPart, StreamView
 
 IDS_MAX: Final = 5
 """The number of messages that a finding names; its data has all of them."""
@@ -57,75 +57,22 @@ class _StreamState:
         return place
 
 
-class DuplicateMessage:
-    """CTX-07: no two messages of a context are equal, and no id comes twice.
+class _ReadStreams(dict[str, _StreamState]):
+    """The streams of contexts as far as they were read, by their ids."""
 
-    Equal messages have the same role, author, content and turn; tool calls and results are compared
-    with their ids. So a user may say "yes" in every turn, and a tool may answer the same twice; but
-    the lint finds a reply that was stored under a second id, a message read through two sections,
-    or a text that two sections made. It leaves to other lints: instructions (CTX-03), and the
-    user's current message by its id (CTX-16). A pair is reported once for each agent, when both
-    first are in its window. Seen in agent-framework#4695 and openai-agents#2171.
-    """
-
-    id = "CTX-07"
-
-    def __init__(self, screen: Screen | None = None) -> None:
-        self.reader = screen or Screen()
-        self._streams: dict[str, _StreamState] = {}
-        self._reported: set[tuple[str, Pair]] = set()
-
-    @reads(e.ContextBuilt, waits="reader.repetitive")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check made messages, the current turn, and the new messages of the settled part."""
-        context = view.calls[event.call].context
-        pairs: list[Pair] = []
-        by_key: MessagesByKey = {}
-        shown_parts = [part for part in context.parts if type(part) is ShownPart]
-        is_first = not event.base
-        if is_first:
-            for part in context.parts:
-                if type(part) is not ShownPart and part.section != "instructions":
-                    message = part.message
-                    content = message.content
-                    if content in by_key:
-                        _join(by_key, message, part.section, pairs)
-                    elif content:
-                        by_key[content] = message, part.section
-        if is_first:
-            several = len(shown_parts) > 1
-            for part in shown_parts:
-                self._settle(part, pairs)
-                if part.tail:
-                    _join_tail(by_key, part, pairs, several)
-            if several:
-                self._cross(shown_parts, pairs)
-        else:
-            for message in context.own_messages:
-                _join(by_key, message, "run", pairs)
-        for part in shown_parts:
-            stream = self._settle(part, pairs)
-            if not stream.texts.keys().isdisjoint(by_key):
-                _against_settled(by_key, part, stream, pairs)
-        if not pairs:
-            return ()
-        message_ = view.turns[-1].message
-        index = view.calls[event.call].index
-        return self._hits(pairs, event, index, message_.id if message_ is not None else "")
-
-    def _settle(self, part: ShownPart, pairs: list[Pair]) -> _StreamState:
+    def settle(self, part: ShownPart, pairs: list[Pair]) -> _StreamState:
         """Read the messages of a stream that were settled since the lint last looked at it."""
-        stream = self._streams.get(part.stream.id)
+        stream = self.get(part.stream.id)
         if stream is None or stream.stream is not part.stream:
-            stream = self._streams[part.stream.id] = _StreamState(part.stream)
+            stream = self[part.stream.id] = _StreamState(part.stream)
         if stream.read < part.hi:
             _settle(part, stream, pairs)
         return stream
 
-    def _cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
+    def cross(self, shown_parts: Sequence[ShownPart], pairs: list[Pair]) -> None:
         """Compare the histories of one context with each other, once for each new message."""
         for part in shown_parts:
-            stream_state = self._streams[part.stream.id]
+            stream_state = self[part.stream.id]
             entries = part.stream.entries
             for place in range(stream_state.ids_read, part.hi):
                 stream_state.ids[entries[place].id] = place
@@ -136,7 +83,7 @@ class DuplicateMessage:
                     self._cross_one(part, other, pairs)
 
     def _cross_one(self, part: ShownPart, second: ShownPart, pairs: list[Pair]) -> None:
-        stream_state, against = self._streams[part.stream.id], self._streams[second.stream.id]
+        stream_state, against = self[part.stream.id], self[second.stream.id]
         entries = part.stream.entries
         start = max(stream_state.crossed.get(second.stream.id, 0), part.lo)
         for place in range(start, part.hi):
@@ -152,26 +99,66 @@ class DuplicateMessage:
                 pairs.append((*first, *two) if first <= two else (*two, *first))
         stream_state.crossed[second.stream.id] = part.hi
 
-    def _hits(
-        self, pairs: Sequence[Pair], event: e.ContextBuilt, index: int, current: str
-    ) -> list[Hit]:
-        """Return one hit for all unreported pairs in the same sections."""
-        fresh: dict[tuple[str, str], list[Pair]] = {}
-        for pair in pairs:
-            first, in_one, two, in_two = pair
-            if (first == two == current and first) or (event.agent, pair) in self._reported:
-                continue
-            self._reported.add((event.agent, pair))
+
+@lint("CTX-07", e.ContextBuilt, when="may_repeat")
+def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-07: no two messages of a context are equal, and no id comes twice.
+
+    Equal messages have the same role, author, content and turn; tool calls and results are compared
+    with their ids. So a user may say "yes" in every turn, and a tool may answer the same twice; but
+    the lint finds a reply that was stored under a second id, a message read through two sections,
+    or a text that two sections made. It leaves to other lints: instructions (CTX-03), and the
+    user's current message by its id (CTX-16). A pair is reported once for each agent, when both
+    first are in its window. Seen in agent-framework#4695 and openai-agents#2171.
+    """
+    view = facts.view
+    pairs = _pairs_in(view.calls[event.call].context, facts.notes_of(_ReadStreams), event)
+    if not pairs:
+        return
+    current = view.turns[-1].message
+    current_id = current.id if current is not None else ""
+    fresh: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairs:
+        first, in_one, two, in_two = pair
+        is_current = first == two == current_id and first
+        if not is_current and facts.is_new("CTX-07", event.agent, pair):
             fresh.setdefault((in_one, in_two), []).append(pair)
-        hits = []
-        for sections, names in fresh.items():
-            problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
-            data = {
-                "ids": [[first, two] for first, _, two, _ in names],
-                "sections": list(sections),
-            }
-            hits.append(Hit(self.id, problem, event.turn, event.agent, index, data=data))
-        return hits
+    index = view.calls[event.call].index
+    for sections, names in fresh.items():
+        problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
+        data: dict[str, JsonValue] = {
+            "ids": [[first, two] for first, _, two, _ in names],
+            "sections": list(sections),
+        }
+        yield Hit("CTX-07", problem, event.turn, event.agent, index, data=data)
+
+
+def _pairs_in(context: ContextView, streams: _ReadStreams, event: e.ContextBuilt) -> list[Pair]:
+    """Return the pairs in a context; of histories and of a run only those that are new."""
+    pairs: list[Pair] = []
+    by_key: MessagesByKey = {}
+    shown_parts = [part for part in context.parts if type(part) is ShownPart]
+    if event.base:
+        for message in context.own_messages:
+            _join(by_key, message, "run", pairs)
+    else:
+        for part in context.parts:
+            if type(part) is ShownPart or part.section == "instructions":
+                continue
+            if part.message.content:
+                _join(by_key, part.message, part.section, pairs)
+        several = len(shown_parts) > 1
+        for part in shown_parts:
+            streams.settle(part, pairs)
+            if part.tail:
+                _join_tail(by_key, part, pairs, several)
+        if several:
+            streams.cross(shown_parts, pairs)
+    for part in shown_parts:
+        stream = streams.settle(part, pairs)
+        if not stream.texts.keys().isdisjoint(by_key):
+            _against_settled(by_key, part, stream, pairs)
+    return pairs
 
 
 def _settle(part: ShownPart, stream_state: _StreamState, pairs: list[Pair]) -> None:

@@ -1,288 +1,305 @@
-"""Lints on facts: required in an agent's contexts, or private to an agent."""
+"""The facts of a run that lints share: each event is added once, before the lints read it.
+
+Facts are small, and cost what is new with an event. They say which few events deserve a look: a
+lint decides by them, and asks the view only where something may be wrong.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Final, TypeVar
 
-import msgspec
-
-from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import reads
-from simkit.checks.searching import Search
-from simkit.core.messages import JsonValue, Message
-from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.paths import leaves
+from simkit.core.messages import Message
 from simkit.trace import events as e
-from simkit.trace.views import MadePart, ShownPart, StreamView, View
+from simkit.trace.views import View
 
-_encode = msgspec.json.Encoder().encode
-_words_of = re.compile(r"\w+").findall
-
-
-class _Required(msgspec.Struct, frozen=True):
-    """One fact that an agent requires, ready for searching."""
-
-    text: str
-    matcher: Matcher
+NotesT = TypeVar("NotesT")
 
 
-class RequiredFactMissing:
-    """CTX-05: the facts under an agent's ``requires`` are in each of its contexts.
+def key_of(message: Message) -> Hashable:
+    """Return the key that two duplicates share.
 
-    A text must occur in some message; a message matcher must hold for one. Later calls of a run
-    repeat its first parts and are not checked again. Seen in adk#6019 and crewAI#500.
+    It consists of author, turn and content; for calls and results also of their ids, since two
+    calls of a tool may ask, or answer, the same.
     """
-
-    id = "CTX-05"
-
-    def __init__(self) -> None:
-        self._search = Search()
-        self._required: dict[str, tuple[_Required, ...]] = {}
-
-    def concerns(self, pipeline: e.PipelineFacts) -> bool:
-        """Return whether an agent requires a fact."""
-        return any(agent.requires for agent in pipeline.agents.values())
-
-    @reads(e.ContextBuilt)
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check the first context of each run."""
-        agent = event.agent
-        required = self._required.get(agent)
-        if required is None:
-            facts = view.pipeline.agents.get(agent)
-            requires = facts.requires if facts is not None else ()
-            required = self._required[agent] = tuple(
-                _ready(requirement) for requirement in requires
-            )
-        if not required or event.base:
-            return ()
-        call = view.calls[event.call]
-        missing = [
-            fact.text for fact in required if not self._search.occurs(call.context, fact.matcher)
-        ]
-        if not missing:
-            return ()
-        problem = (
-            f"agent {agent!r} is not sent what it requires in turn {event.turn}: "
-            f"{', '.join(missing)}"
-        )
-        data: dict[str, JsonValue] = {"missing": list(missing)}
-        return (Hit(self.id, problem, event.turn, agent, call.index, data=data),)
+    if message.calls:
+        call_ids = tuple([call.id for call in message.calls])
+        return message.agent, message.turn, message.content, call_ids
+    if message.call_id:
+        return message.agent, message.turn, message.content, message.call_id
+    if not message.content:
+        return (message.id,)
+    return message.role, message.agent, message.turn, message.content
 
 
-def _ready(fact: JsonValue) -> _Required:
-    if isinstance(fact, str):
-        return _Required(repr(fact), compile_matcher({"$contains": fact}))
-    return _Required(_encode(fact).decode(), compile_matcher(fact))
+class Facts:
+    """The facts of a run up to its newest event."""
 
+    __slots__ = (
+        "_awaits_first_start", "_keys", "_newest", "_odd", "_odd_streams",
+        "_reported", "_retries", "_twin_streams", "_twins", "ended_turns", "fault", "handed_over",
+        "has_counters", "has_edges", "has_requirements", "has_sees", "is_code", "is_first_start",
+        "is_odd", "is_tool_message", "may_repeat", "notes", "pipeline", "requests", "retried",
+        "sees_state", "targets", "tool_messages", "turns", "view", "writers",
+    )  # fmt: skip
 
-SECRET_MIN: Final = 4
-"""Shorter texts occur in any context by chance."""
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.notes: dict[Callable[[], Any], Any] = {}
+        """The notes of single lints, by their classes."""
+        self._reported: set[tuple[Hashable, ...]] = set()
+        self._begin(view.pipeline)
+        self.turns = 0
+        """The number of turns that have begun."""
+        self.ended_turns: set[int] = set()
+        """Those of them that are over."""
+        self._awaits_first_start = self.is_first_start = False
+        """Whether the newest start of an agent is the first of its turn, which resumes no other."""
+        self.targets: tuple[str, ...] = ()
+        """The targets of the turn's last route."""
+        self.requests: list[e.HandoffRequested] = []
+        """The turn's requests for handoffs."""
+        self.handed_over: set[str] = set()
+        """The runs that a handoff started."""
+        self.fault: e.FaultInjected | None = None
+        """The last planned fault."""
+        self._retries: dict[tuple[str, str], e.ModelRetried] = {}
+        """Session and agent to the retry that the agent's next context makes."""
+        self.retried: e.ModelRetried | None = None
+        """The retry that the newest context makes."""
+        self.writers: dict[int, str] = {}
+        """Message to the run that wrote it."""
+        self.tool_messages: dict[int, Message] = {}
+        """The messages with calls or results, by number."""
+        self.is_tool_message = False
+        """Whether the newest message has calls, or is a result."""
+        self.is_odd = self.may_repeat = False
+        self._odd: set[int] = set()
+        """Messages that are no plain text."""
+        self._keys: dict[Hashable, int] = {}
+        """Key to the last message with it."""
+        self._twins: set[int] = set()
+        """Messages that equal an earlier one."""
+        self._newest: dict[str, int] = {}
+        """Stream to its newest settled message; 0 if it has none."""
+        self._odd_streams: set[str] = set()
+        """Streams with a message that is no plain text."""
+        self._twin_streams: set[str] = set()
+        """Streams with two messages that may be equal, or the same."""
 
+    def add(self, event: e.AnyEvent) -> None:
+        """Take the next event into account."""
+        add = _HANDLERS.get(type(event))
+        if add is not None:
+            add(self, event)
 
-class _Secret(msgspec.Struct, frozen=True):
-    """A text of a private channel, in one of the forms that it may have in a context."""
+    def notes_of(self, kind: Callable[[], NotesT]) -> NotesT:
+        """Return a lint's own notes on this run; their class makes them at the first call."""
+        notes: NotesT | None = self.notes.get(kind)
+        if notes is None:
+            notes = self.notes[kind] = kind()
+        return notes
 
-    number: int
-    text: str
-    word: str
-    """Its longest word, by which it is searched."""
-    channel: str
+    def is_new(self, *finding: Hashable) -> bool:
+        """Return whether a finding is new, and note it: many are reported once."""
+        if finding in self._reported:
+            return False
+        self._reported.add(finding)
+        return True
 
-    def is_in(self, text: str) -> bool:
-        """Return whether it occurs in a text, between word boundaries."""
-        secret, start = self.text, text.find(self.text)
-        while start >= 0:
-            end = start + len(secret)
-            before = text[start - 1 : start] + secret[0]
-            after = secret[-1] + text[end : end + 1]
-            if not (_is_joined(before) or _is_joined(after)):
+    def _run_started(self, event: e.RunStarted) -> None:
+        self._begin(event.pipeline)
+
+    def _begin(self, pipeline: e.PipelineFacts) -> None:
+        self.pipeline = pipeline
+        agents = pipeline.agents.values()
+        self.is_code = pipeline.is_code
+        self.has_edges = not pipeline.is_open
+        """Whether somebody declared where control may go."""
+        self.has_requirements = any(agent.requires for agent in agents)
+        self.has_sees = any(agent.sees is not None for agent in agents)
+        """Whether anybody says which agents are relevant."""
+        self.has_counters = any(channel.reducer == "add" for channel in pipeline.channels.values())
+        self.sees_state = "state" in pipeline.observes
+        """Whether the driver sees the state."""
+
+    def _turn_started(self, event: e.TurnStarted) -> None:
+        self.turns += 1
+        self.targets, self._awaits_first_start = (), bool(event.message)
+        self.requests.clear()
+
+    def _turn_finished(self, event: e.TurnFinished) -> None:
+        self.ended_turns.add(self.turns)
+
+    def _route_chosen(self, event: e.RouteChosen) -> None:
+        self.targets = event.targets
+
+    def _agent_started(self, event: e.AgentStarted) -> None:
+        self.is_first_start, self._awaits_first_start = self._awaits_first_start, False
+        if event.handoff:
+            self.handed_over.add(event.run)
+
+    def _handoff_requested(self, event: e.HandoffRequested) -> None:
+        self.requests.append(event)
+
+    def _fault_injected(self, event: e.FaultInjected) -> None:
+        self.fault = event
+
+    def _model_retried(self, event: e.ModelRetried) -> None:
+        self._retries[event.session, event.agent] = event
+
+    def _message_added(self, event: e.MessageAdded) -> None:
+        """Note what is not plain about a message."""
+        message = event.message
+        number = message.number
+        self.is_tool_message = bool(message.calls or message.call_id)
+        if self.is_tool_message:
+            self.tool_messages[number] = message
+        if self.is_tool_message or message.role == "system" or not (message.content and number):
+            self._odd.add(number)
+            key = key_of(message)
+        else:
+            key = message.role, message.agent, message.turn, message.content
+        if key in self._keys or number in self.writers:
+            self._twins.add(number)
+        self._keys[key] = number
+        self.writers[number] = event.run
+
+    def _context_built(self, event: e.ContextBuilt) -> None:
+        """Decide whether a context is plain.
+
+        Streams only grow, so that a lint that skips a context reads its messages when it next looks
+        at one.
+        """
+        self.retried = None
+        if self._retries:
+            self.retried = self._retries.pop((event.session, event.agent), None)
+        for part in event.parts:
+            if type(part) is e.Shown:
+                if part.kept or part.cuts or part.restarts or part.stream not in self._newest:
+                    self._settle(part)
+            elif type(part) is e.Made:
+                for inner in part.shown:
+                    self._settle(inner)
+        self.is_odd = self._is_odd(event)
+        self.may_repeat = self._may_repeat(event)
+
+    def _settle(self, part: e.Shown) -> None:
+        """Note what is not plain about messages that a stream settles."""
+        stream = part.stream
+        if part.restarts:
+            self._odd_streams.discard(stream)
+            self._twin_streams.discard(stream)
+        newest = 0 if part.restarts else self._newest.get(stream, 0)
+        for number in part.kept:
+            if number in self._odd:
+                self._odd_streams.add(stream)
+            if number in self._twins or number <= newest:
+                self._twin_streams.add(stream)
+            if number > newest:
+                newest = number
+        self._newest[stream] = newest
+        if part.cuts and _have_edits(part.cuts):
+            self._odd_streams.add(stream)
+            self._twin_streams.add(stream)
+
+    def _is_odd(self, event: e.ContextBuilt) -> bool:
+        """Return whether a context may have calls, results, empty or late system messages."""
+        if event.base:
+            return True  # Its parts are those of an earlier context.
+        odd = self._odd
+        is_planned = "sections" in self.pipeline.observes
+        has_speech = False
+        for part in event.parts:
+            if type(part) is e.Made:
+                message = part.message
+                if not message.content or message.calls or message.call_id:
+                    return True
+                if message.role != "system":
+                    has_speech = True
+                elif has_speech and (not is_planned or part.section == "instructions"):
+                    return True
+                continue
+            has_speech = True
+            rendered = part.rendered
+            if rendered is not None and (
+                not rendered.content or rendered.calls or rendered.call_id
+            ):
                 return True
-            start = text.find(secret, start + 1)
+            if part.stream in self._odd_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
+                return True
+            if not odd.isdisjoint(part.tail):
+                return True
+        return not odd.isdisjoint(event.said)
+
+    def _may_repeat(self, event: e.ContextBuilt) -> bool:
+        """Return whether messages may be equal, or the same message come twice."""
+        if event.base or event.said:
+            return True
+        history: e.Shown | None = None
+        numbers: set[int] = set()
+        """Logged messages that were made for this context, as the user's current one is."""
+        texts: set[str] = set()
+        for part in event.parts:
+            if type(part) is e.Made:
+                if self._is_made_again(part, numbers, texts):
+                    return True
+            elif type(part) is e.Shown:
+                if history is not None:
+                    return True
+                history = part
+        return history is not None and self._shows_again(history, numbers)
+
+    def _is_made_again(self, part: e.Made, numbers: set[int], texts: set[str]) -> bool:
+        """Return whether a made message may equal another one; add it to those of the context."""
+        message = part.message
+        content = message.content
+        number = part.of or (message.number if message.id else 0)
+        if message.id and message.number != number:
+            return True
+        if number:
+            if number in numbers or number in self._twins:
+                return True
+            numbers.add(number)
+        if part.section == "instructions" or not content:
+            return False
+        key = message.role, message.agent, message.turn, content
+        if message.calls or message.call_id or content in texts:
+            return True
+        texts.add(content)
+        return self._keys.get(key, number) != number
+
+    def _shows_again(self, part: e.Shown, numbers: set[int]) -> bool:
+        """Return whether a history may show a message twice, or one that was made, too."""
+        if part.stream in self._twin_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
+            return True
+        newest = self._newest[part.stream]
+        if numbers and min(numbers) <= newest:
+            return True
+        for number in part.tail:
+            if number in numbers or number in self._twins or number <= newest:
+                return True
+            newest = number
         return False
 
 
-def _is_joined(pair: str) -> bool:
-    return len(pair) > 1 and all(letter.isalnum() or letter == "_" for letter in pair)
+def _have_edits(cuts: Iterable[e.Cut]) -> bool:
+    """Return whether cuts change messages; most drop them."""
+    for cut in cuts:  # noqa: SIM110 - a plain loop, because most contexts have cuts.
+        if cut.what != "message":
+            return True
+    return False
 
 
-class _Index:
-    """The words of one stream's settled messages, and how far secrets were searched there."""
-
-    __slots__ = ("read", "secrets", "stream", "words")
-
-    def __init__(self, stream: StreamView) -> None:
-        self.stream, self.read, self.secrets = stream, 0, 0
-        self.words: dict[str, list[int]] = {}
-
-
-class PrivateFactLeaked:
-    """CTX-06: the content of a channel that is ``private`` to an agent is in no other's context.
-
-    The lint searches for every text of at least four characters that the channel ever contained,
-    whole and between word boundaries; the pipeline's own names are no secrets. It does not search
-    an agent's instructions and its own messages. It reports each agent and text once. Texts and
-    messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
-    """
-
-    id = "CTX-06"
-
-    def __init__(self) -> None:
-        self._owners: dict[str, list[str]] = {}
-        """Private channel to the agents that may see it."""
-        self._names: set[str] = set()
-        self._secrets: list[_Secret] = []
-        self._known: set[tuple[str, str]] = set()
-        self._by_word: dict[str, list[_Secret]] = {}
-        self._indexes: dict[str, _Index] = {}
-        self._reported: set[tuple[str, int]] = set()
-
-    @reads(e.StateUpdated, waits="_owners")
-    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Collect private texts."""
-        if not self._owners.keys().isdisjoint(event.update):
-            for parts in view.new_parts(event):
-                for channel in self._owners.keys() & parts.keys():
-                    self._add(channel, view.resolved(parts[channel]))
-        return ()
-
-    @reads(e.RunStarted)
-    def begin(self, event: e.RunStarted, view: View) -> Iterable[Hit]:
-        """Note who may see which channel."""
-        facts = event.pipeline
-        for name, agent in facts.agents.items():
-            for channel in agent.private:
-                self._owners.setdefault(channel, []).append(name)
-            self._names.update((name, *agent.tools))
-        self._names.update(facts.channels)
-        for channel in self._owners:
-            if channel in facts.channels:
-                self._add(channel, facts.channels[channel].default)
-        return ()
-
-    def _add(self, channel: str, value: Any) -> None:
-        for text in _texts_in(value):
-            whole = text.strip()
-            if len(whole) < SECRET_MIN or whole in self._names or (channel, whole) in self._known:
-                continue
-            self._known.add((channel, whole))
-            number = len(self._known)
-            for form in dict.fromkeys((whole, _encode(whole).decode()[1:-1])):
-                words = _words_of(form)
-                if words:
-                    word = max(words, key=len)
-                    secret = _Secret(number, form, word, channel)
-                    self._secrets.append(secret)
-                    self._by_word.setdefault(word, []).append(secret)
-
-    @reads(e.ContextBuilt, waits="_secrets")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Search for private texts in every context."""
-        call = view.calls[event.call]
-        agent = event.agent
-        facts_found: dict[tuple[str, str], None] = {}
-        for section, secret in self._facts_in(event, call.context.parts, call.context.own_messages):
-            if agent in self._owners[secret.channel] or (agent, secret.number) in self._reported:
-                continue
-            self._reported.add((agent, secret.number))
-            facts_found[secret.channel, section] = None
-        hits = []
-        for channel, section in facts_found:
-            owners = self._owners[channel]
-            problem = (
-                f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
-                f"through section {section}; it is private to {', '.join(map(repr, owners))}"
-            )
-            data: dict[str, JsonValue] = {
-                "channel": channel,
-                "section": section,
-                "owners": list(owners),
-            }
-            hits.append(Hit(self.id, problem, event.turn, agent, call.index, data=data))
-        return hits
-
-    def _facts_in(
-        self,
-        event: e.ContextBuilt,
-        parts: Iterable[MadePart | ShownPart],
-        messages: Iterable[Message],
-    ) -> Iterator[tuple[str, _Secret]]:
-        """Yield the private texts in a context; of a later call of a run, in the new part."""
-        for message in messages:
-            yield from self._in_message(message, "run", event.agent)
-        if not event.base:
-            for part in parts:
-                if isinstance(part, MadePart):
-                    for section, text in _made_texts(part):
-                        yield from self._in_text(text, section)
-                elif part.rendered is not None:
-                    yield from self._in_text(part.rendered.content, part.section)
-                else:
-                    if part.summary is not None:
-                        yield from self._in_text(part.summary.content, part.section)
-                    yield from self._in_settled(part, event.agent)
-                    for message in part.tail[max(0, part.lo - part.hi) :]:
-                        yield from self._in_message(message, part.section, event.agent)
-
-    def _in_text(self, text: str, section: str) -> Iterator[tuple[str, _Secret]]:
-        by_word = self._by_word
-        for word in by_word.keys() & set(_words_of(text)):
-            for secret in by_word[word]:
-                if secret.is_in(text):
-                    yield section, secret
-
-    def _in_message(
-        self, message: Message, section: str, agent: str
-    ) -> Iterator[tuple[str, _Secret]]:
-        if message.agent != agent:
-            yield from self._in_text(_text_of(message), section)
-
-    def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
-        """Search for new secrets in old messages, and for all secrets in new ones."""
-        index = self._indexes.get(part.stream.id)
-        if index is None or index.stream is not part.stream:
-            index = self._indexes[part.stream.id] = _Index(part.stream)
-        entries = part.stream.entries
-        for secret in self._secrets[index.secrets :]:
-            for place in reversed(index.words.get(secret.word, ())):
-                if place < part.lo:
-                    break
-                message = entries[place]
-                if message.agent != agent and secret.is_in(_text_of(message)):
-                    yield part.section, secret
-                    break
-        index.secrets = len(self._secrets)
-        for place in range(index.read, part.hi):
-            message = entries[place]
-            for word in set(_words_of(_text_of(message))):
-                index.words.setdefault(word, []).append(place)
-            if place >= part.lo:
-                yield from self._in_message(message, part.section, agent)
-        index.read = max(index.read, part.hi)
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    """Yield every text inside a value."""
-    for leaf in leaves(value):
-        if isinstance(leaf, (str, Message)):
-            yield leaf.content if isinstance(leaf, Message) else leaf
-
-
-def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
-    """Yield (section, text) of a made message, without instructions."""
-    if part.pieces:
-        for piece in part.pieces:
-            if piece.section != "instructions":
-                yield piece.section, piece.content
-    elif part.section != "instructions":
-        yield part.section, _text_of(part.message)
-
-
-def _text_of(message: Message) -> str:
-    """Return a message's content, with the arguments of its calls."""
-    if not message.calls:
-        return message.content
-    call_args = [_encode(call.args).decode() for call in message.calls]
-    return "\n".join((message.content, *call_args))
+_HANDLERS: Final[Mapping[type, Callable[[Facts, Any], None]]] = {
+    e.RunStarted: Facts._run_started,
+    e.TurnStarted: Facts._turn_started,
+    e.MessageAdded: Facts._message_added,
+    e.RouteChosen: Facts._route_chosen,
+    e.AgentStarted: Facts._agent_started,
+    e.ContextBuilt: Facts._context_built,
+    e.ModelRetried: Facts._model_retried,
+    e.HandoffRequested: Facts._handoff_requested,
+    e.FaultInjected: Facts._fault_injected,
+    e.TurnFinished: Facts._turn_finished,
+}

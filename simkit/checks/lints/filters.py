@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import reads
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
+from simkit.core.messages import JsonValue
 from simkit.trace import events as e
-from simkit.trace.views import ShownPart, View
+from simkit.trace.views import ShownPart
 
 IDS_MAX = 5
 """The number of messages that a finding names; its data has all of them."""
@@ -35,7 +37,12 @@ class _StreamState:
         """The filters of these cuts."""
 
 
-class FilteredComesBack:
+class _FilteredStreams(dict[str, _StreamState]):
+    """The streams of contexts, by their ids."""
+
+
+@lint("CTX-17", e.ContextBuilt, when="is_code")
+def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-17: a message that a filter dropped from a context does not come back in a later one.
 
     The lint finds a message that one of the agent's contexts lost to a filter, and that a later
@@ -44,42 +51,19 @@ class FilteredComesBack:
     Seen in openai-agents#2258, where ``to_input_list()`` brings back what a nested handoff has
     summarized.
     """
-
-    id = "CTX-17"
-
-    def __init__(self) -> None:
-        self._streams: dict[str, _StreamState] = {}
-        self._has_cuts = False
-        """Whether any filter has dropped anything; before that nothing can come back."""
-
-    def concerns(self, pipeline: e.PipelineFacts) -> bool:
-        """Return whether the pipeline is code."""
-        return pipeline.is_code
-
-    @reads(e.ContextBuilt)
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check the new messages of each history, and the current turn."""
-        if not self._has_cuts:
-            for source in event.parts:
-                if type(source) is e.Shown and (source.cuts or source.tail_cuts):
-                    self._has_cuts = True
-            if not self._has_cuts:
-                return ()
-        context = view.calls[event.call].context
-        back: dict[DroppedMessage, list[int]] = {}
-        for part in context.parts:
-            if type(part) is ShownPart:
-                stream_state = self._streams.setdefault(part.stream.id, _StreamState())
-                for number, dropped in _come_back(part, stream_state):
-                    back.setdefault(dropped, []).append(number)
-                _remember(part, stream_state, event.turn)
-        index = view.calls[event.call].index
-        return [self._hit(event, index, dropped, numbers) for dropped, numbers in back.items()]
-
-    def _hit(
-        self, event: e.ContextBuilt, index: int, dropped_message: DroppedMessage, numbers: list[int]
-    ) -> Hit:
-        by, turn = dropped_message
+    if _FilteredStreams not in facts.notes and not any(
+        type(part) is e.Shown and (part.cuts or part.tail_cuts) for part in event.parts
+    ):
+        return  # Before a filter has dropped anything, nothing can come back.
+    streams, call = facts.notes_of(_FilteredStreams), facts.view.calls[event.call]
+    back: dict[DroppedMessage, list[int]] = {}
+    for part in call.context.parts:
+        if type(part) is ShownPart:
+            stream_state = streams.setdefault(part.stream.id, _StreamState())
+            for number, dropped in _come_back(part, stream_state):
+                back.setdefault(dropped, []).append(number)
+            _remember(part, stream_state, event.turn)
+    for (by, turn), numbers in back.items():
         ids = [f"m{number}" for number in numbers]
         more = ", …" if len(ids) > IDS_MAX else ""
         problem = (
@@ -87,9 +71,8 @@ class FilteredComesBack:
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
             f"{', '.join(ids[:IDS_MAX])}{more}"
         )
-        return Hit(
-            self.id, problem, event.turn, event.agent, index, data={"filter": by, "ids": list(ids)}
-        )
+        data: dict[str, JsonValue] = {"filter": by, "ids": list(ids)}
+        yield Hit("CTX-17", problem, event.turn, event.agent, call.index, data=data)
 
 
 def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:

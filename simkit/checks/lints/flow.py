@@ -7,32 +7,29 @@ from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.contracts import contract_of
-from simkit.checks.lints.runner import reads
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.trace import events as e
 from simkit.trace.views import RunView, TurnView, View
 
 
-class LimitPassed:
+@lint("FLW-01", e.LimitReached)
+def limit_passed(event: e.LimitReached, facts: Facts) -> Iterable[Hit]:
     """FLW-01: turns, runs, handoffs, calls and virtual time stay within their limits.
 
     Seen in conductor#1279 and swarm#6.
     """
-
-    id = "FLW-01"
-
-    @reads(e.LimitReached)
-    def look(self, event: e.LimitReached, view: View) -> Iterable[Hit]:
-        """Report every limit that was reached."""
-        where = f" in turn {event.turn}" if event.turn else ""
-        problem = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
-        data = {"limit": event.limit, "allowed": event.allowed}
-        turn = event.turn or len(view.turns)
-        return (Hit(self.id, problem, turn, event.agent, data=data),)
+    where = f" in turn {event.turn}" if event.turn else ""
+    problem = f"limit `{event.limit}` was reached{where}: {event.allowed} allowed"
+    data = {"limit": event.limit, "allowed": event.allowed}
+    turn = event.turn or len(facts.view.turns)
+    return (Hit("FLW-01", problem, turn, event.agent, data=data),)
 
 
-class UndeclaredEdge:
+@lint("FLW-02", e.AgentStarted, when="has_edges")
+def undeclared_edge(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     """FLW-02: control moved along a declared edge, route target or contract.
 
     A run is declared if it is the turn's first and may be (the decider, a start, or any agent if
@@ -42,44 +39,18 @@ class UndeclaredEdge:
     answer resumes continues with the waiting runs, and with the routes and runs before it. Seen in
     adk-js#38.
     """
-
-    id = "FLW-02"
-
-    def concerns(self, pipeline: e.PipelineFacts) -> bool:
-        """Return whether somebody declared where control may go."""
-        return not pipeline.is_open
-
-    def __init__(self) -> None:
-        self._targets: tuple[str, ...] = ()
-        """The targets of the turn's last route."""
-        self._is_first = False
-        """Whether no run has started in the turn, and it does not resume another."""
-
-    @reads(e.TurnStarted)
-    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
-        """Wait for the first run."""
-        self._targets, self._is_first = (), bool(event.message)
+    if event.handoff:
+        wrong = _handoff_problem(event, facts.view)
+    elif event.agent in facts.targets or (
+        facts.is_first_start and _may_start(event.agent, facts.pipeline)
+    ):
         return ()
-
-    @reads(e.RouteChosen)
-    def route(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
-        """Note the targets of a route."""
-        self._targets = event.targets
+    else:
+        wrong = _start_problem(event, facts.view)
+    if not wrong:
         return ()
-
-    @reads(e.AgentStarted)
-    def look(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Check the reason of every start."""
-        is_first, self._is_first = self._is_first, False
-        if not event.handoff and (
-            event.agent in self._targets or (is_first and _may_start(event.agent, view.pipeline))
-        ):
-            return ()
-        wrong = _handoff_problem(event, view) if event.handoff else _start_problem(event, view)
-        if not wrong:
-            return ()
-        problem = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
-        return (Hit(self.id, problem, event.turn, event.agent),)
+    problem = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
+    return (Hit("FLW-02", problem, event.turn, event.agent),)
 
 
 def _handoff_problem(event: e.AgentStarted, view: View) -> str:
@@ -141,7 +112,47 @@ def _may_start(agent: str, facts: e.PipelineFacts) -> bool:
     return not starts or agent in starts or agent == facts.decider
 
 
-class PingPong:
+class _Starts(dict[tuple[str, str, str], list[e.AgentStarted]]):
+    """The runs of the turn that started since the last write.
+
+    They are listed by agent, source of the handoff, and reason of a refusal.
+    """
+
+
+class _Repeating(dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]]):
+    """Runs whose first context is not known yet, each with those that it may repeat."""
+
+
+@lint("FLW-04", e.TurnStarted)
+def _forget_starts_of_turn(event: e.TurnStarted, facts: Facts) -> None:
+    facts.notes.pop(_Starts, None)
+    facts.notes.pop(_Repeating, None)
+
+
+@lint("FLW-04", e.StateUpdated, when=_Starts)
+def _forget_starts_before_write(event: e.StateUpdated, facts: Facts) -> None:
+    del facts.notes[_Starts]  # Later ones have another state.
+
+
+@lint("FLW-04", e.AgentStarted, when="sees_state")
+def _note_start(event: e.AgentStarted, facts: Facts) -> None:
+    """Note which earlier runs of the agent this one may repeat."""
+    view = facts.view
+    if event.group or (event.call_id and view.runs[event.run].group):
+        return  # Calls of one message are a group, too.
+    if "sections" not in facts.pipeline.observes and not _is_known(event):
+        return
+    reason = _refusal(event.agent, view.turns[-1]) if facts.requests else ""
+    key = (event.agent, event.handoff_from, reason)
+    earlier = facts.notes_of(_Starts).setdefault(key, [])
+    like = [start for start in earlier if _is_same(start, event, view)]
+    if like:
+        facts.notes_of(_Repeating)[event.run] = event, like
+    earlier.append(event)
+
+
+@lint("FLW-04", e.ContextBuilt, e.AgentFinished, when=_Repeating)
+def ping_pong(event: e.ContextBuilt | e.AgentFinished, facts: Facts) -> Iterable[Hit]:
     """FLW-04: no agent runs again with the same state, input and first context.
 
     A run repeats another of its turn if the agent, its input, its first context, the source, type,
@@ -152,92 +163,34 @@ class PingPong:
     because control does not move. Each agent of a turn is reported once. Seen in autogen#5831 and
     #7471.
     """
+    run = facts.view.runs.get(event.run)
+    if run is None or run.agent != event.agent:
+        return ()  # A summarizing agent's call within the run does not count.
+    return _repetition(event.run, facts)
 
-    id = "FLW-04"
 
-    def __init__(self) -> None:
-        self._starts: dict[tuple[str, str, str], list[e.AgentStarted]] = {}
-        """The starts of the turn since the last write."""
-        self._handoffs: list[e.HandoffRequested] = []
-        """The turn's handoffs."""
-        self._waiting: dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]] = {}
-        """Runs whose first context is not known yet, each with those that it may repeat."""
-        self._reported: set[str] = set()
+@lint("FLW-04", e.TurnFinished, when=_Repeating)
+def _compare_other_runs(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    """Compare the runs whose first context is still not known."""
+    for run in list(facts.notes_of(_Repeating)):
+        yield from _repetition(run, facts)
 
-    def concerns(self, pipeline: e.PipelineFacts) -> bool:
-        """Return whether the driver sees the state."""
-        return "state" in pipeline.observes
 
-    @reads(e.TurnStarted)
-    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
-        """Forget the turn before."""
-        for container in (self._starts, self._handoffs, self._waiting, self._reported):
-            if container:
-                container.clear()
-        return ()
-
-    @reads(e.StateUpdated, waits="_starts")
-    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Forget the starts: later ones have another state."""
-        self._starts.clear()
-        return ()
-
-    @reads(e.HandoffRequested)
-    def request(self, event: e.HandoffRequested, view: View) -> Iterable[Hit]:
-        """Note that handoffs may be refused in this turn."""
-        self._handoffs.append(event)
-        return ()
-
-    @reads(e.TurnFinished, waits="_waiting")
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Compare the runs whose first context is still not known."""
-        return [hit for run in list(self._waiting) for hit in self._settled(run, view)]
-
-    @reads(e.ContextBuilt, e.AgentFinished, waits="_waiting")
-    def look(self, event: e.ContextBuilt | e.AgentFinished, view: View) -> Iterable[Hit]:
-        """Compare a run, now that its first context is known, with the agent's earlier ones."""
-        run = view.runs.get(event.run)
-        if run is None or run.agent != event.agent:
-            return ()  # A summarizing agent's call within the run does not count.
-        return self._settled(event.run, view)
-
-    @reads(e.AgentStarted)
-    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Look for earlier runs of the agent with the same state and input."""
-        if event.agent in self._reported or event.group:
-            return ()
-        if event.call_id and view.runs[event.run].group:
-            return ()  # Calls of one message are a group, too.
-        if "sections" not in view.pipeline.observes and not _is_known(event):
-            return ()
-        reason = _refusal(event.agent, view.turns[-1]) if self._handoffs else ""
-        key = (event.agent, event.handoff_from, reason)
-        if key not in self._starts:
-            self._starts[key] = [event]
-            return ()
-        earlier = self._starts[key]
-        like = [start for start in earlier if _is_same(start, event, view)]
-        if like:
-            self._waiting[event.run] = event, like
-        earlier.append(event)
-        return ()
-
-    def _settled(self, run: str, view: View) -> Iterable[Hit]:
-        """Report a run when its first context is known, or when it ends without one."""
-        event, like = self._waiting.pop(run, (None, ()))
-        if event is None or event.agent in self._reported:
-            return ()
-        again = next((earlier for earlier in like if _reads_the_same(earlier.run, run, view)), None)
-        if again is None:
-            return ()
-        self._reported.add(event.agent)
-        problem = (
-            f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
-            f"with the same state and input as run {again.run}"
-        )
-        return (
-            Hit(self.id, problem, event.turn, event.agent, data={"runs": [again.run, event.run]}),
-        )
+def _repetition(run: str, facts: Facts) -> Iterable[Hit]:
+    """Report a run that waits for its first context, if it repeats another one."""
+    repeating, view = facts.notes_of(_Repeating), facts.view
+    if run not in repeating:
+        return
+    event, like = repeating.pop(run)
+    again = next((earlier for earlier in like if _reads_the_same(earlier.run, run, view)), None)
+    if again is None or not facts.is_new("FLW-04", facts.turns, event.agent):
+        return
+    problem = (
+        f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
+        f"with the same state and input as run {again.run}"
+    )
+    data: dict[str, JsonValue] = {"runs": [again.run, event.run]}
+    yield Hit("FLW-04", problem, event.turn, event.agent, data=data)
 
 
 def _is_known(event: e.AgentStarted) -> bool:
@@ -281,65 +234,37 @@ def _is_same(before: e.AgentStarted, after: e.AgentStarted, view: View) -> bool:
     return (a.type, a.query, a.payload) == (b.type, b.query, b.payload)
 
 
-class CallAfterEnd:
+@lint("FLW-05", e.ModelCalled)
+def call_after_end(event: e.ModelCalled, facts: Facts) -> Iterable[Hit]:
     """FLW-05: no model is called after the turn's reply.
 
     From MAST 1.5, unaware of termination conditions (12.4 % of failures).
     """
-
-    id = "FLW-05"
-
-    def __init__(self) -> None:
-        self._last = 0
-        self._ended: dict[int, bool] = {}
-        """Turn to whether it is over."""
-
-    @reads(e.TurnStarted)
-    def begin(self, event: e.TurnStarted, view: View) -> Iterable[Hit]:
-        """Note a new turn."""
-        self._last += 1
-        self._ended[self._last] = False
+    if event.turn not in facts.ended_turns:
         return ()
-
-    @reads(e.TurnFinished)
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Note that the turn is over."""
-        self._ended[self._last] = True
-        return ()
-
-    @reads(e.ModelCalled)
-    def look(self, event: e.ModelCalled, view: View) -> Iterable[Hit]:
-        """Check whether the call's turn is over."""
-        if event.turn not in self._ended or not self._ended[event.turn]:
-            return ()
-        call = view.calls.get(event.call)
-        problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
-        index = call.index if call is not None else None
-        return (Hit(self.id, problem, event.turn, event.agent, index),)
+    call = facts.view.calls.get(event.call)
+    problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
+    index = call.index if call is not None else None
+    return (Hit("FLW-05", problem, event.turn, event.agent, index),)
 
 
-class AmbiguousRoute:
+@lint("FLW-08", e.RouteChosen)
+def ambiguous_route(event: e.RouteChosen, facts: Facts) -> Iterable[Hit]:
     """FLW-08: exactly one label of a decision's edges matches.
 
     If several match, the first edge is taken, so that the order of the file decides: the answer
     "recreate" contains "create". From reference system 2, decision routing.
     """
-
-    id = "FLW-08"
-
-    @reads(e.RouteChosen, has=("labels",))
-    def look(self, event: e.RouteChosen, view: View) -> Iterable[Hit]:
-        """Check every choice between labelled edges."""
-        labels = list(event.labels)
-        if len(labels) < 2:
-            return ()
-        route_text = ", ".join(f"{event.agent} → {target}" for target in event.targets)
-        problem = (
-            f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
-            f"{', '.join(labels)}; the edge that was taken: {route_text or 'none'}"
-        )
-        data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
-        return (Hit(self.id, problem, event.turn, event.agent, data=data),)
+    labels = list(event.labels)
+    if len(labels) < 2:
+        return ()
+    route_text = ", ".join(f"{event.agent} → {target}" for target in event.targets)
+    problem = (
+        f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
+        f"{', '.join(labels)}; the edge that was taken: {route_text or 'none'}"
+    )
+    data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
+    return (Hit("FLW-08", problem, event.turn, event.agent, data=data),)
 
 
 # FLW-06: questions to the user, and the agents that get the answers
@@ -372,71 +297,66 @@ class _Session:
         """Whether an answer has come, and no run has started with it yet."""
 
 
-class AskedAgain:
+class _Sessions(dict[str, _Session]):
+    """The sessions in which an agent has asked the user something."""
+
+
+@lint("FLW-06", e.TurnResumed, when=_Sessions)
+def _note_answer(event: e.TurnResumed, facts: Facts) -> None:
+    session = facts.notes_of(_Sessions).get(event.session)
+    if session is not None:
+        session.resumed, session.has_answer = event.turn, True
+
+
+@lint("FLW-06", e.StateUpdated, when=_Sessions)
+def _forget_answers(event: e.StateUpdated, facts: Facts) -> None:
+    session = facts.notes_of(_Sessions).get(event.session)
+    if session is not None and event.cause not in ("given", "user"):
+        session.answered.clear()  # The question may be another now.
+
+
+@lint("FLW-06", e.TurnInterrupted)
+def asked_again(event: e.TurnInterrupted, facts: Facts) -> Iterable[Hit]:
     """FLW-06: an answered question is not asked again, and its answer goes to the agent that asked.
 
     Asked again is the same question of the same agent after its answer, if no run wrote anything
     and the user said nothing else in between. The first run of a resumed turn must be of an agent
     that waits for an answer. Seen in deepchat#2292 and openai-agents#1815.
     """
-
-    id = "FLW-06"
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, _Session] = {}
-
-    @reads(e.TurnResumed, waits="_sessions")
-    def resume(self, event: e.TurnResumed, view: View) -> Iterable[Hit]:
-        """Wait for the run that gets the answer."""
-        session = self._sessions.get(event.session)
-        if session is not None:
-            session.resumed, session.has_answer = event.turn, True
-        return ()
-
-    @reads(e.StateUpdated, waits="_sessions")
-    def write(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Forget the answers: the question may be another now."""
-        session = self._sessions.get(event.session)
-        if session is not None and event.cause not in ("given", "user"):
-            session.answered.clear()
-        return ()
-
-    @reads(e.TurnInterrupted)
-    def ask(self, event: e.TurnInterrupted, view: View) -> Iterable[Hit]:
-        """Search for the question among the answered ones."""
-        session = self._sessions.setdefault(event.session, _Session())
-        session.open.append(_Question(event.turn, event.agent, event.question))
-        if (event.agent, event.question) not in session.answered:
-            return ()
+    session = facts.notes_of(_Sessions).setdefault(event.session, _Session())
+    session.open.append(_Question(event.turn, event.agent, event.question))
+    if (event.agent, event.question) in session.answered:
         problem = (
             f"agent {event.agent!r} asks again in turn {event.turn} what the user has answered: "
             f"{short(str(event.question), SHOWN_MAX)!r}"
         )
-        return (Hit(self.id, problem, event.turn, event.agent, data={"question": event.question}),)
+        data = {"question": event.question}
+        yield Hit("FLW-06", problem, event.turn, event.agent, data=data)
 
-    @reads(e.AgentStarted, waits="_sessions")
-    def start(self, event: e.AgentStarted, view: View) -> Iterable[Hit]:
-        """Check whether the run is of an agent that waits for the answer."""
-        session = self._sessions.get(event.session)
-        if session is None:
-            return ()
-        if event.turn != session.resumed:
-            # The user said something else: earlier questions are dropped.
-            session.open = [question for question in session.open if question.turn == event.turn]
-            session.answered.clear()
-            return ()
-        if not session.has_answer:
-            return ()
-        session.has_answer = False
-        mine = [question for question in session.open if question.agent == event.agent]
-        waiting = [question.agent for question in session.open]
-        session.open = [question for question in session.open if question.agent != event.agent]
-        session.answered += [(question.agent, question.text) for question in mine]
-        if mine or not waiting:
-            return ()
-        questions = list(dict.fromkeys(waiting))
+
+@lint("FLW-06", e.AgentStarted, when=_Sessions)
+def _answer_elsewhere(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
+    """Check whether the run is of an agent that waits for the answer."""
+    session = facts.notes_of(_Sessions).get(event.session)
+    if session is None:
+        return
+    if event.turn != session.resumed:
+        # The user said something else: earlier questions are dropped.
+        session.open = [question for question in session.open if question.turn == event.turn]
+        session.answered.clear()
+        return
+    if not session.has_answer:
+        return
+    session.has_answer = False
+    mine = [question for question in session.open if question.agent == event.agent]
+    waiting = [question.agent for question in session.open]
+    session.open = [question for question in session.open if question.agent != event.agent]
+    session.answered += [(question.agent, question.text) for question in mine]
+    if waiting and not mine:
+        agents = list(dict.fromkeys(waiting))
         problem = (
             f"the user's answer went to agent {event.agent!r} in turn {event.turn}, but "
-            f"{' and '.join(map(repr, questions))} asked"
+            f"{' and '.join(map(repr, agents))} asked"
         )
-        return (Hit(self.id, problem, event.turn, event.agent, data={"asked": questions}),)
+        data: dict[str, JsonValue] = {"asked": list(agents)}
+        yield Hit("FLW-06", problem, event.turn, event.agent, data=data)

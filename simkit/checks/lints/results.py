@@ -10,7 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import ToolMessage, reads
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema.coercion import is_same
 from simkit.trace import events as e
@@ -28,71 +29,31 @@ class _ResultMessage(NamedTuple):
     """The values that it may be parsed as."""
 
 
-class ResultsSwapped:
-    """CTX-18: results of one message's calls are not under each other's ids.
-
-    Only certain cases are reported: under each of some calls of one message is exactly the result
-    of another of them, as a text, as JSON or as Python prints it, and none has its own. Results
-    that an application cuts, edits or sums up do not count, nor equal results, nor calls for which
-    the driver had to guess which one was executed. For booleans, and numbers of few digits, code
-    may exchange the values on purpose: there the hit is a warning.
-    """
-
-    id = "CTX-18"
+class _Results:
+    """The results of calls that share a message with others."""
 
     def __init__(self) -> None:
-        self._siblings: dict[str, tuple[str, ...]] = {}
+        self.siblings: dict[str, tuple[str, ...]] = {}
         """Call to the calls of its message, if there are several."""
-        self._returned: dict[str, JsonValue] = {}
+        self.returned: dict[str, JsonValue] = {}
         """Call to its result."""
-        self._odd: dict[str, _ResultMessage] = {}
-        self._swapped: list[tuple[str, ...]] = []
+        self.odd: dict[str, _ResultMessage] = {}
+        """Call to the message that shows another result than its own."""
+        self.swapped: list[tuple[str, ...]] = []
         """Calls with exchanged results that no context has shown so far."""
 
-    @reads(e.ToolReturned, waits="_siblings")
-    def take(self, event: e.ToolReturned, view: View) -> Iterable[Hit]:
-        """Remember what a call returned."""
-        if event.call_id in self._siblings:
-            self._returned.setdefault(event.call_id, event.result)
-        return ()
-
-    @reads(ToolMessage)
-    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
-        """Compare each shown result with the returned one."""
-        message = event.message
-        if message.calls:
-            if len(message.calls) > 1:
-                ids = tuple([call.id for call in message.calls])
-                self._siblings.update((call_id, ids) for call_id in ids)
-        elif message.call_id in self._returned:
-            self._arrived(message)
-        return ()
-
-    def _arrived(self, message: Message) -> None:
-        call, result = message.call_id, self._returned[message.call_id]
-        self._odd.pop(call, None)
-        if message.content == result or (message.data is not None and message.data == result):
-            return
-        result_shown = _ResultMessage(message, tuple(_readings(message)))
-        if _is_of(result_shown, result):
-            return
-        self._odd[call] = result_shown
-        ring = self._ring_of(call)
-        if ring:
-            self._swapped.append(ring)
-
-    def _ring_of(self, first: str) -> tuple[str, ...]:
+    def ring_of(self, first: str) -> tuple[str, ...]:
         """Return the ring of calls back to the first, each with the next one's result."""
         ring = [first]
         while True:
-            result_shown = self._odd.get(ring[-1])
-            others = [call_id for call_id in self._siblings[first] if call_id != ring[-1]]
+            result_shown = self.odd.get(ring[-1])
             owners = [
                 call_id
-                for call_id in others
-                if result_shown
-                and call_id in self._returned
-                and _is_of(result_shown, self._returned[call_id])
+                for call_id in self.siblings[first]
+                if call_id != ring[-1]
+                and result_shown
+                and call_id in self.returned
+                and _is_of(result_shown, self.returned[call_id])
             ]
             if len(owners) != 1:
                 return ()
@@ -102,49 +63,82 @@ class ResultsSwapped:
                 return ()
             ring.append(owners[0])
 
-    @reads(e.ContextBuilt, waits="_swapped")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Report exchanged results when a context shows them."""
-        numbers = {message.number for message in view.calls[event.call].context.messages}
-        hits = []
-        for ring in tuple(self._swapped):
-            shown_numbers = [self._odd[call].message.number for call in ring if call in self._odd]
-            if len(shown_numbers) < len(ring):
-                self._swapped.remove(ring)  # It was corrected before any model got it.
-            elif numbers.issuperset(shown_numbers):
-                self._swapped.remove(ring)
-                if _are_certain(ring, view):
-                    hits.append(self._hit(event, ring, view))
-        return hits
 
-    def _hit(self, event: e.ContextBuilt, ring: tuple[str, ...], view: View) -> Hit:
-        order = sorted(ring, key=self._siblings[ring[0]].index)
-        tools = {
-            event_.call_id: event_.tool
-            for event_ in view.events[: view.hi]
-            if isinstance(event_, e.ToolReturned)
-        }
-        places = ", ".join(
-            f"{event_} ({tools[event_]}) has what {ring[(ring.index(event_) + 1) % len(ring)]} "
-            "returned"
-            for event_ in order
-        )
-        problem = (
-            f"agent {event.agent!r} is sent in turn {event.turn} tool results under each other's "
-            f"calls: {places}"
-        )
-        index = view.calls[event.call].index
-        is_telling = all(_is_telling(self._returned[event_]) for event_ in ring)
-        severity: Literal["W"] | None = None if is_telling else "W"
-        return Hit(
-            self.id,
-            problem,
-            event.turn,
-            event.agent,
-            index,
-            severity=severity,
-            data={"calls": order},
-        )
+@lint("CTX-18", e.MessageAdded, when="is_tool_message")
+def _compare_result(event: e.MessageAdded, facts: Facts) -> None:
+    """Compare each shown result with the returned one."""
+    message = event.message
+    if len(message.calls) > 1:
+        ids = tuple([call.id for call in message.calls])
+        facts.notes_of(_Results).siblings.update((call_id, ids) for call_id in ids)
+    if message.calls or not message.call_id or _Results not in facts.notes:
+        return
+    results, call = facts.notes_of(_Results), message.call_id
+    if call not in results.returned:
+        return
+    result = results.returned[call]
+    results.odd.pop(call, None)
+    if message.content == result or (message.data is not None and message.data == result):
+        return
+    result_shown = _ResultMessage(message, tuple(_readings(message)))
+    if not _is_of(result_shown, result):
+        results.odd[call] = result_shown
+        ring = results.ring_of(call)
+        if ring:
+            results.swapped.append(ring)
+
+
+@lint("CTX-18", e.ToolReturned, when=_Results)
+def _note_result(event: e.ToolReturned, facts: Facts) -> None:
+    results = facts.notes_of(_Results)
+    if event.call_id in results.siblings:
+        results.returned.setdefault(event.call_id, event.result)
+
+
+@lint("CTX-18", e.ContextBuilt, when=_Results)
+def results_swapped(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-18: results of one message's calls are not under each other's ids.
+
+    Only certain cases are reported: under each of some calls of one message is exactly the result
+    of another of them, as a text, as JSON or as Python prints it, and none has its own. Results
+    that an application cuts, edits or sums up do not count, nor equal results, nor calls for which
+    the driver had to guess which one was executed. For booleans, and numbers of few digits, code
+    may exchange the values on purpose: there the hit is a warning.
+    """
+    results, view = facts.notes_of(_Results), facts.view
+    if not results.swapped:
+        return
+    numbers = {message.number for message in view.calls[event.call].context.messages}
+    for ring in tuple(results.swapped):
+        shown_numbers = [results.odd[call].message.number for call in ring if call in results.odd]
+        if len(shown_numbers) < len(ring):
+            results.swapped.remove(ring)  # It was corrected before any model got it.
+        elif numbers.issuperset(shown_numbers):
+            results.swapped.remove(ring)
+            if _are_certain(ring, view):
+                yield _hit(event, ring, results, view)
+
+
+def _hit(event: e.ContextBuilt, ring: tuple[str, ...], results: _Results, view: View) -> Hit:
+    order = sorted(ring, key=results.siblings[ring[0]].index)
+    tools = {
+        event_.call_id: event_.tool
+        for event_ in view.events[: view.hi]
+        if isinstance(event_, e.ToolReturned)
+    }
+    places = ", ".join(
+        f"{call} ({tools[call]}) has what {ring[(ring.index(call) + 1) % len(ring)]} returned"
+        for call in order
+    )
+    problem = (
+        f"agent {event.agent!r} is sent in turn {event.turn} tool results under each other's "
+        f"calls: {places}"
+    )
+    index = view.calls[event.call].index
+    is_telling = all(_is_telling(results.returned[call]) for call in ring)
+    severity: Literal["W"] | None = None if is_telling else "W"
+    data: dict[str, JsonValue] = {"calls": list(order)}
+    return Hit("CTX-18", problem, event.turn, event.agent, index, severity=severity, data=data)
 
 
 def _readings(message: Message) -> Iterator[Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.pairing import Odd, Pairing
-from simkit.checks.lints.runner import reads
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.order import Odd, oddities_of
+from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.trace import events as e
@@ -34,41 +35,23 @@ def _hit(
     return Hit(identity, sentence, event.turn, event.agent, index, data=data)
 
 
-class OrphanResult:
+@lint("CTX-01", e.ContextBuilt, when="is_odd")
+def orphan_result(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-01: every tool result in a context comes after the call that it answers.
 
     The call is identified by its id. A window that begins between the two, or a filter that drops
     the call alone, leaves an orphan. Each is reported once for each agent. Seen in langgraph#7129,
     #5582 and langchain#33245.
     """
-
-    id = "CTX-01"
-
-    def __init__(self, pairing: Pairing | None = None) -> None:
-        self.reader = pairing or Pairing()
-        self._reported: set[tuple[str, str]] = set()
-
-    @reads(e.ContextBuilt, waits="reader.oddities")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check for results without a call in the context."""
-        results = self.reader.oddities[0].results
-        if not results:
-            return ()
-        fresh = {
-            odd.message.call_id: odd.message
-            for odd in results
-            if (event.agent, odd.message.call_id) not in self._reported
-        }
-        if not fresh:
-            return ()
-        self._reported.update((event.agent, call) for call in fresh)
-        problem = f"{counted(len(fresh), 'tool result')} without the call"
-        named = [f"{call} ({result.tool})" for call, result in fresh.items()]
-        data: dict[str, JsonValue] = {"calls": list(fresh)}
-        return (_hit(self.id, event, view, problem, named, data),)
+    named = {
+        odd.message.call_id: f"{odd.message.call_id} ({odd.message.tool})"
+        for odd in oddities_of(event, facts).results
+    }
+    return _hits_on_calls("CTX-01", event, facts, named, "tool result", "without the call")
 
 
-class OrphanCall:
+@lint("CTX-02", e.ContextBuilt, when="is_odd")
+def orphan_call(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-02: every tool call in a context is answered once, before the conversation continues.
 
     It continues when the user, or the agent that asked, says something; agents that run in parallel
@@ -77,69 +60,48 @@ class OrphanCall:
     provider they may not, since no provider accepts them. Each is reported once for each agent.
     Seen in langgraph-swarm#105 and #83, langgraph-supervisor#67, pydantic-ai#722.
     """
-
-    id = "CTX-02"
-
-    def __init__(self, pairing: Pairing | None = None) -> None:
-        self.reader = pairing or Pairing()
-        self._reported: set[tuple[str, str]] = set()
-
-    @reads(e.ContextBuilt, waits="reader.oddities")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check for calls without an answer, and for those with two."""
-        odd = self.reader.oddities[0]
-        if not odd.unanswered and not odd.twice:
-            return ()
-        unanswered = {
-            pending_call.call.id: f"{pending_call.call.id} ({pending_call.call.name})"
-            for pending_call in odd.unanswered
-        }
-        twice = {
-            odd_.message.call_id: f"{odd_.message.call_id} ({odd_.message.tool})"
-            for odd_ in odd.twice
-        }
-        hits = []
-        for odd_calls, how in ((unanswered, "without an answer"), (twice, "with two answers")):
-            fresh = {
-                call: named
-                for call, named in odd_calls.items()
-                if (event.agent, call) not in self._reported
-            }
-            if fresh:
-                self._reported.update((event.agent, call) for call in fresh)
-                problem = f"{counted(len(fresh), 'tool call')} {how}"
-                data: dict[str, JsonValue] = {"calls": list(fresh)}
-                hits.append(_hit(self.id, event, view, problem, list(fresh.values()), data))
-        return hits
+    odd = oddities_of(event, facts)
+    unanswered = {
+        pending_call.call.id: f"{pending_call.call.id} ({pending_call.call.name})"
+        for pending_call in odd.unanswered
+    }
+    twice = {
+        odd_.message.call_id: f"{odd_.message.call_id} ({odd_.message.tool})" for odd_ in odd.twice
+    }
+    yield from _hits_on_calls("CTX-02", event, facts, unanswered, "tool call", "without an answer")
+    yield from _hits_on_calls("CTX-02", event, facts, twice, "tool call", "with two answers")
 
 
-class IllegalSequence:
+def _hits_on_calls(
+    identity: str,
+    event: e.ContextBuilt,
+    facts: Facts,
+    named: Mapping[str, str],
+    noun: str,
+    how: str,
+) -> Iterator[Hit]:
+    """Yield a hit on the calls that were not reported for the agent before."""
+    fresh = [call for call in named if facts.is_new(identity, event.agent, call)]
+    if fresh:
+        problem = f"{counted(len(fresh), noun)} {how}"
+        data: dict[str, JsonValue] = {"calls": list(fresh)}
+        yield _hit(identity, event, facts.view, problem, [named[call] for call in fresh], data)
+
+
+@lint("CTX-12", e.ContextBuilt, when="is_odd")
+def illegal_sequence(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-12: no message of a context is empty: each has a text, or calls.
 
     A tool may answer with nothing. Other rules for the order of roles depend on the provider, and
     are checked for the one in use. Each message is reported once for each agent. Seen in
     langgraphjs#2499 and llama_index#19487.
     """
-
-    id = "CTX-12"
-
-    def __init__(self, pairing: Pairing | None = None) -> None:
-        self.reader = pairing or Pairing()
-        self._reported: set[tuple[str, str]] = set()
-
-    @reads(e.ContextBuilt, waits="reader.oddities")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check for empty messages."""
-        empty = self.reader.oddities[0].empty
-        fresh = _not_reported(empty, event.agent, self._reported)
-        if not fresh:
-            return ()
-        problem = counted(len(fresh), "empty message")
-        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
-        return (_hit(self.id, event, view, problem, list(fresh), data),)
+    empty = oddities_of(event, facts).empty
+    return _hits_on_messages("CTX-12", event, facts, empty, "empty message", "")
 
 
-class SystemNotFirst:
+@lint("CTX-15", e.ContextBuilt, when="is_odd")
+def system_not_first(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-15: instructions, and system messages of a history, come first.
 
     Other sections that a recipe places after the history (notes, a summary) belong there; without a
@@ -147,33 +109,25 @@ class SystemNotFirst:
     Each is reported once for each agent. From providers that accept system messages at the
     beginning only (Anthropic, Gemini).
     """
-
-    id = "CTX-15"
-
-    def __init__(self, pairing: Pairing | None = None) -> None:
-        self.reader = pairing or Pairing()
-        self._reported: set[tuple[str, str]] = set()
-
-    @reads(e.ContextBuilt, waits="reader.oddities")
-    def look(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Check for late system messages."""
-        late = self.reader.oddities[0].late
-        fresh = _not_reported(late, event.agent, self._reported)
-        if not fresh:
-            return ()
-        problem = f"{counted(len(fresh), 'system message')} after what was said"
-        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
-        return (_hit(self.id, event, view, problem, list(fresh), data),)
+    late = oddities_of(event, facts).late
+    return _hits_on_messages("CTX-15", event, facts, late, "system message", " after what was said")
 
 
-def _not_reported(
-    odds: Iterable[Odd], agent: str, reported: set[tuple[str, str]]
-) -> dict[str, str]:
-    """Return the messages that are new for an agent, by name, with their sections."""
+def _hits_on_messages(
+    identity: str,
+    event: e.ContextBuilt,
+    facts: Facts,
+    odds: Iterable[Odd],
+    noun: str,
+    how: str,
+) -> Iterator[Hit]:
+    """Yield a hit on the messages that were not reported for the agent before."""
     fresh: dict[str, str] = {}
     for message, section, _ in odds:
         where = f"section {section}" if section else f"the {message.role} message"
-        if (agent, message.id or where) not in reported:
-            reported.add((agent, message.id or where))
+        if facts.is_new(identity, event.agent, message.id or where):
             fresh[f"{message.id} ({where})" if message.id else where] = section
-    return fresh
+    if fresh:
+        problem = f"{counted(len(fresh), noun)}{how}"
+        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
+        yield _hit(identity, event, facts.view, problem, list(fresh), data)

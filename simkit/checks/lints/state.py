@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import ToolMessage, reads
-from simkit.checks.lints.screening import Screen
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
 from simkit.language.json_schema import is_array, is_object
@@ -21,7 +21,33 @@ _Slots: TypeAlias = dict[tuple[str, ...], tuple[str, str, JsonValue]]
 """Place of a written value, to the branch that wrote it, its description, and the value."""
 
 
-class LostUpdate:
+class _Writes:
+    """The writes of parallel branches in the turn."""
+
+    def __init__(self) -> None:
+        self.of_groups: dict[tuple[str, str], _Slots] = {}
+        """Writes by the group, and the state to which its runs write."""
+        self.added: dict[tuple[str, str, str], list[tuple[str, str, int]]] = {}
+        """Group, its graph and channel to the additions there: branch, agent, number of items."""
+
+
+class _OpenWrites(dict[str, _Slots]):
+    """Run to the writes of the handoffs that it makes at once, before any target starts."""
+
+
+@lint("STA-01", e.AgentStarted, e.TurnFinished, when=_OpenWrites)
+def _forget_open_writes(event: e.AgentStarted | e.TurnFinished, facts: Facts) -> None:
+    """Forget the writes of handoffs, now that their targets start."""
+    del facts.notes[_OpenWrites]
+
+
+@lint("STA-01", e.TurnFinished, when=_Writes)
+def _forget_groups(event: e.TurnFinished, facts: Facts) -> None:
+    del facts.notes[_Writes]
+
+
+@lint("STA-01", e.StateUpdated)
+def lost_update(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     """STA-01: every write of parallel branches is in the merged value.
 
     A value is lost if another branch of the same group overwrites it with a different one: in a
@@ -31,100 +57,80 @@ class LostUpdate:
     ``{$set: …}`` declares the overwrite. Channels of scope agent_run are never merged, and a user's
     own reducer decides for itself. Seen in langgraph#7580 and adk#5244.
     """
-
-    id = "STA-01"
-
-    def __init__(self) -> None:
-        self._writes: dict[tuple[str, str], _Slots] = {}
-        """Writes by the group, and the state to which its runs write."""
-        self._added: dict[tuple[str, str, str], list[tuple[str, str, int]]] = {}
-        """Group, its graph and channel to the additions there: branch, agent, number of items."""
-        self._opened: dict[str, _Slots] = {}
-        """Run to the writes of the handoffs that it makes at once, before any target starts."""
-
-    @reads(e.AgentStarted, e.TurnFinished, waits="_opened")
-    def start(self, event: e.AgentStarted | e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Forget the writes of handoffs, now that their targets start."""
-        self._opened.clear()
+    if not event.handoff and not event.group:
         return ()
-
-    @reads(e.TurnFinished, waits="_writes")
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Forget the turn's groups."""
-        self._writes.clear()
-        self._added.clear()
-        return ()
-
-    @reads(e.StateUpdated, has=("group", "handoff"))
-    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compare a write with those of the group's other runs, or of the run's other handoffs."""
-        hits: list[Hit] = []
-        if event.handoff:
-            opened = self._opened.setdefault(event.run, {})
-            hits += self._lost(event, event.handoff, event.handoff, opened, view)
-        if event.group:
-            slots = self._writes.setdefault((event.group, event.state), {})
-            hits += self._lost(event, event.branch or event.run, event.agent, slots, view)
-            hits += self._pushed_out(event, view)
-        return hits
-
-    def _pushed_out(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Find other branches whose items do not fit beside those of this one."""
+    hits: list[Hit] = []
+    if event.handoff:
+        slots = facts.notes_of(_OpenWrites).setdefault(event.run, {})
+        hits += _overwritten(event, event.handoff, event.handoff, slots, facts.view)
+    if event.group:
+        writes = facts.notes_of(_Writes)
+        slots = writes.of_groups.setdefault((event.group, event.state), {})
         branch = event.branch or event.run
-        for channel, delta in event.update.items():
-            facts = view.channels_of(event).get(channel)
-            if facts is None or not facts.last or facts.scope == "agent_run":
-                continue
-            added = self._added.setdefault((event.group, event.state, channel), [])
-            if is_reset(delta):
-                added.clear()
-                continue
-            size = len(delta) if isinstance(delta, (list, tuple)) else int(delta is not None)
-            added.append((branch, event.agent, size))
-            total, (first, agent, _) = sum(addition[2] for addition in added), added[0]
-            if total <= facts.last or not size or first == branch:
-                continue
-            problem = (
-                f"agents {agent!r} and {event.agent!r} ran in parallel in turn {event.turn} and "
-                f"added {total} items to channel `{channel}`, which keeps the last {facts.last}: "
-                "the first are lost"
-            )
-            data: dict[str, JsonValue] = {"channel": channel, "agents": [agent, event.agent]}
-            yield Hit(self.id, problem, event.turn, event.agent, data=data)
+        hits += _overwritten(event, branch, event.agent, slots, facts.view)
+        hits += _pushed_out(event, writes, facts.view)
+    return hits
 
-    def _lost(
-        self, event: e.StateUpdated, branch: str, writer: str, slots: _Slots, view: View
-    ) -> list[Hit]:
-        """Return the other branch's overwritten values; ``writer`` describes the writer."""
-        hits, channels = [], view.channels_of(event)
-        for channel, delta in view.update_of(event).items():
-            facts = channels.get(channel)
-            if facts is None or facts.scope == "agent_run":
-                continue
-            for place, value in _slots(facts.reducer, channel, delta):
-                before = slots.get(place)
-                slots[place] = (branch, writer, value)
-                if before is not None and before[0] != branch and before[2] != value:
-                    hits.append(self._hit(event, place, before[1], writer, facts.reducer))
-        return hits
 
-    def _hit(
-        self, event: e.StateUpdated, place: tuple[str, ...], other: str, writer: str, reducer: str
-    ) -> Hit:
-        channel, *keys = place
-        at = f"channel `{channel}`" + (f", key {'.'.join(keys)}" if keys else "")
-        data: dict[str, JsonValue] = {"channel": channel, "agents": [other, writer]}
-        actors = f"agents {other!r} and {writer!r} ran in parallel"
-        if writer == event.handoff:
-            data = {"channel": channel, "handoffs": [other, writer]}
-            actors = f"the handoffs {other!r} and {writer!r} of agent {event.agent!r} open at once"
+def _pushed_out(event: e.StateUpdated, writes: _Writes, view: View) -> Iterable[Hit]:
+    """Find other branches whose items do not fit beside those of this one."""
+    branch = event.branch or event.run
+    for channel, delta in event.update.items():
+        declared = view.channels_of(event).get(channel)
+        if declared is None or not declared.last or declared.scope == "agent_run":
+            continue
+        added = writes.added.setdefault((event.group, event.state, channel), [])
+        if is_reset(delta):
+            added.clear()
+            continue
+        size = len(delta) if isinstance(delta, (list, tuple)) else int(delta is not None)
+        added.append((branch, event.agent, size))
+        total, (first, agent, _) = sum(addition[2] for addition in added), added[0]
+        if total <= declared.last or not size or first == branch:
+            continue
         problem = (
-            f"{actors} in turn {event.turn} and wrote different values to {at} (reducer "
-            f"{reducer}): the first is lost"
+            f"agents {agent!r} and {event.agent!r} ran in parallel in turn {event.turn} and "
+            f"added {total} items to channel `{channel}`, which keeps the last {declared.last}: "
+            "the first are lost"
         )
-        if keys:
-            data["key"] = ".".join(keys)
-        return Hit(self.id, problem, event.turn, event.agent, data=data)
+        data: dict[str, JsonValue] = {"channel": channel, "agents": [agent, event.agent]}
+        yield Hit("STA-01", problem, event.turn, event.agent, data=data)
+
+
+def _overwritten(
+    event: e.StateUpdated, branch: str, writer: str, slots: _Slots, view: View
+) -> list[Hit]:
+    """Return the other branch's overwritten values; ``writer`` describes the writer."""
+    hits, channels = [], view.channels_of(event)
+    for channel, delta in view.update_of(event).items():
+        declared = channels.get(channel)
+        if declared is None or declared.scope == "agent_run":
+            continue
+        for place, value in _slots(declared.reducer, channel, delta):
+            before = slots.get(place)
+            slots[place] = (branch, writer, value)
+            if before is not None and before[0] != branch and before[2] != value:
+                hits.append(_overwriting(event, place, before[1], writer, declared.reducer))
+    return hits
+
+
+def _overwriting(
+    event: e.StateUpdated, place: tuple[str, ...], other: str, writer: str, reducer: str
+) -> Hit:
+    channel, *keys = place
+    at = f"channel `{channel}`" + (f", key {'.'.join(keys)}" if keys else "")
+    data: dict[str, JsonValue] = {"channel": channel, "agents": [other, writer]}
+    actors = f"agents {other!r} and {writer!r} ran in parallel"
+    if writer == event.handoff:
+        data = {"channel": channel, "handoffs": [other, writer]}
+        actors = f"the handoffs {other!r} and {writer!r} of agent {event.agent!r} open at once"
+    problem = (
+        f"{actors} in turn {event.turn} and wrote different values to {at} (reducer "
+        f"{reducer}): the first is lost"
+    )
+    if keys:
+        data["key"] = ".".join(keys)
+    return Hit("STA-01", problem, event.turn, event.agent, data=data)
 
 
 def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -156,31 +162,45 @@ def _deep_slots(
             yield (*place, key), item
 
 
-class ImpureReducer:
+@lint("STA-03", e.StateUpdated)
+def impure_reducer(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     """STA-03: a reducer does not change its arguments, and gives the same result twice.
 
     The driver calls user reducers on copies, twice, and records the differences. Every update is
     reported. Seen in company-research-agent#56.
     """
-
-    id = "STA-03"
-
-    @reads(e.StateUpdated, has=("impure",))
-    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Read the driver's record."""
-        hits = []
-        for channel, fault in (event.impure or {}).items():
-            facts = view.pipeline.channels.get(channel)
-            reducer = f"`{facts.reducer}` " if facts is not None else ""
-            problem = (
-                f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
-            )
-            data = {"channel": channel, "fault": fault}
-            hits.append(Hit(self.id, problem, event.turn, event.agent, data=data))
-        return hits
+    hits = []
+    for channel, fault in (event.impure or {}).items():
+        declared = facts.pipeline.channels.get(channel)
+        reducer = f"`{declared.reducer}` " if declared is not None else ""
+        problem = f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
+        data = {"channel": channel, "fault": fault}
+        hits.append(Hit("STA-03", problem, event.turn, event.agent, data=data))
+    return hits
 
 
-class Shrinking:
+class _Sizes(dict[tuple[str, str, str], int]):
+    """Session, channel and state to the last known length."""
+
+    def forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
+        """Forget what is known of these."""
+        for key in list(keys):
+            del self[key]
+
+
+@lint("STA-05", e.TurnFinished, when=_Sizes)
+def _forget_sizes(event: e.TurnFinished, facts: Facts) -> None:
+    """Forget the values that end with the turn."""
+    sizes, channels = facts.notes_of(_Sizes), facts.pipeline.channels
+    sizes.forget(
+        key
+        for key in sizes
+        if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
+    )
+
+
+@lint("STA-05", e.StateUpdated)
+def shrinking(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     """STA-05: an appending channel never shrinks, and a counter never falls.
 
     A fall is a negative update of an ``add`` channel. A list shrinks if it has fewer items than
@@ -190,90 +210,55 @@ class Shrinking:
     With a user's own reducer the hit is a warning: the reducer may know updates that take items
     out, such as trustcall's, which deletes messages.
     """
-
-    id = "STA-05"
-
-    def __init__(self) -> None:
-        self._sizes: dict[tuple[str, str, str], int] = {}
-        """Session, channel and state to the last known length."""
-        self._counters: list[str] = []
-        """The session's channels that count."""
-
-    @reads(e.RunStarted)
-    def begin(self, event: e.RunStarted, view: View) -> Iterable[Hit]:
-        """Note the counters."""
-        self._counters[:] = _counters_of(event.pipeline.channels)
+    if not (event.values or event.state or facts.has_counters):
         return ()
-
-    @reads(e.TurnFinished, waits="_sizes")
-    def end(self, event: e.TurnFinished, view: View) -> Iterable[Hit]:
-        """Forget the values that end with the turn."""
-        channels = view.pipeline.channels
-        self._forget(
-            key
-            for key in self._sizes
-            if key[0] == event.session and (key[2] or channels[key[1]].scope == "turn")
-        )
-        return ()
-
-    @reads(e.StateUpdated, waits="_counters")
-    def count(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Search an update of the session's counters for falls."""
-        return [] if event.state else self._fallen(event, self._counters)
-
-    @reads(e.StateUpdated, has=("values", "state"))
-    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compare new values with the previous ones, and search an inner graph for falls."""
-        channels = view.channels_of(event) if event.state else view.pipeline.channels
-        hits = self._fallen(event, _counters_of(channels)) if event.state else []
-        return [*hits, *self._shrunk(event, channels, view)]
-
-    def _fallen(self, event: e.StateUpdated, counters: Iterable[str]) -> list[Hit]:
-        hits: list[Hit] = []
-        for channel in counters:
-            delta = event.update.get(channel)
-            if (type(delta) is int or type(delta) is float) and delta < 0:
-                hits.append(self._hit(event, channel, f"fell by {-delta}"))
-        return hits
-
-    def _shrunk(
-        self, event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts], view: View
-    ) -> Iterator[Hit]:
-        for channel, value in view.values_of(event).items():
-            facts = channels.get(channel)
-            if facts is None or facts.scope == "agent_run" or facts.last:
-                continue
-            if facts.reducer in BUILT_IN and facts.reducer not in ("append", "union", "by_id"):
-                continue
-            if is_reset(event.update.get(channel)) and facts.scope in ("project", "global"):
-                self._forget(key for key in self._sizes if key[1] == channel)
-            if not is_array(value):
-                continue
-            key = (event.session, channel, event.state)
-            before, after = self._sizes.get(key, 0), len(value)
-            self._sizes[key] = after
-            if after < before and not is_reset(event.update.get(channel)):
-                hit = self._hit(event, channel, f"shrank from {before} to {after} items")
-                is_own = facts.reducer not in BUILT_IN
-                yield msgspec.structs.replace(hit, severity="W") if is_own else hit
-
-    def _forget(self, keys: Iterable[tuple[str, str, str]]) -> None:
-        for key in list(keys):
-            del self._sizes[key]
-
-    def _hit(self, event: e.StateUpdated, channel: str, how: str) -> Hit:
-        writer_text = f", written by {event.agent!r}" if event.agent else ""
-        problem = (
-            f"channel `{channel}` {how} in turn {event.turn}{writer_text}, without a declared reset"
-        )
-        return Hit(self.id, problem, event.turn, event.agent, data={"channel": channel})
+    channels = facts.view.channels_of(event) if event.state else facts.pipeline.channels
+    return [*_fallen(event, channels), *_shrunk(event, channels, facts)]
 
 
-def _counters_of(channels: Mapping[str, e.ChannelFacts]) -> Iterable[str]:
-    return [name for name, facts in channels.items() if facts.reducer == "add"]
+def _fallen(event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts]) -> Iterator[Hit]:
+    """Search an update of counters for falls."""
+    for channel, declared in channels.items():
+        delta = event.update.get(channel)
+        if declared.reducer == "add" and (type(delta) is int or type(delta) is float) and delta < 0:
+            yield _hit_of_shrinking(event, channel, f"fell by {-delta}")
 
 
-class DoubleCount:
+def _shrunk(
+    event: e.StateUpdated, channels: Mapping[str, e.ChannelFacts], facts: Facts
+) -> Iterator[Hit]:
+    """Compare new values with the previous ones."""
+    sizes = facts.notes_of(_Sizes)
+    for channel, value in facts.view.values_of(event).items():
+        declared = channels.get(channel)
+        if declared is None or declared.scope == "agent_run" or declared.last:
+            continue
+        is_own = declared.reducer not in BUILT_IN
+        if not is_own and declared.reducer not in ("append", "union", "by_id"):
+            continue
+        has_reset = is_reset(event.update.get(channel))
+        if has_reset and declared.scope in ("project", "global"):
+            sizes.forget(key for key in sizes if key[1] == channel)
+        if not is_array(value):
+            continue
+        key = (event.session, channel, event.state)
+        before, after = sizes.get(key, 0), len(value)
+        sizes[key] = after
+        if after < before and not has_reset:
+            hit = _hit_of_shrinking(event, channel, f"shrank from {before} to {after} items")
+            yield msgspec.structs.replace(hit, severity="W") if is_own else hit
+
+
+def _hit_of_shrinking(event: e.StateUpdated, channel: str, how: str) -> Hit:
+    writer_text = f", written by {event.agent!r}" if event.agent else ""
+    problem = (
+        f"channel `{channel}` {how} in turn {event.turn}{writer_text}, without a declared reset"
+    )
+    return Hit("STA-05", problem, event.turn, event.agent, data={"channel": channel})
+
+
+@lint("STA-09", e.StateUpdated)
+def double_count(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     """STA-09: an agent does not append to a list what it received in it.
 
     That is an update of an ``append`` channel that begins with all that the agent received in it
@@ -281,40 +266,34 @@ class DoubleCount:
     returns its parent's channel. An update that is just the list may be equal by chance, as ``[1,
     2]`` after ``[1, 2]``; it is certain if an item has an id: a message, its tool calls, a result.
     """
+    if not event.run or _begin_with_own(event.update, facts.writers, event.run):
+        return ()
+    return _received_again(event, facts.view)
 
-    id = "STA-09"
 
-    def __init__(self, screen: Screen | None = None) -> None:
-        self.reader = screen or Screen()
-
-    @reads(e.StateUpdated, has=("run",))
-    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Compare a run's additions with what it received."""
-        if _begin_with_own(event.update, self.reader.writers, event.run):
-            return ()
-        run = view.runs.get(event.run)
-        if run is None or not is_object(run.received):
-            return ()
-        hits = []
-        channels = view.channels_of(event) if event.state else view.pipeline.channels
-        for channel, raw in event.update.items():
-            if type(raw) is not list or channel not in channels:
-                continue
-            received = run.received.get(channel)
-            if channels[channel].reducer != "append" or not received or len(raw) < len(received):
-                continue
-            if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
-                continue
-            is_more = len(raw) > len(received)
-            if not is_more and not any(map(_is_known_by_id, received)):
-                continue
-            problem = (
-                f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
-                f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
-                f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
-            )
-            hits.append(Hit(self.id, problem, event.turn, event.agent, data={"channel": channel}))
-        return hits
+def _received_again(event: e.StateUpdated, view: View) -> Iterator[Hit]:
+    """Compare a run's additions with what it received."""
+    run = view.runs.get(event.run)
+    if run is None or not is_object(run.received):
+        return
+    channels = view.channels_of(event) if event.state else view.pipeline.channels
+    for channel, raw in event.update.items():
+        if type(raw) is not list or channel not in channels:
+            continue
+        received = run.received.get(channel)
+        if channels[channel].reducer != "append" or not received or len(raw) < len(received):
+            continue
+        if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
+            continue
+        is_more = len(raw) > len(received)
+        if not is_more and not any(map(_is_known_by_id, received)):
+            continue
+        problem = (
+            f"agent {event.agent!r} added to channel `{channel}` in turn {event.turn} the "
+            f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
+            f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
+        )
+        yield Hit("STA-09", problem, event.turn, event.agent, data={"channel": channel})
 
 
 def _begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:
@@ -345,86 +324,69 @@ def _is_known_by_id(item: Any) -> bool:
     return any(isinstance(call, str) and call for call in ids)
 
 
-class InPlaceChange:
+@lint("STA-10", e.AgentFinished)
+def in_place_change(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
     """STA-10: an agent returns updates and does not change the state that it received.
 
     From reference system 4, ``state["messages"].append``.
     """
-
-    id = "STA-10"
-
-    @reads(e.AgentFinished, has=("changed_in_place",))
-    def look(self, event: e.AgentFinished, view: View) -> Iterable[Hit]:
-        """Read the driver's record."""
-        channels = list(event.changed_in_place)
-        problem = (
-            f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
-            f"{', '.join(f'`{name}`' for name in channels)}"
-        )
-        return (Hit(self.id, problem, event.turn, event.agent, data={"channels": channels}),)
+    channels = list(event.changed_in_place)
+    if not channels:
+        return ()
+    problem = (
+        f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
+        f"{', '.join(f'`{name}`' for name in channels)}"
+    )
+    return (Hit("STA-10", problem, event.turn, event.agent, data={"channels": channels}),)
 
 
-class TwiceAnswered:
+class _Answers(dict[tuple[str, str], dict[tuple[str, str], int]]):
+    """State and channel to the role and call of its messages, each with the first message."""
+
+
+@lint("STA-11", e.StateUpdated, when="tool_messages")
+def twice_answered(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
     """STA-11: in a list of messages no call is made twice, and none has two results.
 
     This happens to a message that lost its id: it should replace another one and is appended
     instead. The lint checks what is added to a channel; a message that comes again under its own
     number is another matter (CTX-07). Each channel and call is reported once.
     """
+    channels, answers = facts.view.channels_of(event), facts.notes_of(_Answers)
+    for channel, delta in event.update.items():
+        declared = channels.get(channel)
+        if declared is None or declared.reducer != "append" or declared.scope == "agent_run":
+            continue
+        if is_reset(delta) or (event.values is not None and channel in event.values):
+            answers.pop((_home(event), channel), None)
+            continue
+        first = answers.setdefault((_home(event), channel), {})
+        for item in delta if isinstance(delta, list) else [delta]:
+            number = item.get("$message") if type(item) is dict and len(item) == 1 else None
+            if number in facts.tool_messages:
+                yield from _added(facts.tool_messages[number], channel, event, first, facts)
 
-    id = "STA-11"
 
-    def __init__(self) -> None:
-        self._messages: dict[int, Message] = {}
-        """The messages with calls or results, by number."""
-        self._first_seen: dict[tuple[str, str, str, str], int] = {}
-        """Session, channel, role and call to the message with it."""
-        self._reported: set[tuple[str, str, str]] = set()
-
-    @reads(ToolMessage)
-    def hear(self, event: e.MessageAdded, view: View) -> Iterable[Hit]:
-        """Remember the message, which an update may add to a channel."""
-        self._messages[event.message.number] = event.message
-        return ()
-
-    @reads(e.StateUpdated, waits="_messages")
-    def look(self, event: e.StateUpdated, view: View) -> Iterable[Hit]:
-        """Check the messages that an update adds to a channel."""
-        hits: list[Hit] = []
-        channels = view.channels_of(event)
-        for channel, delta in event.update.items():
-            facts = channels.get(channel)
-            if facts is None or facts.reducer != "append" or facts.scope == "agent_run":
-                continue
-            if is_reset(delta) or (event.values is not None and channel in event.values):
-                self._forget(_home(event), channel)
-                continue
-            for item in delta if isinstance(delta, list) else [delta]:
-                number = item.get("$message") if type(item) is dict and len(item) == 1 else None
-                if number in self._messages:
-                    hits += self._added(self._messages[number], channel, event)
-        return hits
-
-    def _added(self, message: Message, channel: str, event: e.StateUpdated) -> Iterator[Hit]:
-        calls = [message.call_id] if message.call_id else [call.id for call in message.calls]
-        for call in calls:
-            key = (_home(event), channel, message.role, call)
-            before = self._first_seen.setdefault(key, message.number)
-            known = (_home(event), channel, call)
-            if before == message.number or not message.number or known in self._reported:
-                continue
-            self._reported.add(known)
+def _added(
+    message: Message,
+    channel: str,
+    event: e.StateUpdated,
+    first: dict[tuple[str, str], int],
+    facts: Facts,
+) -> Iterator[Hit]:
+    """Compare a message with those that were added to the channel before."""
+    for call in [message.call_id] if message.call_id else [call.id for call in message.calls]:
+        before = first.setdefault((message.role, call), message.number)
+        if before == message.number or not message.number:
+            continue
+        if facts.is_new("STA-11", _home(event), channel, call):
             how = "two results of" if message.role == "tool" else "two messages that make"
             problem = (
                 f"channel `{channel}` holds {how} call {call} since turn {event.turn}: m{before} "
                 f"and {message.id}, which may have been meant to take its place"
             )
             data: dict[str, JsonValue] = {"channel": channel, "call_id": call}
-            yield Hit(self.id, problem, event.turn, event.agent, data=data)
-
-    def _forget(self, home: str, channel: str) -> None:
-        for key in [key for key in self._first_seen if key[:2] == (home, channel)]:
-            del self._first_seen[key]
+            yield Hit("STA-11", problem, event.turn, event.agent, data=data)
 
 
 def _home(event: e.StateUpdated) -> str:

@@ -7,12 +7,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.clients import (
-    CutReplyTaken,
-    RetriedInVain,
-    RetriedTooEarly,
-    RetryStorm,
-)
 from simkit.trace import events as e
 from tests.checks.traces import Story, context_message, history, hits_of
 
@@ -55,7 +49,7 @@ def test_what_is_refused_for_good_is_not_sent_again(status: int) -> None:
     story, call = failing(error="invalid_request", status=status)
     again(story, call)
 
-    assert hits_of(RetriedInVain, story.trace) == [
+    assert hits_of("NET-01", story.trace) == [
         Hit(
             "NET-01",
             "agent 'a' sends call c1 again in turn 1, unchanged, after invalid_request with "
@@ -70,15 +64,15 @@ def test_what_may_be_over_a_moment_later_may_be_sent_again(status: int) -> None:
     story, call = failing(status=status)
     again(story, call)
 
-    assert hits_of(RetriedInVain, story.trace) == []
+    assert hits_of("NET-01", story.trace) == []
 
 
 def test_another_model_is_another_question() -> None:
     story, call = failing(status=404, after=1000)
     again(story, call, model="another")
 
-    assert hits_of(RetriedInVain, story.trace) == []
-    assert hits_of(RetriedTooEarly, story.trace) == []
+    assert hits_of("NET-01", story.trace) == []
+    assert hits_of("NET-02", story.trace) == []
 
 
 def test_the_same_question_in_a_later_turn_is_another() -> None:
@@ -88,7 +82,7 @@ def test_the_same_question_in_a_later_turn_is_another() -> None:
     story.start("a")
     again(story, call)
 
-    assert hits_of(RetriedInVain, story.trace) == []
+    assert hits_of("NET-01", story.trace) == []
 
 
 def test_asking_again_before_the_provider_lets_is_found() -> None:
@@ -96,7 +90,7 @@ def test_asking_again_before_the_provider_lets_is_found() -> None:
     story.at = 1_989
     again(story, call)
 
-    assert hits_of(RetriedTooEarly, story.trace) == [
+    assert hits_of("NET-02", story.trace) == [
         Hit(
             "NET-02",
             "agent 'a' sends call c1 again in turn 1 after 1989 ms, but the provider asks for "
@@ -112,7 +106,7 @@ def test_who_waited_may_ask_again(after: int, waited: int) -> None:
     story.at = waited
     again(story, call)
 
-    assert hits_of(RetriedTooEarly, story.trace) == []
+    assert hits_of("NET-02", story.trace) == []
 
 
 def test_a_program_that_is_only_served_waits_unseen() -> None:
@@ -122,7 +116,7 @@ def test_a_program_that_is_only_served_waits_unseen() -> None:
     assert isinstance(started, e.RunStarted)
     story.trace.events[0] = e.RunStarted(0, driver="served", pipeline=started.pipeline)
 
-    assert hits_of(RetriedTooEarly, story.trace) == []
+    assert hits_of("NET-02", story.trace) == []
 
 
 def broken_off(partial: str = "Take two") -> Story:
@@ -134,7 +128,7 @@ def test_what_broke_off_is_no_reply() -> None:
     story.finish()
     story.end("Take two")
 
-    assert hits_of(CutReplyTaken, story.trace) == [
+    assert hits_of("NET-03", story.trace) == [
         Hit(
             "NET-03",
             "what came of call c1 of agent 'a' in turn 1 before cut_stream, 'Take two', is the "
@@ -150,7 +144,7 @@ def test_who_says_that_it_is_not_whole_has_not_taken_it(reply: Any) -> None:
     story.finish()
     story.end(reply)
 
-    assert hits_of(CutReplyTaken, story.trace) == []
+    assert hits_of("NET-03", story.trace) == []
 
 
 def test_a_reply_that_is_that_text_after_all_is_whole() -> None:
@@ -160,7 +154,7 @@ def test_a_reply_that_is_that_text_after_all_is_whole() -> None:
     story.finish()
     story.end("Take two")
 
-    assert hits_of(CutReplyTaken, story.trace) == []
+    assert hits_of("NET-03", story.trace) == []
 
 
 def remembered(*, after: str = "", is_said: bool = False) -> Story:
@@ -182,7 +176,7 @@ def remembered(*, after: str = "", is_said: bool = False) -> Story:
 
 
 def test_what_broke_off_is_nothing_that_the_assistant_said() -> None:
-    assert hits_of(CutReplyTaken, remembered(after="and?").trace) == [
+    assert hits_of("NET-03", remembered(after="and?").trace) == [
         Hit(
             "NET-03",
             "what came of call c1 of agent 'a' in turn 1 before cut_stream, 'Take two', stands in "
@@ -193,11 +187,11 @@ def test_what_broke_off_is_nothing_that_the_assistant_said() -> None:
 
 
 def test_a_model_may_be_asked_to_go_on_from_it() -> None:
-    assert hits_of(CutReplyTaken, remembered().trace) == []
+    assert hits_of("NET-03", remembered().trace) == []
 
 
 def test_what_a_model_is_heard_to_say_may_be_remembered() -> None:
-    assert hits_of(CutReplyTaken, remembered(after="and?", is_said=True).trace) == []
+    assert hits_of("NET-03", remembered(after="and?", is_said=True).trace) == []
 
 
 def test_a_call_that_is_made_again_and_again_is_found_once() -> None:
@@ -205,7 +199,7 @@ def test_a_call_that_is_made_again_and_again_is_found_once() -> None:
     for attempt in range(2, 9):
         again(story, call, attempt)
 
-    assert hits_of(RetryStorm, story.trace) == [
+    assert hits_of("NET-04", story.trace) == [
         Hit(
             "NET-04",
             "agent 'a' makes one call for the 6th time in turn 1; it last failed with overloaded",
@@ -219,4 +213,4 @@ def test_five_attempts_are_enough() -> None:
     for attempt in range(2, 6):
         again(story, call, attempt)
 
-    assert hits_of(RetryStorm, story.trace) == []
+    assert hits_of("NET-04", story.trace) == []

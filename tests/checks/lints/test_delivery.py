@@ -9,7 +9,6 @@ import pytest
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints import delivery
-from simkit.checks.lints.delivery import ContextIgnored, DataInQuery, RequestLost
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.store import Trace
@@ -54,7 +53,7 @@ INSTRUCTIONS = context_message("instructions", "I am b.", agent="b")
 def test_a_target_that_is_sent_no_request_is_found(query: str | None, problem: str) -> None:
     story = handed(INSTRUCTIONS, history("s1/b/history", lo=9), query=query)
 
-    assert hits_of(RequestLost, story.trace) == [
+    assert hits_of("HND-03", story.trace) == [
         Hit(
             "HND-03", f"agent 'b', to which 'a' handed off in turn 1, {problem}",
             1, "b", 0, data=PAIR,
@@ -79,7 +78,7 @@ def test_code_may_show_a_user_who_repeats_himself_the_older_message_is_taken_for
     story.finish()
     story.end()
 
-    assert bool(hits_of(RequestLost, story.trace)) is is_lost
+    assert bool(hits_of("HND-03", story.trace)) is is_lost
 
 
 @pytest.mark.parametrize(("query", "expected"), [("Measure it.", True), ("Measure", False)])
@@ -99,7 +98,7 @@ def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_me
     story.finish()
     story.end()
 
-    assert (hits_of(RequestLost, story.trace) == []) is expected
+    assert (hits_of("HND-03", story.trace) == []) is expected
 
 
 @pytest.mark.parametrize(
@@ -118,14 +117,14 @@ def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_me
 def test_a_target_that_is_sent_the_request_passes(part: e.Part) -> None:
     story = handed(INSTRUCTIONS, part, query="How many km?")
 
-    assert hits_of(RequestLost, story.trace) == []
+    assert hits_of("HND-03", story.trace) == []
 
 
 @pytest.mark.parametrize(("declared", "count"), [("none", 0), ("all", 1)])
 def test_isolation_may_be_declared(declared: str, count: int) -> None:
     story = handed(INSTRUCTIONS, facts={"contracts": (contract(declared),)})
 
-    assert len(hits_of(RequestLost, story.trace)) == count
+    assert len(hits_of("HND-03", story.trace)) == count
 
 
 def delegated(*message: Message, parent: bool = True) -> Trace:
@@ -142,14 +141,14 @@ def delegated(*message: Message, parent: bool = True) -> Trace:
 
 
 def test_what_is_delegated_is_the_request_where_code_builds_the_context() -> None:
-    assert hits_of(RequestLost, delegated(user("Please: Measure the road."))) == []
+    assert hits_of("HND-03", delegated(user("Please: Measure the road."))) == []
 
 
 @pytest.mark.parametrize("parent", [False, True], ids=["handed off", "something else"])
 def test_code_that_sends_neither_request_nor_what_is_delegated_is_found(parent: bool) -> None:
     text = "Sing a song" if parent else "Measure the road"
 
-    assert len(hits_of(RequestLost, delegated(user(text), parent=parent))) == 1
+    assert len(hits_of("HND-03", delegated(user(text), parent=parent))) == 1
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_an_agent_that_is_used_as_a_tool_owes_the_user_nothing(
     story.finish()
     story.end("8 km")
 
-    assert [hit.severity for hit in hits_of(RequestLost, story.trace)] == severities
+    assert [hit.severity for hit in hits_of("HND-03", story.trace)] == severities
 
 
 @pytest.mark.parametrize(
@@ -185,20 +184,20 @@ def test_a_request_that_code_loses_is_an_error_where_an_adapter_sees_the_run(
     story = handed(context_message("", "Sing a song", role="user"), facts={"observes": observes})
     story.end("Done.")
 
-    assert [hit.severity for hit in hits_of(RequestLost, story.trace)] == [severity]
+    assert [hit.severity for hit in hits_of("HND-03", story.trace)] == [severity]
 
 
 def test_only_the_targets_first_context_is_judged() -> None:
     story = handed(context_message("current_message", "How far is it?", role="user", of=1))
     story.call(INSTRUCTIONS)
 
-    assert hits_of(RequestLost, story.trace) == []
+    assert hits_of("HND-03", story.trace) == []
 
 
 def test_a_summarys_call_within_the_targets_run_is_none_of_its_own() -> None:
     story = handed(INSTRUCTIONS, agent="summariser")
 
-    assert hits_of(RequestLost, story.trace) == []
+    assert hits_of("HND-03", story.trace) == []
 
 
 @pytest.mark.parametrize(
@@ -223,7 +222,7 @@ def test_a_document_in_the_query_is_found(
     story.write(given)
     story.hands_off("b", query=query, payload=payload)
 
-    assert hits_of(DataInQuery, story.trace) == [
+    assert hits_of("HND-10", story.trace) == [
         Hit(
             "HND-10",
             f"the query of handoff h1 from 'a' to 'b' in turn 1 holds {size} characters of a text "
@@ -237,7 +236,7 @@ def test_a_query_that_is_a_document_on_its_face_is_found() -> None:
     query = "\n".join(f"line {number} " + "x" * 90 for number in range(12))
     story = handed(query=query)
 
-    assert texts_of(DataInQuery, story.trace) == [
+    assert texts_of("HND-10", story.trace) == [
         f"the query of handoff h1 from 'a' to 'b' in turn 1 is itself a document of {len(query)} "
         "characters"
     ]
@@ -257,7 +256,7 @@ def test_a_query_that_is_a_document_on_its_face_is_found() -> None:
 def test_a_query_that_only_asks_passes(query: str | None, payload: Any) -> None:
     story = handed(query=query, payload=payload)
 
-    assert hits_of(DataInQuery, story.trace) == []
+    assert hits_of("HND-10", story.trace) == []
 
 
 def test_what_the_user_said_may_be_quoted() -> None:
@@ -266,7 +265,7 @@ def test_what_the_user_said_may_be_quoted() -> None:
     story.start("a")
     story.hands_off("b", query=WORDS)
 
-    assert hits_of(DataInQuery, story.trace) == []
+    assert hits_of("HND-10", story.trace) == []
 
 
 def test_a_document_of_another_session_is_not_in_this_state() -> None:
@@ -278,7 +277,7 @@ def test_a_document_of_another_session_is_not_in_this_state() -> None:
     story.start("a")
     story.hands_off("b", query=WORDS)
 
-    assert hits_of(DataInQuery, story.trace) == []
+    assert hits_of("HND-10", story.trace) == []
 
 
 @pytest.mark.slow
@@ -300,7 +299,7 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
             story.write({"doc": [f"{turn} {WORDS}"]})
             story.hands_off("b", query=f"{turn} {'x' * 90}")
             story.end()
-        run_lints(story.trace, [DataInQuery()])
+        run_lints(story.trace, ["HND-10"])
         counts.append(len(request))
 
     assert counts[0] > 1000
@@ -316,7 +315,7 @@ def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
     story = handed(INSTRUCTIONS, history("s1/b/history", tail=[1]), payload=payload)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == [
+    assert hits_of("HND-12", story.trace) == [
         Hit(
             "HND-12",
             "nothing of the payload that 'a' handed to 'b' in turn 1 is in what 'b' is sent",
@@ -349,7 +348,7 @@ def test_a_payload_of_which_something_arrives_passes(part: e.Part) -> None:
     story.call(INSTRUCTIONS, part)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == []
+    assert hits_of("HND-12", story.trace) == []
 
 
 @pytest.mark.parametrize("address", [{"next": "b"}, {"next": "b", "last": "a"}])
@@ -357,7 +356,7 @@ def test_a_key_that_only_names_source_or_target_is_no_payload(address: Any) -> N
     story = handed(INSTRUCTIONS, history("s1/b/history", tail=[1]), payload=address)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == []
+    assert hits_of("HND-12", story.trace) == []
 
 
 REFUND = {"order_id": "A-1007", "reason": "broken in transit", "amount": 8}
@@ -370,7 +369,7 @@ def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> No
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == [
+    assert hits_of("HND-12", story.trace) == [
         Hit(
             "HND-12",
             "of the payload that 'a' handed to 'b' in turn 1, 'b' is sent everything but "
@@ -398,7 +397,7 @@ def test_a_key_that_no_contract_requires_may_stay_behind(payload: Any) -> None:
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == []
+    assert hits_of("HND-12", story.trace) == []
 
 
 def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
@@ -409,7 +408,7 @@ def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
     story.call(base=first, numbers=[number])
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == []
+    assert hits_of("HND-12", story.trace) == []
 
 
 @pytest.mark.parametrize(
@@ -421,7 +420,7 @@ def test_a_payload_that_could_not_be_recognised_passes(payload: Any) -> None:
     story = handed(INSTRUCTIONS, payload=payload)
     story.finish()
 
-    assert hits_of(ContextIgnored, story.trace) == []
+    assert hits_of("HND-12", story.trace) == []
 
 
 NATIVE = """\
@@ -449,9 +448,9 @@ turns:
     ("recipe", "query", "expected"),
     [
         ("[instructions, handoff, history, current_message]", "How far?", []),
-        ("[instructions, handoff]", "How far?", [RequestLost]),
-        ("[instructions, current_message]", "How far?", [ContextIgnored]),
-        ("[instructions, handoff, current_message]", WORDS, [DataInQuery]),
+        ("[instructions, handoff]", "How far?", ["HND-03"]),
+        ("[instructions, current_message]", "How far?", ["HND-12"]),
+        ("[instructions, handoff, current_message]", WORDS, ["HND-10"]),
     ],
     ids=["all arrives", "no request", "no payload", "the document in the query"],
 )
@@ -460,5 +459,5 @@ def test_they_are_found_natively(
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(recipe=recipe, query=query, words=WORDS))
 
-    lints = (RequestLost, ContextIgnored, DataInQuery)
+    lints = ("HND-03", "HND-12", "HND-10")
     assert [lint for lint in lints if hits_of(lint, trace)] == expected

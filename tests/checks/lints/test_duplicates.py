@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import duplicates, screening
-from simkit.checks.lints.duplicates import DuplicateMessage
+from simkit.checks.lints import duplicates, facts
 from simkit.core.messages import ToolCall
 from simkit.trace.store import Trace
 from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
@@ -36,7 +35,7 @@ def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
     story.call(history(STREAM, numbers=[1, 2, 3]))
     story.call(history(STREAM))
 
-    assert hits_of(DuplicateMessage, story.trace) == [
+    assert hits_of("CTX-07", story.trace) == [
         Hit(
             "CTX-07", "agent 'a' is sent message m2 = m3 twice (section history) in turn 2",
             2, "a", 0, data={"ids": [["m2", "m3"]], "sections": ["history", "history"]},
@@ -48,7 +47,7 @@ def test_the_same_id_twice_in_a_history_is_found() -> None:
     story = make_story("Done.")
     story.call(history(STREAM, numbers=[1, 2, 2]))
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
     ]
 
@@ -57,7 +56,7 @@ def test_an_old_message_that_comes_again_in_this_turn_is_found() -> None:
     story = make_story("Done.")
     story.call(history(STREAM, numbers=[1, 2], tail=[2]))
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent message m2 twice (section history) in turn 2"
     ]
 
@@ -66,7 +65,7 @@ def test_a_pair_that_the_window_cuts_apart_passes() -> None:
     story = make_story("Done.", "Done.")
     story.call(history(STREAM, numbers=[1, 2, 3], lo=2))
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 def test_one_message_through_two_histories_is_found_once_for_all() -> None:
@@ -78,7 +77,7 @@ def test_one_message_through_two_histories_is_found_once_for_all() -> None:
     story.call(*parts)
     story.call(history(STREAM, tail=[4]), history("s1/a/log", tail=[4], section="log"))
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent 3 messages twice (sections history and log): m1, m2, m3 in turn 2"
     ]
 
@@ -87,14 +86,14 @@ def test_two_histories_without_a_common_message_pass() -> None:
     story = make_story("Done.", "Sure.")
     story.call(history(STREAM, numbers=[1, 2]), history("s1/a/log", numbers=[3], section="log"))
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 def test_the_same_text_from_two_sections_is_found() -> None:
     story = make_story("Done.")
     story.call(context_message("notes", "Likes tea."), context_message("memories", "Likes tea."))
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent the same text twice (sections notes and memories) in turn 2"
     ]
 
@@ -104,7 +103,7 @@ def test_a_query_that_repeats_the_users_message_is_found() -> None:
     query = context_message("current_message", "and now?", role="user", turn=2)
     story.call(history(STREAM, numbers=[1, 2], tail=[3]), query)
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent the same text twice (sections current_message and history) in turn 2"
     ]
 
@@ -119,7 +118,7 @@ def test_a_user_may_say_the_same_in_every_turn() -> None:
         story.answers("a", "Done.", history(STREAM, numbers=results), current)
         story.end()
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
@@ -137,7 +136,7 @@ def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
     story.start("a")
     story.call(history(STREAM, numbers=[1, *results]))
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 def test_one_result_twice_is_found() -> None:
@@ -149,7 +148,7 @@ def test_one_result_twice_is_found() -> None:
     items += [story.hears("call1", "no"), story.hears("call2", "no"), story.hears("call1", "no")]
     story.call(base=base, numbers=items)
 
-    assert texts_of(DuplicateMessage, story.trace) == [
+    assert texts_of("CTX-07", story.trace) == [
         "agent 'a' is sent message m3 = m5 twice (section run) in turn 1"
     ]
 
@@ -161,7 +160,7 @@ def test_repeated_instructions_and_the_current_message_are_left_to_their_own_lin
         story.instructions(), story.instructions(), current, history(STREAM, [1, 2], tail=[3])
     )
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 def test_a_restarted_history_is_read_anew() -> None:
@@ -169,7 +168,7 @@ def test_a_restarted_history_is_read_anew() -> None:
     story.call(history(STREAM, numbers=[1, 2]))
     story.call(history(STREAM, numbers=[1, 2], restarts=True))
 
-    assert hits_of(DuplicateMessage, story.trace) == []
+    assert hits_of("CTX-07", story.trace) == []
 
 
 NATIVE = """\
@@ -203,7 +202,7 @@ turns:
 def test_a_copy_of_the_reply_is_found_natively(tmp_path: Path, text: str, texts: list[str]) -> None:
     trace = ran(tmp_path, NATIVE.format(written=text))
 
-    assert texts_of(DuplicateMessage, trace) == texts
+    assert texts_of("CTX-07", trace) == texts
 
 
 def long_story(turns: int) -> Trace:
@@ -228,7 +227,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = []
-    key_of, twin = screening.key_of, duplicates._StreamState.twin
+    key_of, twin = facts.key_of, duplicates._StreamState.twin
     for turns in (1000, 2000):
         made_keys: list[int] = []
         request: list[int] = []
@@ -240,7 +239,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
             "twin",
             lambda s, m, call=request: (call.append(1), twin(s, m))[1],
         )
-        run_lints(long_story(turns), [DuplicateMessage()])
+        run_lints(long_story(turns), ["CTX-07"])
         counts.append(len(made_keys) + len(request))
 
     assert counts[0] > 1000

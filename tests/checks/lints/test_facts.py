@@ -1,264 +1,200 @@
-"""CTX-05, CTX-06: facts that must be in a context, and facts that must not."""
+"""Facts mark the contexts in which order and repetitions are looked for: marks hide nothing.
+
+The traces are those of drawn pipelines, of shipped scenarios, and of both with small damages.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import PrivateFactLeaked, RequiredFactMissing
-from simkit.core.messages import ToolCall
+from simkit.checks.lints.facts import Facts
+from simkit.core.errors import TraceError
+from simkit.session.simulate import run
+from simkit.spec.scenario.files import Library, items_in, scenario_files
 from simkit.trace import events as e
-from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints
+from simkit.trace.store import Trace
+from simkit.trace.views import view_of
+from tests.checks.traces import run_lints
+from tests.oracle.comparing import played
+from tests.oracle.generator import FLOWS, Draw
 
-STREAM = "s1/b/history"
-
-
-# CTX-05
-
-
-def requiring(*facts: Any) -> Story:
-    """Agent ``a`` says "No nuts, please." (m2) in turn 1; ``b`` starts in turn 2 (m3)."""
-    story = Story({"a": e.AgentFacts("I am a."), "b": e.AgentFacts("I am b.", requires=facts)})
-    story.turn("hello")
-    story.start("a")
-    story.call()
-    story.says("No nuts, please.", ToolCall("call1", "look", {"in": "larder"}))
-    story.finish()
-    story.end()
-    story.turn("and now?")
-    story.start("b")
-    return story
+SCENARIOS: Final = Path(__file__).resolve().parents[3] / "scenarios"
+UNREADABLE: Final = (
+    LookupError, TypeError, ValueError, AttributeError, AssertionError, TraceError,
+)  # fmt: skip
+"""What reading a trace raises that is too damaged to be one."""
+DAMAGES: Final = 12
+"""Damaged copies of each trace."""
 
 
-def test_a_required_text_that_no_message_holds_is_found() -> None:
-    story = requiring("No nuts", "hello")
-    story.call(story.instructions(), history(STREAM, numbers=[1]))
-
-    assert hits_of(RequiredFactMissing, story.trace) == [
-        Hit(
-            "CTX-05", "agent 'b' is not sent what it requires in turn 2: 'No nuts'",
-            2, "b", 0, data={"missing": ["'No nuts'"]},
-        )
-    ]  # fmt: skip
+@contextmanager
+def marked(mark: bool) -> Iterator[None]:
+    """Marks every context as one that order and repetitions must be looked for in, or as none."""
+    with (
+        patch.object(Facts, "_is_odd", lambda *_: mark),
+        patch.object(Facts, "_may_repeat", lambda *_: mark),
+    ):
+        yield
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        [history(STREAM, numbers=[1, 2])],
-        [history(STREAM, numbers=[1], tail=[2])],
-        [context_message("notes", "Remember: No nuts!")],
-        [context_message("notes", "x\nNo nuts", pieces=[("notes", "x"), ("memories", "No nuts")])],
-    ],
-    ids=["settled", "this turn", "made", "shared message"],
-)
-def test_a_required_text_anywhere_in_a_context_passes(parts: list[e.Part]) -> None:
-    story = requiring("No nuts")
-    story.call(*parts)
-
-    assert hits_of(RequiredFactMissing, story.trace) == []
+def found_in(events: Iterable[e.AnyEvent]) -> list[Hit] | None:
+    """Returns what lints find in a trace of these events; None if it is too damaged to be one."""
+    trace = Trace()
+    trace.events.extend(events)
+    try:
+        view_of(trace.events)
+        return run_lints(trace)[1]
+    except UNREADABLE:
+        return None
 
 
-@pytest.mark.parametrize(
-    ("fact", "missing"),
-    [
-        ({"agent": "a"}, []),
-        ({"agent": "c"}, ['{"agent":"c"}']),
-        ({"$regex": "No n[ua]ts"}, []),
-        ({"role": "system", "$contains": "nuts"}, ['{"role":"system","$contains":"nuts"}']),
-        ({"section": "history", "role": "user"}, []),
-    ],
-)
-def test_a_required_message_is_matched_whole(fact: Any, missing: list[str]) -> None:
-    story = requiring(fact)
-    story.call(history(STREAM, numbers=[1, 2]))
-
-    names = [hit.data["missing"] for hit in hits_of(RequiredFactMissing, story.trace)]
-
-    assert names == ([missing] if missing else [])
+def check_marks(name: str, events: list[e.AnyEvent]) -> int:
+    """Asserts that marks hide nothing; returns how many copies of the trace could be read."""
+    rng, number = Random(name), 0
+    for damage in range(-1, DAMAGES):
+        changed = events if damage < 0 else damaged(events, rng)
+        with marked(True):
+            expected = found_in(changed)
+        if expected is not None:
+            assert found_in(changed) == expected, (name, damage)
+            number += 1
+    return number
 
 
-def test_a_fact_that_a_window_left_behind_is_missing_from_each_run() -> None:
-    story = requiring("No nuts")
-    base = story.call(history(STREAM, numbers=[1, 2]))
-    story.call(base=base, numbers=[2])
-    for _ in range(2):
-        story.start("b")
-        base = story.call(history(STREAM, lo=2))
-        story.call(base=base, numbers=[2])
+def damaged(events: list[e.AnyEvent], rng: Random) -> list[e.AnyEvent]:
+    """Returns a copy of a trace with an event lost, repeated, moved or changed."""
+    copy = list(events)
+    place, other = rng.randrange(1, len(copy)), rng.randrange(1, len(copy))
+    how = rng.randrange(8)
+    if how == 0:
+        del copy[place]
+    elif how == 1:
+        copy.insert(other, copy[place])
+    elif how == 2:
+        copy[place], copy[other] = copy[other], copy[place]
+    else:
+        places = [at for at, event in enumerate(copy) if type(event) in _CHANGES]
+        if places:
+            at = rng.choice(places)
+            copy[at] = _CHANGES[type(copy[at])](copy[at], copy, rng)
+    return copy
 
-    assert [(hit.turn, hit.call) for hit in hits_of(RequiredFactMissing, story.trace)] == [
-        (2, 2),
-        (2, 4),
+
+def _one_of(kind: type, events: Iterable[e.AnyEvent], rng: Random) -> Any:
+    return rng.choice([event for event in events if type(event) is kind])
+
+
+def _message_changed(event: e.MessageAdded, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    message, other = event.message, _one_of(e.MessageAdded, events, rng).message
+    changes: tuple[dict[str, Any], ...] = (
+        {"content": other.content},
+        {"content": other.content, "role": other.role, "agent": other.agent, "turn": other.turn},
+        {"content": ""},
+        {"role": "system"},
+        {"calls": other.calls, "call_id": other.call_id},
+    )
+    return replace(event, message=replace(message, **rng.choice(changes)))
+
+
+def _context_changed(event: e.ContextBuilt, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    parts = list(event.parts)
+    if not parts:
+        return replace(event, said=event.said + event.said[-1:])
+    place, how = rng.randrange(len(parts)), rng.randrange(6)
+    part = parts[place]
+    message = _one_of(e.MessageAdded, events, rng).message
+    if how == 0:
+        parts.append(part)
+    elif how == 1:
+        rng.shuffle(parts)
+    elif isinstance(part, e.Made):
+        parts[place] = (
+            replace(part, message=replace(part.message, role=rng.choice(("user", "system")))),
+            replace(part, of=message.number),
+            replace(part, message=message),
+            replace(part, message=replace(message, id="", turn=event.turn)),
+        )[how - 2]
+    else:
+        parts[place] = (
+            replace(part, tail=(*part.tail, message.number)),
+            replace(part, kept=(*part.kept, message.number)),
+            replace(part, lo=rng.randrange(4)),
+            replace(part, restarts=True),
+        )[how - 2]
+    return replace(event, parts=tuple(parts))
+
+
+def _update_changed(event: e.StateUpdated, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    added = [
+        {"$message": before.message.number}
+        for before in events[: events.index(event)]
+        if isinstance(before, e.MessageAdded)
     ]
+    whole = {**event.update, "messages": added}
+    other = _one_of(e.StateUpdated, events, rng)
+    changes = ({"update": whole}, {"update": other.update}, {"group": "g1", "branch": "r1"})
+    return replace(event, **rng.choice(changes))
 
 
-# CTX-06
+def _start_changed(event: e.AgentStarted, events: list[e.AnyEvent], rng: Random) -> e.AnyEvent:
+    other = _one_of(e.AgentStarted, events, rng)
+    changes = ({"agent": other.agent}, {"handoff": other.handoff}, {"group": "g9"})
+    return replace(event, **rng.choice(changes))
 
 
-def keeping(value: Any = "tulip seven", **channel: Any) -> Story:
-    """Agent ``a`` writes a value to its private channel ``pin``; ``b`` starts in turn 2 (m3)."""
-    story = Story(
-        {"a": e.AgentFacts("I am a.", private=("pin",)), "b": e.AgentFacts("Grow a tulip seven.")},
-        channels={"pin": e.ChannelFacts("replace", "session", **channel)},
-    )
-    story.turn("hello")
-    story.start("a")
-    story.call()
-    story.says("It is tulip seven.")
-    story.finish(pin=value)
-    story.end()
-    story.turn("and now?")
-    story.start("b")
-    return story
+_CHANGES: Final[dict[type, Callable[[Any, list[e.AnyEvent], Random], e.AnyEvent]]] = {
+    e.MessageAdded: _message_changed,
+    e.ContextBuilt: _context_changed,
+    e.StateUpdated: _update_changed,
+    e.AgentStarted: _start_changed,
+}
 
 
-@pytest.mark.parametrize(
-    ("part", "section"),
-    [
-        (history(STREAM, numbers=[1, 2]), "history"),
-        (history(STREAM, numbers=[1], tail=[2]), "history"),
-        (context_message("shared", '{"pin":"tulip seven"}'), "shared"),
-        (
-            context_message("x", "x\ntulip seven", pieces=[("x", "x"), ("notes", "tulip seven")]),
-            "notes",
-        ),
-    ],
-    ids=["settled", "this turn", "made", "shared message"],
-)
-def test_a_private_value_in_another_agents_context_is_found_once(
-    part: e.Part, section: str
-) -> None:
-    story = keeping()
-    story.call(part)
-    story.call(context_message("shared", "tulip seven"))
-
-    assert hits_of(PrivateFactLeaked, story.trace) == [
-        Hit(
-            "CTX-06",
-            "agent 'b' is sent a value of channel `pin` in turn 2, through section "
-            f"{section}; it is private to 'a'",
-            2, "b", 0, data={"channel": "pin", "section": section, "owners": ["a"]},
-        )
-    ]  # fmt: skip
+def without_sections(events: list[e.AnyEvent]) -> list[e.AnyEvent]:
+    """Returns a trace as a driver of code would report it: it does not know the sections."""
+    (started,) = [event for event in events if isinstance(event, e.RunStarted)]
+    observes = tuple(name for name in started.pipeline.observes if name != "sections")
+    return [replace(started, pipeline=replace(started.pipeline, observes=observes)), *events[1:]]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        ["rose", {"code": "tulip seven"}],
-        {"$set": "tulip seven"},
-        {"$message": 2},
-        {"$unlogged": {"role": "user", "content": "tulip seven"}},
-    ],
-    ids=["nested", "reset", "a message", "a message of no log"],
-)
-def test_every_text_within_a_private_value_counts(value: Any) -> None:
-    story = keeping(value)
-    story.call(context_message("shared", "It is tulip seven."))
+@pytest.mark.parametrize("flow", FLOWS)
+def test_marks_hide_nothing_in_drawn_pipelines(flow: str) -> None:
+    number = 0
+    for seed in range(2_000, 2_012):
+        draw = Draw(seed, flow=flow)
+        events = played(draw.pipeline, draw.scenario).events
+        number += check_marks(f"{flow} {seed}", events)
+        number += check_marks(f"{flow} {seed}, as code", without_sections(events))
 
-    assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
+    assert number > 200
 
 
-def test_defaults_given_values_and_those_of_users_reducers_count() -> None:
-    default, given, reduced = keeping("rose", default="oak tree"), keeping("rose"), keeping("rose")
-    given.write({"pin": "oak tree"}, cause="given")
-    reduced.write({"pin": 1}, values={"pin": ["oak tree"]})
-    for story in (default, given, reduced):
-        story.call(context_message("shared", "an oak tree"))
-
-        assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
-
-
-def test_a_text_with_quotes_is_found_within_json() -> None:
-    story = keeping('the "big" one')
-    story.call(context_message("shared", '{"pin": "the \\"big\\" one"}'))
-
-    assert len(hits_of(PrivateFactLeaked, story.trace)) == 1
+@pytest.mark.slow
+@pytest.mark.parametrize("file", scenario_files(SCENARIOS), ids=lambda file: Path(file).stem)
+def test_marks_hide_nothing_in_shipped_scenarios(file: str) -> None:
+    library = Library()
+    for item in items_in(file):
+        prepared = library.prepared(item)
+        if prepared.skip is None:
+            assert check_marks(item.name, run(prepared).events)
 
 
-def test_a_value_that_becomes_private_later_is_found_in_what_has_settled() -> None:
-    story = keeping("rose")
-    story.call(history(STREAM, numbers=[1, 2]))
-    story.write({"pin": "tulip seven"})
-    story.call(history(STREAM))
+def test_a_mark_that_hides_something_is_seen() -> None:
+    draw = Draw(2_000, flow=FLOWS[0])
+    events = played(draw.pipeline, draw.scenario).events
+    rng = Random(1)
+    copies = [damaged(events, rng) for _ in range(60)]
 
-    assert [hit.call for hit in hits_of(PrivateFactLeaked, story.trace)] == [1]
+    with marked(False):
+        hidden = [found_in(copy) for copy in copies]
 
-
-def test_the_owner_may_see_it_and_others_what_is_not_it() -> None:
-    story = keeping()
-    story.call(
-        story.instructions(),
-        context_message("notes", "tulip sevens, stulip seven, tulip, seven"),
-        history(STREAM, numbers=[1, 2], lo=2),
-    )
-    story.start("a")
-    story.call(context_message("shared", "tulip seven"))
-
-    assert hits_of(PrivateFactLeaked, story.trace) == []
-
-
-def test_what_an_agent_says_and_hears_itself_is_not_leaked_to_it() -> None:
-    story = keeping()
-    reply = story.says("I guess tulip seven.", ToolCall("call1", "look", {"for": "tulip seven"}))
-    response = story.hears("call1", "tulip seven")
-    base = story.call(history(STREAM, numbers=[1], tail=[reply, response]))
-    story.call(base=base, numbers=[reply, response])
-
-    assert hits_of(PrivateFactLeaked, story.trace) == []
-
-
-@pytest.mark.parametrize("value", ["a", "abc", "....", 12345, True, "b", "messages"])
-def test_short_texts_numbers_and_the_pipelines_own_names_are_no_secrets(value: Any) -> None:
-    story = keeping(value)
-    story.call(context_message("shared", "a abc .... 12345 true b messages"))
-
-    assert hits_of(PrivateFactLeaked, story.trace) == []
-
-
-NATIVE = """\
-version: 1
-pipeline: clinic
-channels:
-  diagnosis: {{scope: session}}
-agents:
-  doctor:
-    instructions: Diagnose.
-    private: [diagnosis]
-    handoffs: [desk]
-    context: [instructions, current_message]
-    after: [{{writes: {{diagnosis: "${{run.reply}}"}}}}]
-    writes: {{messages: {kept}}}
-  desk:
-    instructions: Make an appointment.
-    requires: [Tuesday]
-    context: [instructions, history, current_message]
-flow: {{handoffs: {{start: "${{state.next}}"}}}}
----
-version: 1
-scenario: two turns
-pipeline: clinic
-turns:
-  - {{user: It hurts on Tuesday, replies: {{doctor: A broken toe.}}}}
-  - {{user: When, replies: {{desk: Friday.}}}}
-"""
-
-
-@pytest.mark.parametrize(
-    ("expected", "result"),
-    [('["${run.final_message}"]', ["CTX-06"]), ("[]", [])],
-    ids=["the diagnosis is told to all", "it is not"],
-)
-def test_facts_are_found_natively(tmp_path: Path, expected: str, result: list[str]) -> None:
-    text = NATIVE.format(kept=expected).replace(
-        "channels:\n", "channels:\n  next: {scope: session, default: doctor}\n"
-    ).replace('diagnosis: "${run.reply}"', 'diagnosis: "${run.reply}", next: desk')  # fmt: skip
-    trace = ran(tmp_path, text)
-
-    _, hits = run_lints(trace, [RequiredFactMissing(), PrivateFactLeaked()])
-
-    assert [hit.id for hit in hits] == result
+    assert hidden != [found_in(copy) for copy in copies]

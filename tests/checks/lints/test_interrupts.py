@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.flow import AskedAgain
 from simkit.trace import events as e
 from tests.checks.traces import Story, hits_of, texts_of
 
@@ -45,7 +44,7 @@ def test_the_same_question_after_its_answer_is_found() -> None:
     answers(story)
     asks(story, question="Which size?")
 
-    assert hits_of(AskedAgain, story.trace) == [
+    assert hits_of("FLW-06", story.trace) == [
         Hit(
             "FLW-06",
             "agent 'a' asks again in turn 2 what the user has answered: 'Which one?'",
@@ -60,7 +59,7 @@ def test_the_same_question_after_another_one_is_found() -> None:
         answers(story)
         asks(story, question=question)
 
-    assert [hit.turn for hit in hits_of(AskedAgain, story.trace)] == [3]
+    assert [hit.turn for hit in hits_of("FLW-06", story.trace)] == [3]
 
 
 def test_another_question_passes() -> None:
@@ -68,7 +67,7 @@ def test_another_question_passes() -> None:
     answers(story)
     asks(story, question={"text": "Which one?"})
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_the_same_question_of_another_agent_passes() -> None:
@@ -78,7 +77,7 @@ def test_the_same_question_of_another_agent_passes() -> None:
     story.finish()
     asks(story, "b")
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_the_same_question_after_a_write_passes() -> None:
@@ -88,7 +87,7 @@ def test_the_same_question_after_a_write_passes() -> None:
     story.finish(messages=[])
     asks(story)
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_the_same_question_in_a_new_turn_passes() -> None:
@@ -100,7 +99,7 @@ def test_the_same_question_in_a_new_turn_passes() -> None:
     story.turn("something else")
     asks(story)
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_a_question_that_was_never_answered_may_be_asked_again() -> None:
@@ -108,7 +107,7 @@ def test_a_question_that_was_never_answered_may_be_asked_again() -> None:
     story.turn("something else")
     asks(story)
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_an_answer_that_goes_to_another_agent_is_found() -> None:
@@ -120,7 +119,7 @@ def test_an_answer_that_goes_to_another_agent_is_found() -> None:
     story.finish()
     story.end()
 
-    assert hits_of(AskedAgain, story.trace) == [
+    assert hits_of("FLW-06", story.trace) == [
         Hit(
             "FLW-06", "the user's answer went to agent 'b' in turn 2, but 'a' asked",
             2, "b", data={"asked": ["a"]},
@@ -137,7 +136,7 @@ def test_an_answer_that_goes_to_who_asked_passes() -> None:
     story.finish()
     story.end()
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_of_two_that_asked_each_may_be_answered_first() -> None:
@@ -151,7 +150,7 @@ def test_of_two_that_asked_each_may_be_answered_first() -> None:
     story.finish()
     story.end()
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []
 
 
 def test_a_question_that_the_user_left_behind_waits_no_longer() -> None:
@@ -161,7 +160,7 @@ def test_a_question_that_the_user_left_behind_waits_no_longer() -> None:
     answers(story)
     story.start("a")
 
-    assert texts_of(AskedAgain, story.trace) == [
+    assert texts_of("FLW-06", story.trace) == [
         "the user's answer went to agent 'a' in turn 3, but 'b' asked"
     ]
 
@@ -173,4 +172,4 @@ def test_a_session_is_not_answered_by_another() -> None:
     story.start("b")
     story.end()
 
-    assert hits_of(AskedAgain, story.trace) == []
+    assert hits_of("FLW-06", story.trace) == []

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from simkit.checks.lints import all_lints
-from simkit.checks.lints.runner import readings_of
+import pytest
+
+from simkit.checks.lints.registry import functions_of, lint
 from simkit.spec.lint_catalogue import LINTS
+from simkit.trace import events as e
 from tests.checks.traces import Story, context_message, history, run_lints
 
 AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}
 """Lints that speak of claims or compare runs; they are not part of the pass over one trace."""
 
 
-def test_every_lint_of_the_catalogue_runs_once() -> None:
-    ids = [lint.id for lint in all_lints()]
+@pytest.mark.parametrize("identity", sorted(set(LINTS) - AFTER_THE_RUN))
+def test_every_lint_of_the_catalogue_has_a_function_that_names_its_rule(identity: str) -> None:
+    rules = [
+        function.__doc__
+        for function in functions_of(identity)
+        if (function.__doc__ or "").startswith(f"{identity}: ")
+    ]
 
-    assert len(ids) == len(set(ids))
-    assert set(ids) == set(LINTS) - AFTER_THE_RUN
+    assert len(rules) == 1, (
+        f"add a function with @lint({identity!r}, …) to a file of simkit/checks/lints, and begin "
+        f"its docstring with {identity!r} and a colon"
+    )
 
 
 DECLARED = {
@@ -44,12 +53,27 @@ def test_a_hint_for_code_is_another_than_that_for_files_where_there_is_one() -> 
     assert DECLARED.isdisjoint(own)
 
 
-def test_every_lint_names_its_rule_and_where_it_comes_from() -> None:
-    for lint in all_lints():
-        text = type(lint).__doc__ or ""
+def test_a_lint_that_the_catalogue_does_not_have_is_refused() -> None:
+    with pytest.raises(LookupError, match=r"XYZ-01 is not in LINTS of simkit/spec/lint_catalogue"):
+        lint("XYZ-01", e.TurnStarted)
 
-        assert text.startswith(f"{lint.id}: ")
-        assert readings_of(type(lint))
+
+def test_a_condition_that_facts_do_not_have_is_refused() -> None:
+    with pytest.raises(LookupError, match="RUN-01 waits for 'is_blue', which is no attribute of"):
+        lint("RUN-01", e.TurnStarted, when="is_blue")
+
+
+def test_hits_at_one_event_are_in_the_order_of_the_catalogue() -> None:
+    """Lints that share a condition are asked together."""
+    story = Story(["a"])
+    story.turn("Hello")
+    story.start("a")
+    twice = context_message("notes", "Take notes.", role="user")
+    story.call(twice, twice, context_message("notes", "", role="user"))
+
+    _, hits = run_lints(story.trace)
+
+    assert [hit.id for hit in hits] == ["CTX-03", "CTX-07", "CTX-12"]
 
 
 def conversation(turns: int) -> Story:
@@ -76,13 +100,6 @@ def conversation(turns: int) -> Story:
 
 
 def test_a_plain_conversation_passes_all_lints() -> None:
-    _, hits = run_lints(conversation(20).trace, all_lints())
+    _, hits = run_lints(conversation(20).trace)
 
     assert hits == []
-
-
-def test_a_lint_starts_anew_with_every_trace() -> None:
-    first, second = list(all_lints()), list(all_lints())
-
-    assert [type(lint) for lint in first] == [type(lint) for lint in second]
-    assert all(item is not two for item, two in zip(first, second, strict=True))

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.relevance import IrrelevantShare
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace import views
@@ -40,7 +39,7 @@ def test_the_messages_of_others_and_the_users_messages_to_them_are_counted() -> 
     story = answered_by("router", "food")
     story.call(history("s1/sport/history", numbers=[1, 2, 3]), tokens=100)
 
-    assert hits_of(IrrelevantShare, story.trace) == [
+    assert hits_of("CTX-11", story.trace) == [
         Hit(
             "CTX-11",
             "30 % of what agent 'sport' is sent in turn 2 comes from agents outside its `sees`: "
@@ -68,7 +67,7 @@ def test_a_user_message_belongs_to_those_who_answered_it(
     story = answered_by(*agents)
     story.call(history("s1/sport/history", numbers=expected), tokens=10)
 
-    assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == (
+    assert [hit.data["share"] for hit in hits_of("CTX-11", story.trace)] == (
         [share] if share else []
     )
 
@@ -78,7 +77,7 @@ def test_at_the_limit_it_passes_and_above_it_does_not() -> None:
         story = answered_by("food")
         story.call(history("s1/sport/history", numbers=[1, 2]), tokens=tokens)
 
-        assert len(hits_of(IrrelevantShare, story.trace)) == count
+        assert len(hits_of("CTX-11", story.trace)) == count
 
 
 def test_the_pipelines_limit_holds() -> None:
@@ -86,7 +85,7 @@ def test_the_pipelines_limit_holds() -> None:
     story.call(history("s1/sport/history", numbers=[1, 2]), tokens=40)
     story.call(history("s1/sport/history"), tokens=39)
 
-    assert [hit.call for hit in hits_of(IrrelevantShare, story.trace)] == [1]
+    assert [hit.call for hit in hits_of("CTX-11", story.trace)] == [1]
 
 
 def test_recalled_items_count_neither_way() -> None:
@@ -97,14 +96,14 @@ def test_recalled_items_count_neither_way() -> None:
     )
     story.call(history("s1/sport/history", numbers=[1, 2]), notes, shared, tokens=20 + 40 + 40 + 10)
 
-    assert [hit.data["share"] for hit in hits_of(IrrelevantShare, story.trace)] == [0.67]
+    assert [hit.data["share"] for hit in hits_of("CTX-11", story.trace)] == [0.67]
 
 
 def test_what_the_window_leaves_out_is_not_counted() -> None:
     story = answered_by("food", "sport")
     story.call(history("s1/sport/history", numbers=[1, 2, 3], lo=2), tokens=10)
 
-    assert hits_of(IrrelevantShare, story.trace) == []
+    assert hits_of("CTX-11", story.trace) == []
 
 
 def test_the_current_turns_other_agents_count_and_its_user_message_does_not() -> None:
@@ -114,7 +113,7 @@ def test_the_current_turns_other_agents_count_and_its_user_message_does_not() ->
     story.start("sport")
     story.call(history("s1/sport/history", tail=[1, 2]), tokens=20)
 
-    assert [hit.data for hit in hits_of(IrrelevantShare, story.trace)] == [
+    assert [hit.data for hit in hits_of("CTX-11", story.trace)] == [
         {"share": 0.5, "agents": ["food"]}
     ]
 
@@ -124,7 +123,7 @@ def test_an_agent_that_sees_everyone_is_never_reported() -> None:
     story.resume("stretch", "r9")
     story.call(history("s1/stretch/history", numbers=[1, 2]), tokens=20)
 
-    assert hits_of(IrrelevantShare, story.trace) == []
+    assert hits_of("CTX-11", story.trace) == []
 
 
 COACH = """\
@@ -150,7 +149,7 @@ turns:
 def test_it_is_found_natively_under_the_scenarios_limit(tmp_path: Path) -> None:
     trace = ran(tmp_path, COACH)
 
-    assert texts_of(IrrelevantShare, trace) == [
+    assert texts_of("CTX-11", trace) == [
         "67 % of what agent 'sport' is sent in turn 2 comes from agents outside its `sees`: food "
         "(the limit is 30 %)"
     ]
@@ -187,7 +186,7 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
             remaining += [number, story.answers(agent, TEN, stream, tokens=20)]
             story.end()
         _Counting.removals = 0
-        _, hits = run_lints(story.trace, [IrrelevantShare()])
+        _, hits = run_lints(story.trace, ["CTX-11"])
         counts.append((_Counting.removals, len(hits)))
 
     (used, hits_of_half), (taken_of_all, hits_of_all) = counts

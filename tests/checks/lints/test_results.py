@@ -10,7 +10,6 @@ from zlib import crc32
 
 import pytest
 
-from simkit.checks.lints.results import ResultsSwapped
 from tests.adapters.running import run_app
 from tests.building import Ran
 from tests.checks.traces import hits_of
@@ -80,7 +79,7 @@ turns:
 
 def swapped(outcome: Ran) -> list[tuple[str, str]]:
     """What the lint says, and how bad it is; nothing else is said."""
-    hits = hits_of(ResultsSwapped, outcome.trace)
+    hits = hits_of("CTX-18", outcome.trace)
     findings = [*outcome.judgement.findings, *outcome.judgement.warnings]
     assert {finding.id for finding in findings} <= {"CTX-18"}
     assert [finding.what for finding in findings] == [hit.what for hit in hits]
@@ -201,7 +200,7 @@ def test_what_is_right_or_may_be_passes(
 ) -> None:
     outcome = ran(tmp_path, body, calls, results)
 
-    assert hits_of(ResultsSwapped, outcome.trace) == []
+    assert hits_of("CTX-18", outcome.trace) == []
     assert [finding.what for finding in outcome.judgement.findings] == []
 
 
@@ -253,7 +252,5 @@ agent = create_agent(model, [weather, time], name="desk", middleware=[Turned()])
         for name in ("righted", "turned")
     )
 
-    assert hits_of(ResultsSwapped, righted.trace) == []
-    assert [hit.data for hit in hits_of(ResultsSwapped, turned.trace)] == [
-        {"calls": ["call1", "call2"]}
-    ]
+    assert hits_of("CTX-18", righted.trace) == []
+    assert [hit.data for hit in hits_of("CTX-18", turned.trace)] == [{"calls": ["call1", "call2"]}]

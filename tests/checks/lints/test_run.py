@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.run import Drifted, ScriptMismatch, Uncontrolled, Unplayed
 from simkit.trace import events as e
 from tests.checks.traces import Story, hits_of, ran
 
@@ -44,15 +43,13 @@ def test_lines_of_an_agent_that_was_not_asked_are_found(turn: dict[str, Any], pr
     story = ended(**turn)
 
     data = {"lines": list(turn.get("lines", (0, 1))), "calls": 0}
-    assert hits_of(ScriptMismatch, story.trace) == [
-        Hit("RUN-01", problem, 1, "b", data=data, path=PATH)
-    ]
+    assert hits_of("RUN-01", story.trace) == [Hit("RUN-01", problem, 1, "b", data=data, path=PATH)]
 
 
 def test_lines_that_are_left_over_are_found() -> None:
     story = ended(runs=True, calls=1, lines=(1,))
 
-    assert hits_of(ScriptMismatch, story.trace) == [
+    assert hits_of("RUN-01", story.trace) == [
         Hit(
             "RUN-01",
             "agent 'b' has 1 unused reply line in turn 1: [1]. It made 1 model call. "
@@ -65,7 +62,7 @@ def test_lines_that_are_left_over_are_found() -> None:
 def test_lines_left_over_by_an_error_are_found_and_break_nothing() -> None:
     story = ended(error=e.ErrorFacts("ModelError", "no"))
 
-    assert [hit.breaks for hit in hits_of(ScriptMismatch, story.trace)] == [False]
+    assert [hit.breaks for hit in hits_of("RUN-01", story.trace)] == [False]
 
 
 def test_a_turn_whose_lines_were_all_used_passes() -> None:
@@ -74,7 +71,7 @@ def test_a_turn_whose_lines_were_all_used_passes() -> None:
     story.answers("a")
     story.end()
 
-    assert hits_of(ScriptMismatch, story.trace) == []
+    assert hits_of("RUN-01", story.trace) == []
 
 
 @pytest.mark.parametrize(("turn", "expected"), [(1, 0), (2, 1)], ids=["in the turn", "in another"])
@@ -89,7 +86,7 @@ def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, expected
         story.emit(e.FaultInjected(*story.where(), fault="overloaded on call 1"))
     story.end(unused=[e.UnusedLines("b", (0,), 0)])
 
-    assert len(hits_of(ScriptMismatch, story.trace)) == expected
+    assert len(hits_of("RUN-01", story.trace)) == expected
 
 
 def test_a_providers_failure_is_no_mismatch() -> None:
@@ -104,7 +101,7 @@ def test_a_providers_failure_is_no_mismatch() -> None:
     )
     story.end(error=e.ErrorFacts("rate_limit", "slow down"))
 
-    assert hits_of(ScriptMismatch, story.trace) == []
+    assert hits_of("RUN-01", story.trace) == []
 
 
 NATIVE = """\
@@ -151,13 +148,13 @@ def test_a_call_without_a_line_is_found_where_one_would_stand(
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(replies=replies))
 
-    assert hits_of(ScriptMismatch, trace) == [Hit("RUN-01", problem, 1, agent, call, path=path)]
+    assert hits_of("RUN-01", trace) == [Hit("RUN-01", problem, 1, agent, call, path=path)]
 
 
 def test_an_unused_line_is_found_natively(tmp_path: Path) -> None:
     trace = ran(tmp_path, NATIVE.format(replies="a: Hi., b: [Ho., Hum.]"))
 
-    assert [(hit.what, hit.path) for hit in hits_of(ScriptMismatch, trace)] == [
+    assert [(hit.what, hit.path) for hit in hits_of("RUN-01", trace)] == [
         (
             "agent 'b' never ran in turn 1, but has 2 reply lines. "
             "Remove them, or route the turn to the agent.",
@@ -172,7 +169,7 @@ def test_an_uncontrolled_effect_is_found() -> None:
     story.start("a")
     story.emit(e.UncontrolledEffect(*story.where(), effect="time.time", where="app.py:3"))
 
-    assert hits_of(Uncontrolled, story.trace) == [
+    assert hits_of("RUN-02", story.trace) == [
         Hit(
             "RUN-02", "agent 'a' reached time.time at app.py:3 in turn 1",
             1, "a", data={"effect": "time.time", "where": "app.py:3"},
@@ -186,7 +183,7 @@ def test_a_run_without_effects_passes() -> None:
     story.answers("a")
     story.end()
 
-    assert hits_of(Uncontrolled, story.trace) == []
+    assert hits_of("RUN-02", story.trace) == []
 
 
 def played(*, fault: bool = False, **end: Any) -> Story:
@@ -204,7 +201,7 @@ SIX = tuple(f"interactions[{number}]: POST https://a.test/v1" for number in rang
 
 
 def test_recorded_interactions_that_answered_nothing_are_found_at_the_cassette() -> None:
-    assert hits_of(Unplayed, played(unplayed=SIX).trace) == [
+    assert hits_of("RUN-04", played(unplayed=SIX).trace) == [
         Hit(
             "RUN-04",
             "6 recorded interactions of the cassette answered nothing:\n"
@@ -215,15 +212,15 @@ def test_recorded_interactions_that_answered_nothing_are_found_at_the_cassette()
 
 
 def test_a_cassette_that_is_played_whole_passes() -> None:
-    assert hits_of(Unplayed, played().trace) == []
+    assert hits_of("RUN-04", played().trace) == []
 
 
 def test_a_planned_fault_may_leave_interactions_over() -> None:
-    assert hits_of(Unplayed, played(unplayed=SIX, fault=True).trace) == []
+    assert hits_of("RUN-04", played(unplayed=SIX, fault=True).trace) == []
 
 
 def test_requests_that_drifted_are_found_at_the_cassette() -> None:
-    assert hits_of(Drifted, played(drifted=SIX[:1]).trace) == [
+    assert hits_of("RUN-05", played(drifted=SIX[:1]).trace) == [
         Hit(
             "RUN-05", f"1 request differed from what was recorded:\n{SIX[0]}",
             0, data={"interactions": [SIX[0]]}, path=("cassette",),
@@ -232,4 +229,4 @@ def test_requests_that_drifted_are_found_at_the_cassette() -> None:
 
 
 def test_requests_that_are_as_recorded_pass() -> None:
-    assert hits_of(Drifted, played().trace) == []
+    assert hits_of("RUN-05", played().trace) == []

@@ -9,13 +9,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import Lint
-from simkit.checks.lints.sequence import (
-    IllegalSequence,
-    OrphanCall,
-    OrphanResult,
-    SystemNotFirst,
-)
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk, assistant, tool, user
@@ -65,7 +58,7 @@ def test_a_result_without_its_call_is_found(output: dict[str, Any]) -> None:
     story = used_a_tool()
     story.call(history(STREAM, **output))
 
-    assert hits_of(OrphanResult, story.trace) == [
+    assert hits_of("CTX-01", story.trace) == [
         Hit("CTX-01", WITHOUT_CALL, 2, "a", 0, data={"calls": ["call1"]})
     ]
 
@@ -85,7 +78,7 @@ def test_a_result_behind_its_call_passes(output: dict[str, Any]) -> None:
     story = used_a_tool()
     story.call(history(STREAM, **output))
 
-    assert hits_of(OrphanResult, story.trace) == []
+    assert hits_of("CTX-01", story.trace) == []
 
 
 def test_a_window_that_moves_finds_each_result_once() -> None:
@@ -93,7 +86,7 @@ def test_a_window_that_moves_finds_each_result_once() -> None:
     for data in ({"numbers": range(1, 9)}, {"lo": 2}, {"lo": 2}, {"lo": 5}, {"lo": 6}):
         story.call(history(STREAM, **data))
 
-    assert texts_of(OrphanResult, story.trace) == [
+    assert texts_of("CTX-01", story.trace) == [
         f"agent 'a' is sent 1 tool result without the call in turn 3: call{number} (tool)"
         for number in (1, 2)
     ]
@@ -112,8 +105,8 @@ def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
     story.start("a")
     story.call(history(STREAM, numbers=[1, delegated, *inside, back], lo=2))
 
-    assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
-    assert hits_of(OrphanCall, story.trace) == []
+    assert texts_of("CTX-01", story.trace) == [WITHOUT_CALL]
+    assert hits_of("CTX-02", story.trace) == []
 
 
 def test_a_call_in_another_history_before_is_its_call() -> None:
@@ -123,7 +116,7 @@ def test_a_call_in_another_history_before_is_its_call() -> None:
         history("s1/b/log", numbers=[3], section="log"), history("s1/b/history", numbers=[2])
     )
 
-    assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
+    assert texts_of("CTX-01", story.trace) == [WITHOUT_CALL]
 
 
 def test_a_restarted_history_is_walked_anew() -> None:
@@ -131,7 +124,7 @@ def test_a_restarted_history_is_walked_anew() -> None:
     story.call(history(STREAM, numbers=[1, 2, 3, 4]))
     story.call(history(STREAM, numbers=[3, 4], restarts=True))
 
-    assert texts_of(OrphanResult, story.trace) == [WITHOUT_CALL]
+    assert texts_of("CTX-01", story.trace) == [WITHOUT_CALL]
 
 
 # CTX-02
@@ -153,7 +146,7 @@ def test_a_call_that_is_not_answered_once_is_found(output: dict[str, Any], text:
     story.call(history(STREAM, **output))
     story.call(history(STREAM))
 
-    assert hits_of(OrphanCall, story.trace) == [
+    assert hits_of("CTX-02", story.trace) == [
         Hit("CTX-02", text, 2, "a", 0, data={"calls": ["call1"]})
     ]
 
@@ -162,8 +155,8 @@ def test_a_result_that_comes_too_late_is_told_once() -> None:
     story = used_a_tool()
     story.call(history(STREAM, numbers=[1, 2], tail=[5, 3]))
 
-    assert texts_of(OrphanCall, story.trace) == [UNANSWERED]
-    assert texts_of(OrphanResult, story.trace) == []
+    assert texts_of("CTX-02", story.trace) == [UNANSWERED]
+    assert texts_of("CTX-01", story.trace) == []
 
 
 def test_a_delegates_first_context_with_the_open_transfer_is_found() -> None:
@@ -175,7 +168,7 @@ def test_a_delegates_first_context_with_the_open_transfer_is_found() -> None:
     query = context_message("current_message", "Look it up.", role="user", turn=1)
     story.call(history(STREAM, tail=[1, request]), query)
 
-    assert texts_of(OrphanCall, story.trace) == [
+    assert texts_of("CTX-02", story.trace) == [
         "agent 'b' is sent 1 tool call without an answer in turn 1: call1 (transfer_to_b)"
     ]
 
@@ -189,7 +182,7 @@ def test_one_of_two_calls_left_open_is_found_at_the_end_of_a_context() -> None:
     story.start("b")
     story.call(history(STREAM, tail=[1, 2, 3]))
 
-    assert texts_of(OrphanCall, story.trace) == [
+    assert texts_of("CTX-02", story.trace) == [
         "agent 'b' is sent 1 tool call without an answer in turn 1: call2 (look)"
     ]
 
@@ -202,7 +195,7 @@ def test_calls_that_end_a_context_may_wait() -> None:
     story.start("b")
     story.call(history(STREAM, tail=[1, 2]))
 
-    assert hits_of(OrphanCall, story.trace) == []
+    assert hits_of("CTX-02", story.trace) == []
 
 
 def test_a_run_that_uses_its_tools_passes() -> None:
@@ -212,8 +205,8 @@ def test_a_run_that_uses_its_tools_passes() -> None:
     items += [story.hears("call3", "no"), story.hears("call2", "no")]
     story.call(base=base, numbers=items)
 
-    assert hits_of(OrphanCall, story.trace) == []
-    assert hits_of(OrphanResult, story.trace) == []
+    assert hits_of("CTX-02", story.trace) == []
+    assert hits_of("CTX-01", story.trace) == []
 
 
 def test_agents_that_run_in_parallel_may_speak_in_between() -> None:
@@ -228,14 +221,14 @@ def test_agents_that_run_in_parallel_may_speak_in_between() -> None:
     story.start("c")
     story.call(history(STREAM, tail=[1, 2, 3, 4]))
 
-    assert hits_of(OrphanCall, story.trace) == []
+    assert hits_of("CTX-02", story.trace) == []
 
 
 def test_many_orphans_are_named_up_to_five() -> None:
     story = used_a_tool(turns=7)
     story.call(history(STREAM, numbers=[number for number in range(1, 29) if number % 4 != 3]))
 
-    (hit,) = hits_of(OrphanCall, story.trace)
+    (hit,) = hits_of("CTX-02", story.trace)
 
     assert hit.what == (
         "agent 'a' is sent 7 tool calls without an answer in turn 8: call1 (look), call2 (look), "
@@ -264,7 +257,7 @@ def test_an_empty_message_is_found_once() -> None:
     story.call(history(STREAM, tail=[1, 2]))
     story.call(history(STREAM, numbers=[1, 2]))
 
-    assert hits_of(IllegalSequence, story.trace) == [
+    assert hits_of("CTX-12", story.trace) == [
         Hit(
             "CTX-12", "agent 'a' is sent 1 empty message in turn 2: m2 (section history)",
             2, "a", 0, data={"sections": ["history"]},
@@ -276,7 +269,7 @@ def test_an_empty_message_that_was_made_is_found() -> None:
     story = saying("Done.")
     story.call(context_message("notes", ""), context_message("current_message", "", role="user"))
 
-    assert texts_of(IllegalSequence, story.trace) == [
+    assert texts_of("CTX-12", story.trace) == [
         "agent 'a' is sent 2 empty messages in turn 2: section notes, section current_message"
     ]
 
@@ -286,7 +279,7 @@ def test_a_message_that_only_calls_and_a_tool_without_an_answer_pass() -> None:
     request = story.says("", look("call1"))
     story.call(history(STREAM, numbers=[1, 2], tail=[request, 3]))
 
-    assert hits_of(IllegalSequence, story.trace) == []
+    assert hits_of("CTX-12", story.trace) == []
 
 
 # CTX-15
@@ -326,7 +319,7 @@ def test_a_system_message_after_what_was_said_is_found(
     story.call(*parts(story))
     story.call(*parts(story))
 
-    (hit,) = hits_of(SystemNotFirst, story.trace)
+    (hit,) = hits_of("CTX-15", story.trace)
 
     assert hit.what == (
         f"agent 'a' is sent 1 system message after what was said in turn 2: {named}"
@@ -341,14 +334,14 @@ def test_system_messages_that_come_first_or_that_a_recipe_places_pass() -> None:
         context_message("notes", "Likes tea."),
     )
 
-    assert hits_of(SystemNotFirst, story.trace) == []
+    assert hits_of("CTX-15", story.trace) == []
 
 
 def test_what_an_agent_was_told_in_its_run_passes() -> None:
     story = with_system_message("a")
     story.call(story.instructions(), history(STREAM, numbers=[1, 2, 3]))
 
-    assert hits_of(SystemNotFirst, story.trace) == []
+    assert hits_of("CTX-15", story.trace) == []
 
 
 def test_where_no_recipe_is_known_every_system_message_counts() -> None:
@@ -357,7 +350,7 @@ def test_where_no_recipe_is_known_every_system_message_counts() -> None:
     story.start("a")
     story.call(context_message("", "hello", role="user"), context_message("", "Be brief."))
 
-    assert texts_of(SystemNotFirst, story.trace) == [
+    assert texts_of("CTX-15", story.trace) == [
         "agent 'a' is sent 1 system message after what was said in turn 1: the system message"
     ]
 
@@ -405,7 +398,7 @@ def test_filters_and_windows_that_part_calls_from_results_are_found_natively(
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(history=output))
 
-    lints: list[Lint] = [OrphanResult(), OrphanCall(), IllegalSequence(), SystemNotFirst()]
+    lints = ["CTX-01", "CTX-02", "CTX-12", "CTX-15"]
     _, hits = run_lints(trace, lints)
 
     assert [(hit.id, hit.data) for hit in hits] == [(id, {"calls": ["call1"]}) for id in expected]
@@ -422,7 +415,7 @@ def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> Non
     desk.asks([user("Hi"), message, *answer], agent="b")
 
     assert answers.calls
-    assert texts_of(OrphanCall, desk.trace) == (
+    assert texts_of("CTX-02", desk.trace) == (
         []
         if is_answered
         else ["agent 'b' is sent 1 tool call without an answer in turn 1: call1 (to_b)"]
@@ -436,4 +429,4 @@ def test_an_empty_text_in_place_of_a_history_is_reported() -> None:
     text = Message("user", "", section="history")
     story.call(story.instructions(), history("s1/a", tail=[number], rendered=text))
 
-    assert [hit.id for hit in hits_of(IllegalSequence, story.trace)] == ["CTX-12"]
+    assert [hit.id for hit in hits_of("CTX-12", story.trace)] == ["CTX-12"]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.tools import OpenWork, RepeatedCall
 from simkit.core.messages import HANDOFF_PREFIX, ToolCall
 from simkit.trace import events as e
 from tests.checks.traces import Story, history, hits_of, ran, run_lints, texts_of
@@ -45,7 +44,7 @@ def test_the_same_call_three_times_with_the_same_result_is_found_once() -> None:
     for _ in range(3):
         uses(story, {"for": "tea", "in": "larder"})
 
-    assert hits_of(RepeatedCall, story.trace) == [
+    assert hits_of("FLW-03", story.trace) == [
         Hit(
             "FLW-03",
             "agent 'a' called 'look' 3 times in turn 1 with the same arguments and the same "
@@ -60,7 +59,7 @@ def test_the_same_call_twice_passes() -> None:
     uses(story)
     uses(story)
 
-    assert hits_of(RepeatedCall, story.trace) == []
+    assert hits_of("FLW-03", story.trace) == []
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_third_call_that_differs_passes_and_counts_anew(third: dict[str, Any])
         uses(story)
         uses(story)
 
-    assert hits_of(RepeatedCall, story.trace) == []
+    assert hits_of("FLW-03", story.trace) == []
 
 
 @pytest.mark.parametrize("cause", ["writes", "before", "after", "user"])
@@ -88,7 +87,7 @@ def test_a_write_in_between_passes(cause: str) -> None:
     story.write({"messages": []}, cause=cause)
     uses(story)
 
-    assert hits_of(RepeatedCall, story.trace) == []
+    assert hits_of("FLW-03", story.trace) == []
 
 
 def test_what_is_given_is_no_change() -> None:
@@ -98,7 +97,7 @@ def test_what_is_given_is_no_change() -> None:
     story.write({"messages": []}, cause="given")
     uses(story)
 
-    assert [hit.id for hit in hits_of(RepeatedCall, story.trace)] == ["FLW-03"]
+    assert [hit.id for hit in hits_of("FLW-03", story.trace)] == ["FLW-03"]
 
 
 def test_another_agent_and_another_turn_pass() -> None:
@@ -112,7 +111,7 @@ def test_another_agent_and_another_turn_pass() -> None:
     story.start("a")
     uses(story)
 
-    assert hits_of(RepeatedCall, story.trace) == []
+    assert hits_of("FLW-03", story.trace) == []
 
 
 def test_where_nobody_sees_what_calls_change_repeating_one_is_a_warning() -> None:
@@ -120,7 +119,7 @@ def test_where_nobody_sees_what_calls_change_repeating_one_is_a_warning() -> Non
     for _ in range(3):
         uses(story)
 
-    assert [hit.severity for hit in hits_of(RepeatedCall, story.trace)] == ["W"]
+    assert [hit.severity for hit in hits_of("FLW-03", story.trace)] == ["W"]
 
 
 # FLW-07
@@ -154,7 +153,7 @@ def test_a_call_that_nobody_answers_is_found() -> None:
     story.finish()
     story.end()
 
-    assert hits_of(OpenWork, story.trace) == [
+    assert hits_of("FLW-07", story.trace) == [
         Hit(
             "FLW-07",
             "turn 1 ended, but call1 of agent 'a' (tool 'look') was never answered",
@@ -170,7 +169,7 @@ def test_a_call_that_was_asked_for_and_not_made_is_found() -> None:
     story.finish()
     story.end()
 
-    assert texts_of(OpenWork, story.trace) == [
+    assert texts_of("FLW-07", story.trace) == [
         "turn 1 ended, but call2 of agent 'a' (tool 'find') was never answered"
     ]
 
@@ -190,7 +189,7 @@ def test_a_call_that_was_answered_passes(answer: e.AnyEvent) -> None:
     story.finish()
     story.end()
 
-    assert hits_of(OpenWork, story.trace) == []
+    assert hits_of("FLW-07", story.trace) == []
 
 
 @pytest.mark.parametrize("status", ["cancelled", "timed_out"])
@@ -200,7 +199,7 @@ def test_a_run_that_was_stopped_owes_nothing(status: str) -> None:
     story.finish(status)
     story.end()
 
-    assert hits_of(OpenWork, story.trace) == []
+    assert hits_of("FLW-07", story.trace) == []
 
 
 def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
@@ -216,7 +215,7 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
     story.turn()
     story.end()
 
-    assert hits_of(OpenWork, story.trace) == []
+    assert hits_of("FLW-07", story.trace) == []
 
 
 @pytest.mark.parametrize(
@@ -242,7 +241,7 @@ def test_a_call_that_a_model_had_to_make_may_be_the_answer(
     story.finish()
     story.end()
 
-    assert [hit.id for hit in hits_of(OpenWork, story.trace)] == expected
+    assert [hit.id for hit in hits_of("FLW-07", story.trace)] == expected
 
 
 BARE = ("runs", "handoffs")
@@ -275,13 +274,13 @@ def ends(observes: tuple[str, ...], reply: str, *, extras: str = "", over: bool 
 def test_code_may_end_its_turn_with_a_call_that_is_read_and_not_answered(
     observes: tuple[str, ...], reply: str, extras: str, severities: list[str | None]
 ) -> None:
-    hits = hits_of(OpenWork, ends(observes, reply, extras=extras).trace)
+    hits = hits_of("FLW-07", ends(observes, reply, extras=extras).trace)
 
     assert [hit.severity for hit in hits] == severities
 
 
 def test_an_agent_that_is_still_at_work_owes_its_answers() -> None:
-    hits = hits_of(OpenWork, ends(ADAPTER, "It is done.", over=False).trace)
+    hits = hits_of("FLW-07", ends(ADAPTER, "It is done.", over=False).trace)
 
     assert [hit.severity for hit in hits] == [None]
 
@@ -297,7 +296,7 @@ def test_code_may_go_on_without_a_call(goes_on: bool, expected: list[str | None]
     story._reply = None
     story.end()
 
-    assert [hit.severity for hit in hits_of(OpenWork, story.trace)] == expected
+    assert [hit.severity for hit in hits_of("FLW-07", story.trace)] == expected
 
 
 def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
@@ -306,7 +305,7 @@ def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
     story.finish()
     story.end()
 
-    assert hits_of(OpenWork, story.trace) == []
+    assert hits_of("FLW-07", story.trace) == []
 
 
 def test_the_sessions_of_a_run_are_kept_apart() -> None:
@@ -317,7 +316,7 @@ def test_the_sessions_of_a_run_are_kept_apart() -> None:
     story.session = "s1"
     story.end()
 
-    assert [hit.data["calls"] for hit in hits_of(OpenWork, story.trace)] == [["call1"]]
+    assert [hit.data["calls"] for hit in hits_of("FLW-07", story.trace)] == [["call1"]]
 
 
 NATIVE = """\
@@ -344,6 +343,6 @@ def test_repeated_calls_are_found_natively(
 ) -> None:
     trace = ran(tmp_path, NATIVE.format(results=results))
 
-    _, hits = run_lints(trace, [RepeatedCall(), OpenWork()])
+    _, hits = run_lints(trace, ["FLW-03", "FLW-07"])
 
     assert [hit.id for hit in hits] == expected

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import severity_of
-from simkit.checks.lints import all_lints
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
 from simkit.trace.events import AnyEvent
@@ -98,7 +97,7 @@ def errors(events: Iterable[AnyEvent]) -> set[tuple[str, int, str]]:
     """The errors that lints find: which, in which turn, of whom."""
     trace = Trace()
     trace.events.extend(events)
-    _, hits = run_lints(trace, all_lints())
+    _, hits = run_lints(trace)
     return {_key(hit) for hit in hits if severity_of(hit) == "E"}
 
 

@@ -50,7 +50,6 @@ def test_what_depends_on_the_pipeline_is_computed_once_for_it(
     monkeypatch.setattr("simkit.spec.scenario.known._names_in", refuse)
     monkeypatch.setattr("simkit.spec.scenario.files.check_pipeline", refuse)
     monkeypatch.setattr("simkit.runtime.compiled.CompiledPipeline", refuse)
-    monkeypatch.setattr("simkit.checks.lints.runner.readings_of", refuse)
 
     assert simulate(library.prepared(cases[1])).passed
 

@@ -7,15 +7,13 @@ it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from simkit.checks.findings import Hit
-from simkit.checks.lints.runner import reads
-from simkit.checks.lints.screening import Screen
+from simkit.checks.lints.facts import Facts
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
-from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 
 
 class PendingCall(NamedTuple):
@@ -156,13 +154,6 @@ class SettledWalk(Walk):
         self.odd = Oddities()
         return odd
 
-    def is_plain(self, lo: int) -> bool:
-        """Return whether there is nothing odd from an index on, and no waiting call."""
-        if self.open or self.odd:
-            return False
-        before = bisect_left(self._starts, lo) - 1 if lo and self._starts else -1
-        return before < 0 or self._reach[before] < lo
-
     def _is_late(self, message: Message, place: int, lo: int) -> bool:
         """Return whether a system message is late; one within an agent's own run is not."""
         before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
@@ -194,9 +185,6 @@ class SettledWalk(Walk):
 def is_empty(message: Message) -> bool:
     """Return whether a message is empty; a tool may answer with nothing."""
     return not message.content and not message.calls and message.role != "tool"
-
-
-# Order of contexts, read once for all lints about it
 
 
 class _ContextWalk(Walk):
@@ -289,33 +277,18 @@ class _ContextWalk(Walk):
         return self.odd
 
 
-class Pairing:
-    """A reader of contexts for all lints about their order."""
+class _ContextOrder:
+    """The walks of a trace, and what the last one found."""
 
-    def __init__(self, screen: Screen | None = None) -> None:
-        self.reader = screen or Screen()
-        self._streams: dict[str, SettledWalk] = {}
-        self.oddities: list[Oddities] = []
-        """The oddities of the last context, if there are any."""
+    def __init__(self) -> None:
+        self.walks: dict[str, SettledWalk] = {}
+        """Stream to the walk through its settled part."""
+        self.read_at = -1
+        """The number of events up to the context that was read last."""
+        self.oddities = Oddities()
 
-    @reads(e.ContextBuilt, waits="oddities")
-    def forget(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Forget the oddities of the context before."""
-        self.oddities.clear()
-        return ()
-
-    @reads(e.ContextBuilt, waits="reader.odd")
-    def read(self, event: e.ContextBuilt, view: View) -> Iterable[Hit]:
-        """Find the oddities in the order of a context's messages."""
-        context = view.calls[event.call].context
-        is_planned = "sections" in view.pipeline.observes
-        if not self._is_plain(context, is_planned):
-            odd = self._walked(context, is_planned)
-            if odd:
-                self.oddities.append(odd)
-        return ()
-
-    def _walked(self, context: ContextView, is_planned: bool) -> Oddities:
+    def read(self, context: ContextView, is_planned: bool) -> None:
+        """Walk through the messages of a context."""
         walk = _ContextWalk(is_planned)
         for part in context.parts:
             if type(part) is MadePart:
@@ -324,51 +297,24 @@ class Pairing:
                 if part.rendered is not None:
                     walk.take_one(part.rendered, part.section)
                 else:
-                    walk.take_shown(part, self._settled(part.stream))
+                    settled = self._settled(part.stream)
+                    settled.read_on(part)
+                    walk.take_shown(part, settled)
         for message in context.own_messages:
             walk.take_one(message, "run")
-        return walk.end()
-
-    def _is_plain(self, context: ContextView, is_planned: bool) -> bool:
-        """Read on in the streams, and return whether a walk could find nothing.
-
-        Most contexts contain no tool traffic, which is quick to see.
-        """
-        is_plain, has_speech = True, False
-        for part in context.parts:
-            if type(part) is MadePart:
-                message = part.message
-                if not message.content or message.calls or message.call_id:
-                    is_plain = False
-                elif message.role != "system":
-                    has_speech = True
-                elif has_speech and (not is_planned or part.section == "instructions"):
-                    is_plain = False
-            elif type(part) is ShownPart and part.rendered is None:
-                settled = self._settled(part.stream)
-                settled.read_on(part)
-                has_speech = has_speech or part.hi > part.lo or bool(part.tail)
-                if is_plain and not (
-                    settled.is_plain(part.lo) and (not part.tail or _are_plain(part.tail))
-                ):
-                    is_plain = False
-            else:
-                has_speech = True
-                rendered = part.rendered
-                if rendered is not None and not _are_plain((rendered,)):
-                    is_plain = False
-        return is_plain and (not context.own_messages or _are_plain(context.own_messages))
+        self.oddities = walk.end()
 
     def _settled(self, stream: StreamView) -> SettledWalk:
-        settled = self._streams.get(stream.id)
+        settled = self.walks.get(stream.id)
         if settled is None or settled.stream is not stream:
-            settled = self._streams[stream.id] = SettledWalk(stream)
+            settled = self.walks[stream.id] = SettledWalk(stream)
         return settled
 
 
-def _are_plain(messages: Iterable[Message]) -> bool:
-    """Return whether messages have a text, and no tool traffic."""
-    for message in messages:
-        if message.calls or message.call_id or not message.content:
-            return False
-    return True
+def oddities_of(event: e.ContextBuilt, facts: Facts) -> Oddities:
+    """Return the oddities in the order of the newest context; all lints share one walk."""
+    order, view = facts.notes_of(_ContextOrder), facts.view
+    if order.read_at != view.hi:
+        order.read_at = view.hi
+        order.read(view.calls[event.call].context, "sections" in facts.pipeline.observes)
+    return order.oddities

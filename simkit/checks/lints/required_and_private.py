@@ -1,0 +1,280 @@
+"""Lints on facts: required in an agent's contexts, or private to an agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.registry import lint
+from simkit.checks.searching import Search
+from simkit.core.messages import JsonValue, Message
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.paths import leaves
+from simkit.trace import events as e
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
+
+_encode = msgspec.json.Encoder().encode
+_words_of = re.compile(r"\w+").findall
+
+
+class _Required(msgspec.Struct, frozen=True):
+    """One fact that an agent requires, ready for searching."""
+
+    text: str
+    matcher: Matcher
+
+
+class _Requirements:
+    """The facts that agents require, ready for searching."""
+
+    def __init__(self) -> None:
+        self._search = Search()
+        self._required: dict[str, tuple[_Required, ...]] = {}
+
+    def missing(self, agent: str, requires: Iterable[JsonValue], context: ContextView) -> list[str]:
+        """Return the texts about what is required and not in a context."""
+        required = self._required.get(agent)
+        if required is None:
+            required = self._required[agent] = tuple(map(_ready, requires))
+        return [fact.text for fact in required if not self._search.occurs(context, fact.matcher)]
+
+
+@lint("CTX-05", e.ContextBuilt, when="has_requirements")
+def required_fact_missing(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-05: the facts under an agent's ``requires`` are in each of its contexts.
+
+    A text must occur in some message; a message matcher must hold for one. Later calls of a run
+    repeat its first parts and are not checked again. Seen in adk#6019 and crewAI#500.
+    """
+    agent = facts.pipeline.agents.get(event.agent)
+    if agent is None or not agent.requires or event.base:
+        return
+    call = facts.view.calls[event.call]
+    requirements = facts.notes_of(_Requirements)
+    missing = requirements.missing(event.agent, agent.requires, call.context)
+    if missing:
+        problem = (
+            f"agent {event.agent!r} is not sent what it requires in turn {event.turn}: "
+            f"{', '.join(missing)}"
+        )
+        data: dict[str, JsonValue] = {"missing": list(missing)}
+        yield Hit("CTX-05", problem, event.turn, event.agent, call.index, data=data)
+
+
+def _ready(fact: JsonValue) -> _Required:
+    if isinstance(fact, str):
+        return _Required(repr(fact), compile_matcher({"$contains": fact}))
+    return _Required(_encode(fact).decode(), compile_matcher(fact))
+
+
+SECRET_MIN: Final = 4
+"""Shorter texts occur in any context by chance."""
+
+
+class _Secret(msgspec.Struct, frozen=True):
+    """A text of a private channel, in one of the forms that it may have in a context."""
+
+    number: int
+    text: str
+    word: str
+    """Its longest word, by which it is searched."""
+    channel: str
+
+    def is_in(self, text: str) -> bool:
+        """Return whether it occurs in a text, between word boundaries."""
+        secret, start = self.text, text.find(self.text)
+        while start >= 0:
+            end = start + len(secret)
+            before = text[start - 1 : start] + secret[0]
+            after = secret[-1] + text[end : end + 1]
+            if not (_is_joined(before) or _is_joined(after)):
+                return True
+            start = text.find(secret, start + 1)
+        return False
+
+
+def _is_joined(pair: str) -> bool:
+    return len(pair) > 1 and all(letter.isalnum() or letter == "_" for letter in pair)
+
+
+class _Index:
+    """The words of one stream's settled messages, and how far secrets were searched there."""
+
+    __slots__ = ("read", "secrets", "stream", "words")
+
+    def __init__(self, stream: StreamView) -> None:
+        self.stream, self.read, self.secrets = stream, 0, 0
+        self.words: dict[str, list[int]] = {}
+
+
+class _Secrets:
+    """The texts of private channels, and how far contexts were searched for them."""
+
+    def __init__(self) -> None:
+        self.owners: dict[str, list[str]] = {}
+        """Private channel to the agents that may see it."""
+        self._names: set[str] = set()
+        self._secrets: list[_Secret] = []
+        self._existing: set[tuple[str, str]] = set()
+        self._by_word: dict[str, list[_Secret]] = {}
+        self._indexes: dict[str, _Index] = {}
+
+    def begin(self, pipeline: e.PipelineFacts) -> None:
+        """Note who may see which channel."""
+        for name, agent in pipeline.agents.items():
+            for channel in agent.private:
+                self.owners.setdefault(channel, []).append(name)
+            self._names.update((name, *agent.tools))
+        self._names.update(pipeline.channels)
+        for channel in self.owners:
+            if channel in pipeline.channels:
+                self.add(channel, pipeline.channels[channel].default)
+
+    def add(self, channel: str, value: Any) -> None:
+        """Add the texts inside a value of a private channel."""
+        for text in _texts_in(value):
+            whole = text.strip()
+            is_known = (channel, whole) in self._existing
+            if len(whole) < SECRET_MIN or whole in self._names or is_known:
+                continue
+            self._existing.add((channel, whole))
+            number = len(self._existing)
+            for form in dict.fromkeys((whole, _encode(whole).decode()[1:-1])):
+                words = _words_of(form)
+                if words:
+                    word = max(words, key=len)
+                    secret = _Secret(number, form, word, channel)
+                    self._secrets.append(secret)
+                    self._by_word.setdefault(word, []).append(secret)
+
+    def found_in(
+        self, event: e.ContextBuilt, context: ContextView
+    ) -> Iterator[tuple[str, _Secret]]:
+        """Yield the private texts in a context; of a later call of a run, in the new part."""
+        if not self._secrets:
+            return
+        for message in context.own_messages:
+            yield from self._in_message(message, "run", event.agent)
+        if not event.base:
+            for part in context.parts:
+                if isinstance(part, MadePart):
+                    for section, text in _made_texts(part):
+                        yield from self._in_text(text, section)
+                elif part.rendered is not None:
+                    yield from self._in_text(part.rendered.content, part.section)
+                else:
+                    if part.summary is not None:
+                        yield from self._in_text(part.summary.content, part.section)
+                    yield from self._in_settled(part, event.agent)
+                    for message in part.tail[max(0, part.lo - part.hi) :]:
+                        yield from self._in_message(message, part.section, event.agent)
+
+    def _in_text(self, text: str, section: str) -> Iterator[tuple[str, _Secret]]:
+        by_word = self._by_word
+        for word in by_word.keys() & set(_words_of(text)):
+            for secret in by_word[word]:
+                if secret.is_in(text):
+                    yield section, secret
+
+    def _in_message(
+        self, message: Message, section: str, agent: str
+    ) -> Iterator[tuple[str, _Secret]]:
+        if message.agent != agent:
+            yield from self._in_text(_text_of(message), section)
+
+    def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
+        """Search for new secrets in old messages, and for all secrets in new ones."""
+        index = self._indexes.get(part.stream.id)
+        if index is None or index.stream is not part.stream:
+            index = self._indexes[part.stream.id] = _Index(part.stream)
+        entries = part.stream.entries
+        for secret in self._secrets[index.secrets :]:
+            for place in reversed(index.words.get(secret.word, ())):
+                if place < part.lo:
+                    break
+                message = entries[place]
+                if message.agent != agent and secret.is_in(_text_of(message)):
+                    yield part.section, secret
+                    break
+        index.secrets = len(self._secrets)
+        for place in range(index.read, part.hi):
+            message = entries[place]
+            for word in set(_words_of(_text_of(message))):
+                index.words.setdefault(word, []).append(place)
+            if place >= part.lo:
+                yield from self._in_message(message, part.section, agent)
+        index.read = max(index.read, part.hi)
+
+
+@lint("CTX-06", e.RunStarted)
+def _note_owners(event: e.RunStarted, facts: Facts) -> None:
+    if any(agent.private for agent in event.pipeline.agents.values()):
+        facts.notes_of(_Secrets).begin(event.pipeline)
+
+
+@lint("CTX-06", e.StateUpdated, when=_Secrets)
+def _note_private_texts(event: e.StateUpdated, facts: Facts) -> None:
+    secrets, view = facts.notes_of(_Secrets), facts.view
+    if not secrets.owners.keys().isdisjoint(event.update):
+        for parts in view.new_parts(event):
+            for channel in secrets.owners.keys() & parts.keys():
+                secrets.add(channel, view.resolved(parts[channel]))
+
+
+@lint("CTX-06", e.ContextBuilt, when=_Secrets)
+def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-06: the content of a channel that is ``private`` to an agent is in no other's context.
+
+    The lint searches for every text of at least four characters that the channel ever contained,
+    whole and between word boundaries; the pipeline's own names are no secrets. It does not search
+    an agent's instructions and its own messages. It reports each agent and text once. Texts and
+    messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    """
+    secrets, call, agent = facts.notes_of(_Secrets), facts.view.calls[event.call], event.agent
+    sections: dict[tuple[str, str], None] = {}
+    for section, secret in secrets.found_in(event, call.context):
+        is_own = agent in secrets.owners[secret.channel]
+        if not is_own and facts.is_new("CTX-06", agent, secret.number):
+            sections[secret.channel, section] = None
+    for channel, section in sections:
+        owners = secrets.owners[channel]
+        problem = (
+            f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
+            f"through section {section}; it is private to {', '.join(map(repr, owners))}"
+        )
+        data: dict[str, JsonValue] = {
+            "channel": channel,
+            "section": section,
+            "owners": list(owners),
+        }
+        yield Hit("CTX-06", problem, event.turn, event.agent, call.index, data=data)
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """Yield every text inside a value."""
+    for leaf in leaves(value):
+        if isinstance(leaf, (str, Message)):
+            yield leaf.content if isinstance(leaf, Message) else leaf
+
+
+def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
+    """Yield (section, text) of a made message, without instructions."""
+    if part.pieces:
+        for piece in part.pieces:
+            if piece.section != "instructions":
+                yield piece.section, piece.content
+    elif part.section != "instructions":
+        yield part.section, _text_of(part.message)
+
+
+def _text_of(message: Message) -> str:
+    """Return a message's content, with the arguments of its calls."""
+    if not message.calls:
+        return message.content
+    call_args = [_encode(call.args).decode() for call in message.calls]
+    return "\n".join((message.content, *call_args))
