@@ -69,7 +69,7 @@ def test_the_site_uses_no_font_and_no_count_of_another_host(site_source: Path) -
         ("[a](how-to/pytest.md#in-github-actions)", "[a](how-to/pytest.md#in-github-actions)"),
         ("[a](../ARCHITECTURE.md)", "[a](explanation/architecture.md)"),
         ("[a](how-to)", "[a](how-to/README.md)"),
-        ("[a](decisions)", "[a](decisions/001-events-are-encoded-together.md)"),
+        ("[a](decisions)", "[a](decisions/README.md)"),
         ("[a](https://example.com/x)", "[a](https://example.com/x)"),
         ("[a](#here)", "[a](#here)"),
         ("[a](../scenarios)", f"[a]({source_address()}/scenarios)"),
