@@ -19,6 +19,7 @@ FURTHER: Final = {
     "simkit/adapters/langgraph/": ["tests/testing/test_langgraph.py"],
     "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],
     "simkit/adapters/pydantic_ai/": ["tests/testing/test_pydantic_ai.py"],
+    "simkit/checks/coverage/": ["tests/cli/test_coverage.py"],
     "simkit/runtime/": ["tests/oracle/test_oracle.py"],
     "simkit/spec/": ["tests/test_bad_input.py"],
     "simkit/testing/": ["tests/testing/test_langgraph.py"],
@@ -37,6 +38,7 @@ def near_tests(module: str) -> list[str]:
     by_name = [
         *sorted(folder.glob(f"test_{stem}.py")),
         *sorted(folder.glob(f"test_{stem}_*.py")),
+        *sorted(file for file in _anywhere(stem) if not _tested_beside(file, stem)),
     ]
     dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     importing = [file for file, names in _imports().items() if dotted in names]
@@ -49,6 +51,16 @@ def near_tests(module: str) -> list[str]:
     ]
     tests = dict.fromkeys([*by_name, *importing, *same_folder, *rows])
     return [str(path.relative_to(ROOT)) for path in tests]
+
+
+def _anywhere(stem: str) -> list[Path]:
+    return list((ROOT / "tests").rglob(f"test_{stem}.py"))
+
+
+def _tested_beside(file: Path, stem: str) -> bool:
+    """Return whether a module of that name belongs to the folder of the test file."""
+    package = ROOT / "simkit" / file.parent.relative_to(ROOT / "tests")
+    return (package / f"{stem}.py").exists() or (package / stem).is_dir()
 
 
 def _folder(module: Path) -> Path:

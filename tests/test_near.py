@@ -64,6 +64,11 @@ def test_tests_of_the_name_come_first_then_those_that_import_the_module() -> Non
     assert near[-2:] == ["scenarios", "features"]
 
 
+def test_a_test_of_its_name_in_another_folder_counts_if_no_module_there_has_the_name() -> None:
+    assert near_tests("simkit/spec/scenario/says_of.py")[0] == "tests/explore/test_says_of.py"
+    assert "tests/spec/pipeline/test_names.py" not in near_tests("simkit/spec/scenario/names.py")
+
+
 @pytest.mark.parametrize(
     ("line", "changed"),
     [

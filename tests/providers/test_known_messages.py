@@ -14,7 +14,7 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.known_messages import KnownMessages
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest, Protocol
-from tests.providers.test_openai_fuzz import CHAT_BODY
+from tests.providers.openai.test_fuzz import CHAT_BODY
 
 OTHERS: list[Any] = [
     {"role": "user", "content": 1},

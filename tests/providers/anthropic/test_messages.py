@@ -21,7 +21,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from tests.providers import mutants
 
-BODIES = Path(__file__).parent / "bodies"
+BODIES = Path(__file__).parents[1] / "bodies"
 URL = "https://api.anthropic.com/v1/messages"
 PIXEL = "iVBORw0KGgo="
 PIXEL_SHA256 = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6"

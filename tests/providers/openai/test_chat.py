@@ -17,7 +17,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.providers.openai.chat import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
-BODIES = Path(__file__).parent / "bodies"
+BODIES = Path(__file__).parents[1] / "bodies"
 URL = "https://api.test/v1/chat/completions"
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 PIXEL_DIGEST = "4c4b6a3be1314ab86138bef4314dde022e600960d8689a2c8f8631802d20dab6"

@@ -16,7 +16,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.providers.openai.responses import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
-BODIES = Path(__file__).parent / "bodies"
+BODIES = Path(__file__).parents[1] / "bodies"
 USER = {"role": "user", "content": "Hello"}
 TOOLS = [{"type": "function", "name": "book", "parameters": {"type": "object"}}]
 SCHEMA = {"type": "object", "properties": {"nights": {"type": "integer"}}}
