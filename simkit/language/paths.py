@@ -108,15 +108,6 @@ def getter(path: str, missing: Any = ABSENT) -> Getter:
         steps = _steps(path)
     except ReferenceInvalid:
         steps = ((path, path),)
-    if len(steps) == 1 and steps[0][0] == steps[0][1]:
-
-        def get_key(root: Any) -> Any:
-            if root.__class__ is dict:
-                return root.get(path, missing)
-            value = _step(root, path)
-            return missing if value is ABSENT else value
-
-        return get_key
 
     def get(root: Any) -> Any:
         value = root
@@ -138,19 +129,7 @@ def getter(path: str, missing: Any = ABSENT) -> Getter:
                 return missing
         return value
 
-    if len(steps) != 2 or steps[1][0] != steps[1][1]:
-        return get
-    head, last = steps[0][1], steps[1][1]
-
-    def get_inner(root: Any) -> Any:
-        # Most paths have two keys, and most values are plain mappings.
-        if root.__class__ is dict and path not in root and head in root:
-            value = root[head]
-            if value.__class__ is dict:
-                return value.get(last, missing)
-        return get(root)
-
-    return get_inner
+    return get
 
 
 def _step(value: Any, part: Part) -> Any:

@@ -8,7 +8,7 @@ measures how long something real takes (event loops, locks, pytest): see
 
 - `clocks`: the wall clock (replaced by time-machine, in C) and the monotonic clocks
 - `draws`: random bytes, seeds of generators, and ids of libraries written in C or Rust
-- `kept`: values that a process has once and each world has for itself, like `random`'s state
+- `library_rng`: values that a process has once and each world has for itself, like `random`'s state
 - `imports`: values that a module draws or reads while it is imported
 - `redirecting`: how a function written in C is made to call another, under every name it has
 """

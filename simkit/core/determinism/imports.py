@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from simkit.core.determinism import kept
+from simkit.core.determinism import library_rng
 from simkit.core.determinism.worlds import current_world, world_of_import
 
 OURS: Final = str(Path(__file__).parent.parent.parent)
@@ -73,7 +73,7 @@ def exec_module(
         with world.importing(module.__name__, file, is_library(file)).at_work():
             before(self, module)
         arrived(module.__name__)
-        kept.arrived(module.__name__)
+        library_rng.arrived(module.__name__)
 
     return carry_out
 

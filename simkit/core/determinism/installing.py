@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from simkit.core.determinism import clocks, draws, imports, kept
+from simkit.core.determinism import clocks, draws, imports, library_rng
 from simkit.core.determinism.generators import SHARED
 
 Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
@@ -84,7 +84,7 @@ class _Installation:
         self._modules = len(sys.modules)
         for module in draws.IDS:
             self._replace(self._replaced, _rows_of(module))
-        for module in kept.USERS:
+        for module in library_rng.USERS:
             self._recode(module)
 
     def _end(self) -> None:
@@ -96,7 +96,7 @@ class _Installation:
 
     def arrived(self, module: str) -> None:
         """Replace the functions of a module that was just imported."""
-        if module in draws.IDS or module in kept.USERS:
+        if module in draws.IDS or module in library_rng.USERS:
             with self._lock:
                 if self._entered and module in draws.IDS:
                     self._replace(self._replaced, _rows_of(module))
@@ -104,7 +104,7 @@ class _Installation:
                     self._recode(module)
 
     def _recode(self, module: str) -> None:
-        for user in kept.users_of(module):
+        for user in library_rng.users_of(module):
             if user not in self._recoded:
                 self._recoded.append(user)
                 user.begin()

@@ -79,7 +79,7 @@ class _Packages(dict[Any, bool]):
 IS_MACHINERY: Final = _Packages(MACHINERY)
 _IS_PASSING: Final = _Packages(_PASSING)
 
-_PUTTING_IN_PLACE: Final = "simkit.core.determinism.kept"
+_PUTTING_IN_PLACE: Final = "simkit.core.determinism.library_rng"
 
 
 Anew: TypeAlias = Callable[[str, str], bool]
@@ -168,7 +168,7 @@ class World:
         self.counter = 0
         """The number of counting ids made so far."""
         self.records: dict[Any, Any] = {}
-        """This world's values of state that a process has once (`simkit.core.determinism.kept`)."""
+        """This world's values of state that a process has once, by `library_rng`."""
         self._of_sessions: dict[str, tuple[Chance, dict[Any, Any]]] = {}
 
     @property
@@ -187,7 +187,7 @@ class World:
         All that the turns replace stays in place until then.
         """
         from simkit.core.determinism.installing import installed
-        from simkit.core.determinism.kept import zoned
+        from simkit.core.determinism.library_rng import zoned
 
         with installed.keep(), nullcontext() if "clock" in self.real else zoned(self.zone):
             yield
@@ -305,7 +305,7 @@ class _AtWork:
 
     def __enter__(self) -> None:
         from simkit.core.determinism.installing import installed
-        from simkit.core.determinism.kept import enter
+        from simkit.core.determinism.library_rng import enter
 
         if _current.get() is self._world:
             return
@@ -319,7 +319,7 @@ class _AtWork:
 
     def __exit__(self, *problem: object) -> None:
         from simkit.core.determinism.installing import installed
-        from simkit.core.determinism.kept import leave
+        from simkit.core.determinism.library_rng import leave
 
         if self._token is None:
             return

@@ -220,7 +220,7 @@ USERS: Final = {
 """Python functions that use such state, by module."""
 _STAND_IN: Final = """
 def {name}(*args, **options):
-    from simkit.core.determinism.kept import call_in_place
+    from simkit.core.determinism.library_rng import call_in_place
     return call_in_place({key!r}, args, options)
 """
 _users: Final[dict[str, Recoded]] = {}
