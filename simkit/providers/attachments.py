@@ -22,6 +22,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from simkit.core.errors import WireInvalid, WordUnasked
 from simkit.core.messages import REASONING as REASONING
 from simkit.core.messages import Citation, JsonValue, Message, Thinking, Token, as_json
@@ -80,6 +82,13 @@ def data_of(text: str, extras: Extras) -> JsonValue:
     if not extras or value is None:
         return extras or value
     return {"value": value, **extras}
+
+
+def explained(message: Message, why: str) -> Message:
+    """Return a message in which the model refused: without another text, it says why."""
+    if not why or message.content:
+        return message
+    return msgspec.structs.replace(message, content=why, data={REFUSAL: why})
 
 
 def is_failed(message: Message) -> bool:

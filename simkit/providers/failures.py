@@ -74,6 +74,7 @@ _KINDS_BY_STATUS: Final[Mapping[int, str]] = {
     402: "quota_exceeded",
     403: "permission",
     404: "not_found",
+    408: "timeout",
     429: "rate_limit",
     502: "unavailable",
     503: "unavailable",

@@ -14,9 +14,8 @@ import msgspec
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, Usage
-from simkit.core.text import short
 from simkit.providers import attachments as extra
-from simkit.providers import failures, sse
+from simkit.providers import failures
 from simkit.providers.anthropic.blocks import (
     Placed,
     assistant_of,
@@ -39,8 +38,9 @@ from simkit.providers.body_reader import (
     unknown,
 )
 from simkit.providers.chains import INSTRUCTIONS
-from simkit.providers.http import HttpRequest, HttpResponse, header, path_of
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.known_messages import KnownMessages, NotSplit, split
+from simkit.providers.skeleton import read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
 _ROLES: Final = ("user", "assistant", "system")
@@ -293,29 +293,7 @@ _ERROR_KINDS: Final = {
 
 def parse_response(response: HttpResponse, _: ParsedRequest) -> ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    try:
-        return _parse_body(response)
-    except RecursionError:
-        raise WireInvalid("is nested too deep", "body") from None
-
-
-def _parse_body(response: HttpResponse) -> ParsedResponse:
-    body = response.body
-    if response.status >= 400:
-        return ParsedResponse(Message("assistant"), error=_refused(response))
-    if "event-stream" in header(response.headers, "content-type") or body.startswith(b"event:"):
-        return _streamed(response)
-    try:
-        record = record_of(body)
-    except WireInvalid:
-        error = failures.broken(response.ends, is_whole=True)
-        if error is None:
-            raise
-        return ParsedResponse(Message("assistant"), error=error)
-    if record.get("type") == "error":
-        return ParsedResponse(Message("assistant"), error=_error(record, response.status))
-    need(record, "content", list)
-    return _parse_message(record, failures.broken(response.ends, is_whole=True))
+    return read_response(response, _Reply(), _error)
 
 
 def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
@@ -323,7 +301,8 @@ def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
     message = assistant_of(blocks_of(record, ""))
     finish = maybe(record, "stop_reason", "")
     if finish == "refusal":
-        message = _refusal(record, message)
+        details = maybe(record, "stop_details", dict[str, Any]())
+        message = extra.explained(message, maybe(details, "explanation", "", "stop_details"))
     usage = maybe(record, "usage", dict[str, Any]())
     return ParsedResponse(
         message,
@@ -332,15 +311,6 @@ def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
         id=maybe(record, "id", ""),
         error=error,
     )
-
-
-def _refusal(record: Record, message: Message) -> Message:
-    """Add why the model refused; without other text, the reason is the content too."""
-    details = maybe(record, "stop_details", dict[str, Any]())
-    why = maybe(details, "explanation", "", "stop_details")
-    if not why or message.content:
-        return message
-    return msgspec.structs.replace(message, content=why, data={extra.REFUSAL: why})
 
 
 def _usage(usage: Record) -> Usage:
@@ -362,17 +332,6 @@ def _tokens(usage: Record, key: str) -> int | None:
     return need(usage, key, int, "usage") if usage.get(key) is not None else None
 
 
-def _refused(response: HttpResponse) -> Fails:
-    """Parse a response with an error status; a proxy's body may be anything."""
-    try:
-        fails = _error(record_of(response.body), response.status)
-    except WireInvalid:
-        text = short(response.body.decode("utf-8", "replace"), 200)
-        fails = _fails("", text or f"HTTP status {response.status}", response.status)
-    after = failures.seconds_of(header(response.headers, "retry-after"))
-    return msgspec.structs.replace(fails, retry_after=after)
-
-
 def _error(record: Record, status: int) -> Fails:
     error = need(record, "error", dict)
     return _fails(need(error, "type", str, "error"), need(error, "message", str, "error"), status)
@@ -382,37 +341,47 @@ def _fails(type: str, message: str, status: int) -> Fails:
     for words, kind in _ERROR_KINDS.items():
         if words in message and type in ("invalid_request_error", "rate_limit_error"):
             return Fails(kind, status, message)
-    if type in ("", "api_error"):
+    if type == "api_error":
         return Fails(failures.kind_of_status(status), status, message)
     return Fails(_KINDS.get(type, type), status, message)
 
 
-class _Stream:
-    """A message, built from the events of a stream."""
+class _Reply:
+    """A message, whole or built from the events of a stream."""
 
     def __init__(self) -> None:
-        self.message: dict[str, Any] = {}
-        self.error: Fails | None = None
-        self.is_over = False
+        self._message: dict[str, Any] = {}
+        self._error: Fails | None = None
+        self._is_over = False
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}
 
-    def add(self, event: Record, at: str, status: int) -> None:
-        """Process one event; unknown kinds are ignored, as the API reference asks."""
-        match need(event, "type", str, at):
+    def read_body(self, body: Record, status: int) -> None:
+        """Read a complete message, or an error."""
+        if body.get("type") == "error":
+            self._error = _error(body, status)
+            return
+        need(body, "content", list)
+        self._message, self._is_over = dict(body), True
+
+    def read_event(self, body: Record, event: str, at: str, status: int) -> bool:
+        """Read one event; unknown kinds are ignored, as the API reference asks."""
+        match need(body, "type", str, at):
             case "message_start":
-                self.message = {**need(event, "message", dict, at), "content": []}
+                message = need(body, "message", dict, at)
+                self._message = {key: value for key, value in message.items() if key != "content"}
             case "content_block_start":
-                index = need(event, "index", int, at)
-                self._blocks[index] = dict(need(event, "content_block", dict, at))
+                index = need(body, "index", int, at)
+                self._blocks[index] = dict(need(body, "content_block", dict, at))
             case "content_block_delta":
-                self._extend(event, at)
+                self._extend(body, at)
             case "message_delta":
-                self._finish(event, at)
+                self._finish(body, at)
             case "message_stop":
-                self.is_over = True
+                self._is_over = True
             case "error":
-                self.error = _error(event, status)
+                self._error = _error(body, status)
+        return False
 
     def _extend(self, event: Record, at: str) -> None:
         index, delta = need(event, "index", int, at), need(event, "delta", dict, at)
@@ -438,17 +407,21 @@ class _Stream:
 
     def _finish(self, event: Record, at: str) -> None:
         delta = need(event, "delta", dict, at)
-        usage = maybe(self.message, "usage", dict[str, Any]())
+        usage = maybe(self._message, "usage", dict[str, Any]())
         counted = maybe(event, "usage", dict[str, Any](), at)
         known = {key: value for key, value in counted.items() if value is not None}
-        self.message = {**self.message, **delta, "usage": {**usage, **known}}
+        self._message = {**self._message, **delta, "usage": {**usage, **known}}
 
-    def blocks(self) -> list[dict[str, Any]]:
-        """Return the blocks, including unfinished ones."""
+    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
+        """Return the message as far as it has arrived, unfinished blocks too."""
+        error = self._error or failures.broken(ends, self._is_over)
+        if not self._message and error is None:
+            raise WireInvalid("has no `message_start`", "body")
         for index, text in self._inputs.items():
             if text:
                 self._blocks[index]["input"] = _input(text)
-        return [self._blocks[index] for index in sorted(self._blocks)]
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        return _parse_message({"content": blocks, **self._message}, error)
 
 
 def _input(text: str) -> Any:
@@ -458,17 +431,6 @@ def _input(text: str) -> Any:
     except (msgspec.DecodeError, RecursionError):
         return text
     return value if isinstance(value, dict) else text
-
-
-def _streamed(response: HttpResponse) -> ParsedResponse:
-    stream = _Stream()
-    for number, (_, data) in enumerate(sse.events(response.body)):
-        at = f"events[{number}]"
-        stream.add(record_of(data, at), at, response.status)
-    error = stream.error or failures.broken(response.ends, stream.is_over)
-    if not stream.message and error is None:
-        raise WireInvalid("has no `message_start`", "body")
-    return _parse_message({**stream.message, "content": stream.blocks()}, error)
 
 
 PROTOCOL: Final = Protocol(

@@ -18,9 +18,10 @@ from simkit.providers.anthropic.blocks import blocks_said, input_text
 from simkit.providers.attachments import merged, queries
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.failures import MALFORMED, Words
-from simkit.providers.http import Headers, HttpAnswer, HttpResponse
+from simkit.providers.http import HttpResponse
+from simkit.providers.skeleton import FailureWriter, render, retry_headers
 from simkit.providers.sse import pieces
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
 Event = dict[str, Any]
 
@@ -93,28 +94,20 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     )
 
 
-def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure; one with status 200 is an ``error`` event in the stream."""
-    if fails.kind in _BROKEN:
-        return _broken(serial, fails, request)
-    if (nothing := failures.unanswered(fails)) is not None:
-        return nothing
-    words = failures.worded(fails, OWN, request.model)
-    error = {
-        "type": "error",
-        "error": {"type": words.type, "message": words.message},
-        "request_id": f"req_{serial}",
-    }
-    if request.is_streamed and failures.comes_in_stream(fails, OWN):
-        started = _rendered(_Reply(serial, [], "end_turn"), request)
-        chunks = (started.chunks[0], sse.frame(error, "error"))
-        return HttpResponse(200, started.headers, chunks)
-    # Anthropic's clients retry most failures, unless a header says not to.
-    retry = ("x-should-retry", "false")
-    if fails.retry_after is not None:
-        retry = ("retry-after", failures.seconds_text(fails.retry_after))
-    headers = (*_headers(serial, "application/json"), retry)
-    return HttpResponse(words.status, headers, (json_bytes(error),))
+def _failed_in_stream(serial: str, _: Fails, words: Words, request: ParsedRequest) -> HttpResponse:
+    started = _rendered(_Reply(serial, [], "end_turn"), request)
+    chunks = (started.chunks[0], sse.frame(_error(serial, words), "error"))
+    return HttpResponse(200, started.headers, chunks)
+
+
+def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
+    headers = (*JSON, ("request-id", f"req_{serial}"), *retry_headers(fails))
+    return HttpResponse(words.status, headers, (json_bytes(_error(serial, words)),))
+
+
+def _error(serial: str, words: Words) -> Event:
+    error = {"type": words.type, "message": words.message}
+    return {"type": "error", "error": error, "request_id": f"req_{serial}"}
 
 
 _STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
@@ -130,15 +123,18 @@ _BROKEN: Final = (
 _REASONS: Final = failures.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
 
 
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
     """Render a broken reply."""
+    if fails.kind not in _BROKEN:
+        return None
     if fails.kind == "malformed_json":
-        reply = _malformed(serial, request)
-    else:
-        text = blocks_said(Message("assistant", fails.message))
-        blocks, reason, why = failures.told_badly(fails, text, _REASONS)
-        reply = _Reply(serial, blocks, reason, explanation=why)
-    return failures.damaged(_rendered(reply, request), fails.kind)
+        return _rendered(_malformed(serial, request), request)
+    text = blocks_said(Message("assistant", fails.message))
+    blocks, reason, why = failures.told_badly(fails, text, _REASONS)
+    return _rendered(_Reply(serial, blocks, reason, explanation=why), request)
+
+
+failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:
@@ -164,11 +160,12 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
         },
         reply.raw or {},
     )
-    if not request.is_streamed:
-        headers = _headers(reply.serial, "application/json")
-        return HttpResponse(200, headers, (json_bytes(body),))
-    chunks = tuple(sse.frame(event, event["type"]) for event in _events(body, reply.chunks))
-    return HttpResponse(200, _headers(reply.serial, sse.CONTENT_TYPE), chunks)
+
+    def frames() -> Iterator[bytes]:
+        for event in _events(body, reply.chunks):
+            yield sse.frame(event, event["type"])
+
+    return render(body, frames, request, ("request-id", f"req_{reply.serial}"))
 
 
 def _usage(reply: _Reply) -> Event:
@@ -247,7 +244,3 @@ def _started(
             return {**block, "thinking": "", "signature": ""}, events_out
         case _:
             return block, []
-
-
-def _headers(serial: str, content_type: str) -> Headers:
-    return (("content-type", content_type), ("request-id", f"req_{serial}"))

@@ -17,9 +17,8 @@ import msgspec
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, Usage
-from simkit.core.text import short
 from simkit.providers import attachments as extra
-from simkit.providers import failures, sse
+from simkit.providers import failures
 from simkit.providers.attachments import Extras, is_failed
 from simkit.providers.body_reader import (
     Record,
@@ -44,7 +43,8 @@ from simkit.providers.gemini.parts import (
     text_of,
 )
 from simkit.providers.gemini.replies import failed, served
-from simkit.providers.http import HttpRequest, HttpResponse, header, path_of
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.providers.skeleton import read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
 _PATH: Final = re.compile(
@@ -293,39 +293,20 @@ _ERROR_KINDS: Final[Mapping[str, str]] = {
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
+    reply = _Reply(Numbered(sum(len(message.calls) for message in request.messages)))
+    body = response.body.strip()
+    if not body.startswith(b"["):
+        return read_response(response, reply, _error)
+    if response.status >= 400:
+        only = (body[1:].removesuffix(b"]"),)
+        return read_response(msgspec.structs.replace(response, chunks=only), reply, _error)
     try:
-        if response.status >= 400:
-            return ParsedResponse(Message("assistant"), error=_refused(response))
-        return _parse_body(response, Numbered(sum(len(m.calls) for m in request.messages)))
+        records, is_ended = _listed(body)
+        for number, record in enumerate(records):
+            reply.read_event(record, "", f"body[{number}]", response.status)
+        return reply.parse(response.ends if is_ended else response.ends or "cut", is_done=False)
     except RecursionError:
         raise WireInvalid("is nested too deep", "body") from None
-
-
-def _parse_body(response: HttpResponse, calls: Numbered) -> ParsedResponse:
-    body = response.body
-    is_events = "event-stream" in header(response.headers, "content-type")
-    if is_events or body.startswith(b"data:"):
-        stream = _Stream()
-        for number, (_, data) in enumerate(sse.events(body)):
-            at = f"events[{number}]"
-            stream.add(record_of(data, at), at, response.status)
-        return stream.parse(response.ends, stream.is_stopped, calls)
-    if body.lstrip().startswith(b"["):
-        listed, is_ended = _listed(body)
-        stream = _Stream()
-        for number, record in enumerate(listed):
-            stream.add(record, f"body[{number}]", response.status)
-        return stream.parse(response.ends, is_ended and stream.is_stopped, calls)
-    try:
-        record = record_of(body)
-    except WireInvalid:
-        error = failures.broken(response.ends, is_whole=True)
-        if error is None:
-            raise
-        return ParsedResponse(Message("assistant"), error=error)
-    whole = _Stream()
-    whole.add(record, "", response.status)
-    return whole.parse(response.ends, True, calls)
 
 
 def _listed(body: bytes) -> tuple[list[Record], bool]:
@@ -343,26 +324,26 @@ def _listed(body: bytes) -> tuple[list[Record], bool]:
         records.append(typed(value, dict, f"body[{len(records)}]"))
 
 
-class _Stream:
+class _Reply:
     """The response that the parts of a stream make together."""
 
-    def __init__(self) -> None:
+    def __init__(self, calls: Numbered) -> None:
+        self._calls = calls
         self._parts: list[Placed] = []
         self._reason = self._why = self._id = ""
         self._is_blocked = False
         self._usage: Usage | None = None
         self._error: Fails | None = None
 
-    @property
-    def is_stopped(self) -> bool:
-        """Return whether a finish reason has come."""
-        return bool(self._reason) or self._is_blocked
+    def read_body(self, body: Record, status: int) -> None:
+        """Read a complete response."""
+        self.read_event(body, "", "", status)
 
-    def add(self, body: Record, at: str, status: int) -> None:
-        """Add one response."""
+    def read_event(self, body: Record, event: str, at: str, status: int) -> bool:
+        """Read one response of a stream."""
         if "error" in body:
             self._error = _error(body, status)
-            return
+            return False
         self._usage = _usage(body, at) or self._usage
         self._id = maybe(body, "responseId", "", at) or self._id
         feedback = maybe(body, "promptFeedback", dict[str, Any](), at)
@@ -374,26 +355,23 @@ class _Stream:
             self._parts += parts_of(content, under(place, "content"))
             self._reason = maybe(candidate, "finishReason", "", place) or self._reason
             self._why = maybe(candidate, "finishMessage", "", place) or self._why
+        return False
 
-    def parse(self, ends: str, is_whole: bool, calls: Numbered) -> ParsedResponse:
+    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
         """Return the parsed response of all parts."""
-        error = self._error or failures.broken(ends, is_whole)
+        is_stopped = bool(self._reason) or self._is_blocked
+        error = self._error or failures.broken(ends, is_done or is_stopped)
         if self._reason == "MALFORMED_FUNCTION_CALL" and error is None:
             error = failures.malformed(self._why)
-        if not (self._parts or self.is_stopped or self._usage or error):
+        if not (self._parts or is_stopped or self._usage or error):
             raise WireInvalid("is missing", "candidates")
         finish = _FINISHES.get(self._reason, self._reason.lower())
         if self._is_blocked:
             finish = "content_filter"
-        message = _explained(model_of(self._parts, calls), finish, self._why)
+        message = model_of(self._parts, self._calls)
+        if finish in ("refusal", "content_filter"):
+            message = extra.explained(message, self._why)
         return ParsedResponse(message, usage=self._usage, finish=finish, id=self._id, error=error)
-
-
-def _explained(message: Message, finish: str, why: str) -> Message:
-    """Add why the model refused; without other text, the reason is the content too."""
-    if not why or message.content or finish not in ("refusal", "content_filter"):
-        return message
-    return msgspec.structs.replace(message, content=why, data={extra.REFUSAL: why})
 
 
 def _usage(body: Record, at: str) -> Usage | None:
@@ -405,23 +383,6 @@ def _usage(body: Record, at: str) -> Usage | None:
         for key in ("prompt", "candidates", "thoughts", "cachedContent")
     )
     return Usage(input_tokens, output_tokens + thought, cached or None, None, thought or None)
-
-
-def _refused(response: HttpResponse) -> Fails:
-    """Parse a response with an error status: a list in a stream, anything from a proxy."""
-    body = response.body.strip()
-    if body.startswith(b"["):
-        body = body[1:].removesuffix(b"]")
-    try:
-        fails = _error(record_of(body), response.status)
-    except WireInvalid:
-        text = short(response.body.decode("utf-8", "replace"), 200)
-        kind = failures.kind_of_status(response.status)
-        fails = Fails(kind, response.status, text or f"HTTP status {response.status}")
-    if fails.retry_after is None:
-        after = failures.seconds_of(header(response.headers, "retry-after"))
-        fails = msgspec.structs.replace(fails, retry_after=after)
-    return fails
 
 
 def _error(body: Record, status: int) -> Fails:

@@ -18,7 +18,8 @@ from simkit.providers.attachments import expect_asked, merged, queries, tokens_o
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.failures import MALFORMED, Words
 from simkit.providers.gemini.parts import parts_said
-from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.http import HttpResponse
+from simkit.providers.skeleton import FailureWriter
 from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
@@ -155,17 +156,20 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     )
 
 
-def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure; one with status 200 comes inside the stream."""
-    if fails.kind == "empty_choices":
-        return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
-    if fails.kind in _BROKEN:
-        return _broken(serial, fails, request)
-    if fails.kind == "content_filter" and fails.status in (200, 400):
-        return _blocked(serial, fails, request)
-    if (nothing := failures.unanswered(fails)) is not None:
-        return nothing
-    words = failures.worded(fails, OWN, request.model)
+def _failed_in_stream(
+    serial: str, fails: Fails, words: Words, request: ParsedRequest
+) -> HttpResponse:
+    return _framed([_body(_Reply(serial, [], ""), request), _error(fails, words)], request)
+
+
+def _refused(_: str, fails: Fails, words: Words, __: ParsedRequest) -> HttpResponse:
+    headers = [("content-type", _JSON)]
+    if fails.retry_after is not None:
+        headers.append(("retry-after", failures.seconds_text(fails.retry_after)))
+    return HttpResponse(words.status, tuple(headers), (json_bytes(_error(fails, words)),))
+
+
+def _error(fails: Fails, words: Words) -> dict[str, Any]:
     error: dict[str, Any] = {
         "code": words.status,
         "message": words.message,
@@ -173,12 +177,7 @@ def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
     }
     if details := _details(fails):
         error["details"] = details
-    if request.is_streamed and failures.comes_in_stream(fails, OWN):
-        return _framed([_body(_Reply(serial, [], ""), request), {"error": error}], request)
-    headers = [("content-type", _JSON)]
-    if fails.retry_after is not None:
-        headers.append(("retry-after", failures.seconds_text(fails.retry_after)))
-    return HttpResponse(words.status, tuple(headers), (json_bytes({"error": error}),))
+    return {"error": error}
 
 
 def _details(fails: Fails) -> list[dict[str, Any]]:
@@ -196,14 +195,21 @@ _BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failure
 _REASONS: Final = failures.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
 
 
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    """Render a broken reply."""
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
+    """Render a broken reply, or that the content filter has stopped the prompt."""
+    if fails.kind == "empty_choices":
+        return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
+    if fails.kind == "content_filter" and fails.status in (200, 400):
+        return _blocked(serial, fails, request)
+    if fails.kind not in _BROKEN:
+        return None
     if fails.kind == "malformed_json":
-        reply = _malformed(serial, request)
-    else:
-        parts, reason, why = failures.told_badly(fails, [{"text": fails.message}], _REASONS)
-        reply = _Reply(serial, parts, reason, explanation=why)
-    return failures.damaged(_rendered(reply, request), fails.kind)
+        return _rendered(_malformed(serial, request), request)
+    parts, reason, why = failures.told_badly(fails, [{"text": fails.message}], _REASONS)
+    return _rendered(_Reply(serial, parts, reason, explanation=why), request)
+
+
+failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
 
 
 def _malformed(serial: str, request: ParsedRequest) -> _Reply:

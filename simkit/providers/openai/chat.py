@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import ROLE_ALIASES, Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers import sse
 from simkit.providers.attachments import (
     PARTS,
     REASONING,
@@ -36,7 +35,7 @@ from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.known_messages import KnownMessages, NotSplit, split
 from simkit.providers.openai.chat_serving import failed, served
-from simkit.providers.openai.errors import fails_in, fails_of
+from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.parts import (
     FREE_TEXT,
     arguments_of,
@@ -46,6 +45,7 @@ from simkit.providers.openai.parts import (
     kind_of_call,
     usage_of,
 )
+from simkit.providers.skeleton import read_response
 from simkit.providers.values import (
     JSON,
     OUTPUT_NAME,
@@ -318,38 +318,8 @@ _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    if response.status >= 400:
-        return ParsedResponse(Message("assistant"), error=fails_of(response))
     reply = _Reply(f"function_call_{len(request.messages)}")
-    if sse.is_stream(response):
-        parsed = _heard_stream(response, reply)
-        return parsed if parsed.error else checked(parsed, request)
-    if response.ends:
-        return ParsedResponse(Message("assistant"), error=broken(response.ends, is_whole=False))
-    body = record_of(response.body)
-    if body.get("error"):
-        return ParsedResponse(Message("assistant"), error=fails_in(body["error"], response.status))
-    need(body, "choices", list)
-    reply.add(body, "message")
-    return checked(reply.parse(), request)
-
-
-def _heard_stream(response: HttpResponse, reply: _Reply) -> ParsedResponse:
-    is_done = False
-    for number, (_, data) in enumerate(sse.events(response.body)):
-        if data.startswith(sse.DONE):
-            is_done = True
-            break
-        at = f"events[{number}]"
-        body = record_of(data, at)
-        if body.get("error"):
-            return reply.parse(fails_in(body["error"], response.status))
-        reply.add(body, "delta", at)
-    # Some compatible servers send no finish reason; token counts and `[DONE]` prove the end.
-    if is_done and (reply.finish or reply.has_usage):
-        return reply.parse()
-    # Compatible servers leave out the last event, so only a lost connection counts as cut.
-    return reply.parse(broken(response.ends, is_whole=bool(reply.finish)))
+    return checked(read_response(response, reply, error_in), request)
 
 
 def reasoning_in(record: Record, at: str) -> str:
@@ -377,24 +347,38 @@ class _Reply:
     def __init__(self, legacy_id: str) -> None:
         """``legacy_id`` is the id for a legacy function call, which has none."""
         self._legacy_id = legacy_id
-        self._id, self.finish = "", ""
+        self._id, self._finish = "", ""
+        self._error: Fails | None = None
+        self._is_body = False
         self._usage: Usage | None = None
         self._texts, self._refusals = list[str](), list[str]()
         self._reasoning, self._calls = list[str](), dict[int, _StreamedCall]()
 
-    @property
-    def has_usage(self) -> bool:
-        """Return whether the server has sent token counts."""
-        return self._usage is not None
+    def read_body(self, body: Record, status: int) -> None:
+        """Read a complete response."""
+        self._is_body = True
+        if body.get("error"):
+            self._error = fails_in(body["error"], status)
+        else:
+            need(body, "choices", list)
+            self._add(body, "message", "")
 
-    def add(self, body: Record, key: str, at: str = "") -> None:
+    def read_event(self, body: Record, event: str, at: str, status: int) -> bool:
+        """Read one event; an error is the last one."""
+        if body.get("error"):
+            self._error = fails_in(body["error"], status)
+            return True
+        self._add(body, "delta", at)
+        return False
+
+    def _add(self, body: Record, key: str, at: str) -> None:
         """Add a body; ``key`` is its name for the message."""
         self._id = self._id or maybe(body, "id", "", at)
         if usage := maybe(body, "usage", dict[str, JsonValue](), at):
             self._usage = _usage(usage, under(at, "usage"))
         for choice, where in records(body, "choices", at):
             if maybe(choice, "index", 0, where) == 0:
-                self.finish = maybe(choice, "finish_reason", "", where) or self.finish
+                self._finish = maybe(choice, "finish_reason", "", where) or self._finish
                 message = maybe(choice, key, dict[str, JsonValue](), where)
                 self._add_message(message, under(where, key))
 
@@ -420,8 +404,12 @@ class _Reply:
         key = "input" if kind == "custom" else "arguments"
         open_call.arguments.append(maybe(inner, key, "", inside))
 
-    def parse(self, error: Fails | None = None) -> ParsedResponse:
+    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
         """Return the reply as far as it has arrived."""
+        # Some compatible servers send no finish reason; token counts and `[DONE]` prove the end.
+        # Others leave out `[DONE]`, so only a lost connection counts as cut.
+        is_proven = is_done and (self._is_body or self._usage is not None)
+        error = self._error or broken(ends, is_whole=bool(self._finish) or is_proven)
         extras = Extras()
         if reasoning := "".join(self._reasoning):
             extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]
@@ -431,7 +419,7 @@ class _Reply:
         text = "".join(self._texts) or refusal
         calls = tuple(self._calls[index].whole() for index in sorted(self._calls))
         message = Message("assistant", text, calls=calls, data=data_of(text, extras))
-        finish = "" if self.finish in _NATURAL else self.finish
+        finish = "" if self._finish in _NATURAL else self._finish
         return ParsedResponse(
             message, self._usage, "refusal" if refusal else finish, self._id, error
         )

@@ -18,8 +18,8 @@ from simkit.providers.attachments import (
     with_raw,
 )
 from simkit.providers.body_reader import json_bytes, record_of
-from simkit.providers.failures import comes_in_stream, damaged, unanswered
-from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.failures import Words
+from simkit.providers.http import HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
 from simkit.providers.openai.parts import (
     arguments_text,
@@ -28,6 +28,7 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
+from simkit.providers.skeleton import FailureWriter, render
 from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
@@ -38,13 +39,9 @@ _CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Render a reply, as a body or as the full event stream."""
-    request_id = ("x-request-id", f"req_{reply.serial}")
     body = with_raw(_body(reply, request), reply)
-    if request.is_streamed:
-        chunks = tuple(_stream(body, reply, request))
-        return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
-    headers = (("content-type", "application/json"), request_id)
-    return HttpResponse(200, headers, (json_bytes(body),))
+    request_id = ("x-request-id", f"req_{reply.serial}")
+    return render(body, lambda: _stream(body, reply, request), request, request_id)
 
 
 def _body(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
@@ -88,19 +85,28 @@ def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
-def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure as OpenAI does: an error, or a broken reply."""
-    if (nothing := unanswered(fails)) is not None:
-        return nothing
-    if (broken := broken_reply(serial, fails, request)) is not None:
-        if fails.kind == "empty_choices":
-            return _without_choices(broken, request)
-        return damaged(served(broken, request), fails.kind)
-    if request.is_streamed and comes_in_stream(fails, OWN):
-        started = served(OutgoingReply(serial, Message("assistant"), Usage(0, 0)), request)
-        error = sse.frame({"error": error_body(fails, request, "messages")[1]})
-        return HttpResponse(200, started.headers, (started.chunks[0], error))
-    return refused(serial, fails, request, "messages")
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
+    reply = broken_reply(serial, fails, request)
+    if reply is None:
+        return None
+    if fails.kind == "empty_choices":
+        return _without_choices(reply, request)
+    return served(reply, request)
+
+
+def _failed_in_stream(
+    serial: str, fails: Fails, words: Words, request: ParsedRequest
+) -> HttpResponse:
+    started = served(OutgoingReply(serial, Message("assistant"), Usage(0, 0)), request)
+    error = sse.frame({"error": error_body(fails, words, "messages")})
+    return HttpResponse(200, started.headers, (started.chunks[0], error))
+
+
+def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
+    return refused(serial, fails, words, "messages")
+
+
+failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
 
 
 def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:

@@ -8,20 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
-from simkit.core.text import short
-from simkit.providers.body_reader import Record, json_bytes, json_text, record_of
+from simkit.providers.body_reader import Record, json_bytes, json_text
 from simkit.providers.failures import (
     MALFORMED,
     ON_THE_WAY,
     Words,
-    seconds_of,
-    seconds_text,
-    worded,
+    kind_of_status,
 )
-from simkit.providers.http import Headers, HttpResponse, header
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.http import HttpResponse
+from simkit.providers.skeleton import retry_headers
+from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
 _REQUEST: Final = "invalid_request_error"
 
@@ -73,46 +70,23 @@ _KINDS_BY_CODE: Final[Mapping[str, str]] = {
     "server_is_overloaded": "overloaded",
     "slow_down": "overloaded",
 }
-_KINDS_BY_STATUS: Final[Mapping[int, str]] = {
-    401: "authentication",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    429: "rate_limit",
-    500: "server_error",
-    502: "unavailable",
-    503: "unavailable",
-    504: "unavailable",
-    529: "overloaded",
-}
 
 
-def error_body(
-    fails: Fails, request: ParsedRequest, context_field: str
-) -> tuple[int, dict[str, JsonValue]]:
-    """Return a failure's status and its body."""
-    words = worded(fails, OWN, request.model)
-    param = context_field if fails.kind == "context_overflow" else None
-    code = _CODES.get(fails.kind, fails.kind)
-    return words.status, {
+def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, JsonValue]:
+    """Return a failure's body; ``context_field`` is the field that holds the context."""
+    return {
         "message": words.message,
         "type": words.type,
-        "param": param,
-        "code": code,
+        "param": context_field if fails.kind == "context_overflow" else None,
+        "code": _CODES.get(fails.kind, fails.kind),
     }
 
 
-def refused(serial: str, fails: Fails, request: ParsedRequest, context_field: str) -> HttpResponse:
-    """Render a failure before a reply; ``context_field`` is the field that holds the context.
-
-    OpenAI's clients do not retry unless the script says when.
-    """
-    status, error = error_body(fails, request, context_field)
-    retry = ("x-should-retry", "false")
-    if fails.retry_after is not None:
-        retry = ("retry-after", seconds_text(fails.retry_after))
-    headers = (("content-type", "application/json"), ("x-request-id", f"req_{serial}"), retry)
-    return HttpResponse(status, headers, (json_bytes({"error": error}),))
+def refused(serial: str, fails: Fails, words: Words, context_field: str) -> HttpResponse:
+    """Render a failure before a reply."""
+    headers = (*JSON, ("x-request-id", f"req_{serial}"), *retry_headers(fails))
+    body = {"error": error_body(fails, words, context_field)}
+    return HttpResponse(words.status, headers, (json_bytes(body),))
 
 
 def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingReply | None:
@@ -144,32 +118,20 @@ def _malformed(serial: str, request: ParsedRequest) -> Message:
     return Message("assistant", calls=(ToolCall(f"call_{serial}", name, MALFORMED),))
 
 
-def fails_of(response: HttpResponse) -> Fails:
-    """Parse a response with an error status; its body may be anything."""
-    try:
-        body = record_of(response.body)
-    except WireInvalid:
-        text = short(response.body.decode("utf-8", "replace"), 200)
-        body = {"message": text or f"HTTP status {response.status}"}
-    # Compatible servers also send {"error": "…"}, {"message": "…"} and {"detail": "…"}.
-    after = _retry_after(response.headers)
-    return fails_in(body.get("error") or body, response.status, after)
+def error_in(body: Record, status: int) -> Fails:
+    """Parse the body of a response with an error status.
+
+    Compatible servers also send {"error": "…"}, {"message": "…"} and {"detail": "…"}.
+    """
+    return fails_in(body.get("error") or body, status)
 
 
-def fails_in(error: JsonValue, status: int, retry_after: float | None = None) -> Fails:
+def fails_in(error: JsonValue, status: int) -> Fails:
     """Parse an error body, or an error inside a stream."""
     record: Record = error if isinstance(error, dict) else {"message": error}
     message = record.get("message") or record.get("detail")
     text = message if isinstance(message, str) else json_text(message or record)
     for word in (record.get("code"), record.get("type")):
         if isinstance(word, str) and word in _KINDS_BY_CODE:
-            return Fails(_KINDS_BY_CODE[word], status, text, retry_after)
-    default = "invalid_request" if 400 <= status < 500 else "server_error"
-    return Fails(_KINDS_BY_STATUS.get(status, default), status, text, retry_after)
-
-
-def _retry_after(headers: Headers) -> float | None:
-    milliseconds = seconds_of(header(headers, "retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    return seconds_of(header(headers, "retry-after"))
+            return Fails(_KINDS_BY_CODE[word], status, text)
+    return Fails(kind_of_status(status), status, text)

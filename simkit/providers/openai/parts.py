@@ -153,6 +153,8 @@ def is_custom(name: str, request: ParsedRequest) -> bool:
 
 def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
     """Return the response, with an error if its arguments or output are invalid JSON."""
+    if parsed.error:
+        return parsed
     message = parsed.message
     for call in message.calls:
         if isinstance(call.args, str) and not is_custom(call.name, request):

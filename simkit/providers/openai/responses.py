@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers import sse
 from simkit.providers.attachments import REASONING, parts_in
 from simkit.providers.body_reader import (
     Record,
@@ -24,10 +25,11 @@ from simkit.providers.body_reader import (
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.openai.errors import fails_in, fails_of
+from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.items import messages_of, reply_of
 from simkit.providers.openai.parts import FREE_TEXT, arguments_text, checked, usage_of
 from simkit.providers.openai.responses_serving import failed, served
+from simkit.providers.skeleton import read_response
 from simkit.providers.values import (
     JSON,
     OUTPUT_NAME,
@@ -223,25 +225,12 @@ _REASONS: Final = {"max_output_tokens": "length"}
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    if response.status >= 400:
-        return ParsedResponse(Message("assistant"), error=fails_of(response))
-    if sse.is_stream(response):
-        parsed = _heard_stream(response)
-    elif response.ends:
-        return ParsedResponse(Message("assistant"), error=broken(response.ends, is_whole=False))
-    else:
-        body = record_of(response.body)
-        if body.get("error") is None:
-            need(body, "output", list)
-        parsed = _parse_body(body, "", None)
-    return parsed if parsed.error else checked(parsed, request)
+    return checked(read_response(response, _Reply(), error_in), request)
 
 
-def _parse_body(body: Record, at: str, streamed: Message | None) -> ParsedResponse:
+def _parse_body(body: Record, at: str, streamed: Message) -> ParsedResponse:
     """Parse a response object; some servers send the output only as events of the stream."""
-    message = reply_of(records(body, "output", at))
-    if streamed is not None and not body.get("output"):
-        message = streamed
+    message = reply_of(records(body, "output", at)) if body.get("output") else streamed
     usage = maybe(body, "usage", dict[str, JsonValue](), at)
     error = body.get("error")
     return ParsedResponse(
@@ -268,40 +257,34 @@ def _usage(usage: Record, at: str) -> Usage:
     return usage_of(usage, at, "input", "output")
 
 
-def _heard_stream(response: HttpResponse) -> ParsedResponse:
-    output, response_id = _Output(), ""
-    for number, (event, data) in enumerate(sse.events(response.body)):
-        if data.startswith(sse.DONE):
-            break
-        at = f"events[{number}]"
-        body = record_of(data, at)
-        kind = maybe(body, "type", event, at)
-        if kind in _LAST:
-            place = under(at, "response")
-            return _parse_body(need(body, "response", dict, at), place, output.message())
-        if kind == "error" or body.get("error"):
-            error = fails_in(body.get("error") or body, 200)
-            return ParsedResponse(output.message(), None, "", response_id, error)
-        if kind == "response.created":
-            response_id = maybe(need(body, "response", dict, at), "id", "", under(at, "response"))
-        output.take(body, kind, at)
-    return _broken(output, response_id, broken(response.ends, is_whole=False))
-
-
-def _broken(output: _Output, response_id: str, error: Fails | None) -> ParsedResponse:
-    return ParsedResponse(output.message(), None, "", response_id, error)
-
-
-class _Output:
-    """The items of a stream as they come."""
+class _Reply:
+    """The items of a reply as they come."""
 
     def __init__(self) -> None:
         self._items = dict[int, tuple[Record, str]]()
         self._pieces = dict[int, dict[str, list[str]]]()
+        self._id = ""
+        self._error: Fails | None = None
+        self._whole: ParsedResponse | None = None
+        """What the body, or the last event, says of all."""
 
-    def take(self, body: Record, kind: str, at: str) -> None:
-        """Process an event; events without a part of an item are ignored."""
-        if kind in ("response.output_item.added", "response.output_item.done"):
+    def read_body(self, body: Record, status: int) -> None:
+        """Read a complete response."""
+        if body.get("error") is None:
+            need(body, "output", list)
+        self._whole = _parse_body(body, "", self.message())
+
+    def read_event(self, body: Record, event: str, at: str, status: int) -> bool:
+        """Read one event; events without a part of an item are ignored."""
+        kind = maybe(body, "type", event, at)
+        if kind in _LAST:
+            response = need(body, "response", dict, at)
+            self._whole = _parse_body(response, under(at, "response"), self.message())
+        elif kind == "error" or body.get("error"):
+            self._error = fails_in(body.get("error") or body, 200)
+        elif kind == "response.created":
+            self._id = maybe(need(body, "response", dict, at), "id", "", under(at, "response"))
+        elif kind in ("response.output_item.added", "response.output_item.done"):
             index = need(body, "output_index", int, at)
             self._items[index] = (need(body, "item", dict, at), under(at, "item"))
             if kind == "response.output_item.done":
@@ -309,6 +292,15 @@ class _Output:
         elif (key := _DELTAS.get(kind)) is not None:
             pieces = self._pieces.setdefault(need(body, "output_index", int, at), {})
             pieces.setdefault(key, []).append(need(body, "delta", str, at))
+        return self._whole is not None or self._error is not None
+
+    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
+        """Return the reply as far as it has arrived."""
+        if self._whole is not None:
+            error = self._whole.error or broken(ends, is_whole=True)
+            return msgspec.structs.replace(self._whole, error=error)
+        error = self._error or broken(ends, is_whole=False)
+        return ParsedResponse(self.message(), None, "", self._id, error)
 
     def message(self) -> Message:
         """Return the message that the items make, complete or not."""

@@ -17,9 +17,8 @@ from simkit.providers.attachments import (
     signature_of,
     with_raw,
 )
-from simkit.providers.body_reader import json_bytes
-from simkit.providers.failures import comes_in_stream, damaged, unanswered
-from simkit.providers.http import HttpAnswer, HttpResponse
+from simkit.providers.failures import Words
+from simkit.providers.http import HttpResponse
 from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
 from simkit.providers.openai.parts import (
     arguments_text,
@@ -28,6 +27,7 @@ from simkit.providers.openai.parts import (
     probabilities,
     refusal_in,
 )
+from simkit.providers.skeleton import FailureWriter, render
 from simkit.providers.sse import pieces
 from simkit.providers.values import OutgoingReply, ParsedRequest
 
@@ -53,33 +53,33 @@ _ECHOED: Final = {
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Render a reply, as a body or as the full event stream."""
     request_id = ("x-request-id", f"req_{reply.serial}")
-    if request.is_streamed:
-        chunks = tuple(_stream(reply, request))
-        return HttpResponse(200, (("content-type", sse.CONTENT_TYPE), request_id), chunks)
-    headers = (("content-type", "application/json"), request_id)
-    return HttpResponse(200, headers, (json_bytes(_whole(reply, request)),))
+    body = _whole(reply, request)
+    return render(body, lambda: _stream(body, reply), request, request_id)
 
 
-def failed(serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
-    """Render a failure as OpenAI does: an error, or a broken reply."""
-    if (nothing := unanswered(fails)) is not None:
-        return nothing
-    if (broken := broken_reply(serial, fails, request)) is not None:
-        return damaged(served(broken, request), fails.kind)
-    if request.is_streamed and comes_in_stream(fails, OWN):
-        return _failed_in_stream(serial, fails, request)
-    return refused(serial, fails, request, "input")
+def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
+    reply = broken_reply(serial, fails, request)
+    return None if reply is None else served(reply, request)
 
 
-def _failed_in_stream(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
+def _failed_in_stream(
+    serial: str, fails: Fails, words: Words, request: ParsedRequest
+) -> HttpResponse:
     reply = OutgoingReply(serial, Message("assistant"), Usage(0, 0))
-    error = error_body(fails, request, "input")[1]
+    error = error_body(fails, words, "input")
     started = served(reply, request)
     body = _response(reply, request, "failed", [], None)
     body["error"] = {"code": error["code"] or "server_error", "message": error["message"]}
     kind = "response.failed"
     last = sse.frame({"type": kind, "sequence_number": 2, "response": body}, kind)
     return HttpResponse(200, started.headers, (*started.chunks[:2], last))
+
+
+def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
+    return refused(serial, fails, words, "input")
+
+
+failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
 
 
 def _whole(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
@@ -254,8 +254,8 @@ class _Numbered:
         return sse.frame({"type": kind, "sequence_number": number, **fields}, kind)
 
 
-def _stream(reply: OutgoingReply, request: ParsedRequest) -> Iterator[bytes]:
-    numbered, whole = _Numbered(), _whole(reply, request)
+def _stream(whole: _OutputItem, reply: OutgoingReply) -> Iterator[bytes]:
+    numbered = _Numbered()
     first_response: _OutputItem = {**whole, "status": "in_progress", "output": [], "usage": None}
     first_response["incomplete_details"] = None
     yield numbered.frame("response.created", response=first_response)
