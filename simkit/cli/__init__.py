@@ -19,8 +19,7 @@ import click
 from simkit.cli.commands import TRACEBACK_VARIABLE, cli
 from simkit.core.errors import OutputFailed, OutputUnread, SimkitError, Terminated
 from simkit.core.requirements import missing_package, was_asked_by_simkit
-from simkit.core.stopping import TERMINATED, terminable
-from simkit.core.sudden_end import BROKEN, sudden_end_told
+from simkit.core.stopping import BROKEN, TERMINATED, sudden_end_told, terminable
 
 STOPPED: Final = 130
 UNREAD: Final = 141

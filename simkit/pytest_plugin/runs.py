@@ -15,7 +15,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import clean, without_secrets
 from simkit.core.redact import Redactor
-from simkit.core.sudden_end import sudden_end_told
+from simkit.core.stopping import sudden_end_told
 from simkit.pytest_plugin import COVERAGE, PAGE, PASSED_OVER, WARNINGS, WORKFLOW
 from simkit.pytest_plugin.items import ScenarioItem, documents_of
 from simkit.report.outcomes import not_run, result_of

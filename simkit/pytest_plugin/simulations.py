@@ -14,7 +14,7 @@ import pytest
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import clean
-from simkit.core.sudden_end import sudden_end_told
+from simkit.core.stopping import sudden_end_told
 from simkit.core.text import counted
 from simkit.pytest_plugin.items import (
     ScenarioFile,

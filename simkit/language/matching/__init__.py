@@ -14,10 +14,8 @@ import msgspec
 
 from simkit.language.matching.compiling import build
 from simkit.language.matching.contradictions import check_possible
-from simkit.language.matching.editor_schema import matcher_json_schema
-from simkit.language.matching.misses import Mismatch
-from simkit.language.matching.nearness import FAR, distance
-from simkit.language.matching.operators import OPERATORS
+from simkit.language.matching.misses import FAR, Mismatch, distance
+from simkit.language.matching.operators import OPERATORS, matcher_json_schema
 from simkit.language.matching.patterns import patterns_of
 
 __all__ = [

@@ -245,26 +245,31 @@ def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
     elif key in ("$eq", "$ne"):
         if not _may_equal(operand, kind):
             raise _never(f"`{key}: {line(operand)}`", kind, at)
-    elif key in _ANY_VALUE:
+    elif key not in _ANY_VALUE:
+        if key not in kind.operators:
+            raise _never(f"`{key}`", kind, at)
+        if key == "$exact" and kind.is_mapping:
+            for name, inner in operand.items():
+                _check_field(name, inner, kind, at)
+        elif _is_listed(kind):
+            _check_elements(key, operand, kind, at)
+
+
+def _check_elements(key: str, operand: Any, kind: Kind, at: Path) -> None:
+    """Check an operator on a list."""
+    if key == "$unordered":
+        _check_list(operand, kind, at)
+    elif kind.element is None:
         return
-    elif key not in kind.operators:
-        raise _never(f"`{key}`", kind, at)
-    elif key == "$exact" and kind.is_mapping:
-        for name, inner in operand.items():
-            _check_field(name, inner, kind, at)
-    elif _is_listed(kind) and key == "$unique":
+    elif key == "$unique":
         keys, matcher = unique_parts(operand, at)
-        if kind.element is not None and matcher is not ABSENT:
+        if matcher is not ABSENT:
             check_kind(matcher, kind.element, (*at, "of"))
-        if kind.element is not None:
-            for name in keys:
-                check_kind({name: {"$any": True}}, kind.element or ANYTHING, at)
-    elif _is_listed(kind) and key in ("$each", "$has", "$in_order", "$unordered"):
-        if key == "$unordered":
-            _check_list(operand, kind, at)
-        elif key == "$each" or not isinstance(operand, (list, tuple)):
-            if kind.element is not None:
-                check_kind(operand, kind.element, at)
+        for name in keys:
+            check_kind({name: {"$any": True}}, kind.element, at)
+    elif key in ("$each", "$has", "$in_order"):
+        if key == "$each" or not isinstance(operand, (list, tuple)):
+            check_kind(operand, kind.element, at)
         else:
             _check_all(operand, kind.element, at)
 
@@ -289,17 +294,20 @@ def _check_all(matchers: Any, element: Kind | None, at: Path) -> None:
             check_kind(inner, element, (*at, place))
 
 
+def _check_key(key: str, operand: Any, kind: Kind, at: Path) -> None:
+    """Check a key of a mapping, which may have other keys too."""
+    name = key.removeprefix("$") if key.startswith("$$") else key
+    if kind.is_lower and name != name.lower():
+        problem = f"the key `{key}` can never match {kind.noun}: their names are in small letters"
+        raise MatcherError((*at, key), problem, "", (), f"Write `{name.lower()}`.")
+    field = (kind.fields or {}).get(name) or (None if _is_path(name) else kind.others)
+    if field is not None:
+        check_kind(operand, field, (*at, key))
+
+
 def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if kind.is_mapping:
-        name = key.removeprefix("$") if key.startswith("$$") else key
-        if kind.is_lower and name != name.lower():
-            problem = (
-                f"the key `{key}` can never match {kind.noun}: their names are in small letters"
-            )
-            raise MatcherError((*at, key), problem, "", (), f"Write `{name.lower()}`.")
-        field = (kind.fields or {}).get(name) or (None if _is_path(name) else kind.others)
-        if field is not None:
-            check_kind(operand, field, (*at, key))
+        _check_key(key, operand, kind, at)
         return
     if _is_listed(kind) and key.startswith("["):
         return

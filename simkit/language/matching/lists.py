@@ -9,8 +9,7 @@ from typing import Any, Final
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message
 from simkit.language.matching.aligning import aligned
-from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
-from simkit.language.matching.nearness import distance
+from simkit.language.matching.misses import Build, Condition, Miss, Path, distance, prefixed, unless
 from simkit.language.matching.operands import WantedElement, matchers, refused, text_operand
 from simkit.language.matching.rendering import NOTHING, Phrase
 from simkit.language.matching.values import is_list, structure_of

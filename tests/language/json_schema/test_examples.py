@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.language.json_schema import schema_errors
-from simkit.language.json_schema.examples import example_of
-from simkit.language.json_schema.pattern_texts import texts_of
+from simkit.language.json_schema.examples import example_of, texts_of
 
 PATTERNS = (
     *(r"^[A-Z]-\d+$", r"^(foo|bar)-[a-f0-9]{4}$", r"^\S+@\S+\.\w+$", r"^\+?[0-9]{7,15}$"),
