@@ -116,7 +116,7 @@ def render(
 
 
 def retry_headers(fails: Fails) -> Headers:
-    """Return whether a client should retry; those of OpenAI and Anthropic do unless told not to."""
+    """Return whether a client should retry: those of OpenAI and Anthropic do if nothing says so."""
     if fails.retry_after is not None:
         return (("retry-after", seconds_text(fails.retry_after)),)
     return (("x-should-retry", "false"),)

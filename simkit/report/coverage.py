@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from tabulate import tabulate
-
 from simkit.checks.coverage import KINDS, CoverageReport, PlacedItem
 from simkit.core.text import counted
 
@@ -105,6 +103,9 @@ def _of_kind(items: Sequence[PlacedItem], kind: str) -> list[PlacedItem]:
 def _table(
     head: str, groups: Sequence[tuple[str, Sequence[PlacedItem]]], items: Sequence[PlacedItem]
 ) -> Iterator[str]:
+    # Every replay imports this module, and few print a table.
+    from tabulate import tabulate
+
     rows = [(name, *_counts(group)) for name, group in groups if group]
     rows.append(("total", *_counts(items)))
     text = tabulate(

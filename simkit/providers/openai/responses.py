@@ -266,7 +266,7 @@ class _Reply:
         self._id = ""
         self._error: Fails | None = None
         self._whole: ParsedResponse | None = None
-        """What the body, or the last event, says of all."""
+        """The reply of the body, or of the last event."""
 
     def read_body(self, body: Record, status: int) -> None:
         """Read a complete response."""
