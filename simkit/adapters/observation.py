@@ -138,18 +138,17 @@ class ContextListeners(Generic[ListenerT]):
         """
 
         def replace(before: Replacement) -> Replacement:
-            @functools.wraps(before)
-            def called(*args: Any, **kwargs: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
                 listener = self.current()
                 if listener is None:
                     return before(*args, **kwargs)
                 return function(listener, before, *args, **kwargs)
 
-            @functools.wraps(before)
-            async def awaited(*args: Any, **kwargs: Any) -> Any:
-                return await called(*args, **kwargs)
+            async def await_call(*args: Any, **kwargs: Any) -> Any:
+                return await call(*args, **kwargs)
 
-            return awaited if inspect.iscoroutinefunction(before) else called
+            is_async = inspect.iscoroutinefunction(before)
+            return functools.wraps(before)(await_call if is_async else call)
 
         return replace
 

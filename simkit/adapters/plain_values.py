@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import JsonValue
-from simkit.trace.changes import NOTHING, Addition, NextValue, Reader, head_of, shorter
+from simkit.trace.changes import NOTHING, NextValue, Reader
 from simkit.trace.store import canonical
 
 DEPTH_MAX: Final = 12
@@ -153,50 +153,6 @@ class _Field(msgspec.Struct, frozen=True):
     """The same for a value whose items are in the order of its plain data; else empty."""
     value: JsonValue
     """The value as plain data."""
-    items_size: int = -1
-    """The bytes of the items of a list of texts, as in the mark; -1 for any other value. While such
-    a list only grows, it has no mark."""
-
-    def marked(self) -> _Field:
-        """Return the field with its mark."""
-        if self.mark or self.items_size < 0:
-            return self
-        mark = _mark(self.value)
-        return _Field(mark, mark, self.value, self.items_size)
-
-    def grown_to(self, value: Any) -> tuple[_Field, list[JsonValue]] | None:
-        """Return the next value of a list of texts, with the items that it has more.
-
-        None if it is no such list, or more has changed. Such a list says itself, at the speed of
-        C, whether its old items are what they were, also those that can change in place: numbers
-        must not be among them, because ``1 == True``.
-        """
-        old: Any = self.value
-        if self.items_size < 0 or type(value) is not list or len(value) < len(old):
-            return None
-        if len(value) == len(old):
-            return (self, []) if is_equal(value, old) else None
-        more = value[len(old) :]
-        if not is_equal(value[: len(old)], old) or not all(map(_is_text, more)):
-            return None
-        added: list[JsonValue] = [plain(item, 1) for item in more]
-        size = self.items_size + len(_pack(more)) - head_of(len(more))
-        return _Field(b"", b"", [*old, *added], size), added
-
-
-def _is_text(value: Any) -> bool:
-    """Return whether a value is a text, or a mapping of texts, such as a message."""
-    if type(value) is dict:
-        return all(type(part) is str for item in value.items() for part in item)
-    return type(value) is str
-
-
-def _field_of(value: Any, mark: bytes, now: JsonValue) -> _Field:
-    """Return the field for a value that was converted, with its mark."""
-    is_ordered = isinstance(value, (list, tuple, dict))
-    is_texts = type(value) is list and bool(mark) and all(map(_is_text, value))
-    size = len(mark) - head_of(len(value)) if is_texts else -1
-    return _Field(mark, mark if is_ordered else b"", now, size)
 
 
 class Snapshots:
@@ -221,19 +177,9 @@ class Snapshots:
         is_new = not before
         changed: dict[str, Any] = {}
         for name, value in _held_by(thing, otherwise):
-            known = before.get(name)
-            grown = known.grown_to(value) if known is not None else None
-            if known is not None and grown is not None:
-                before[name], added = grown
-                if added:
-                    changed[name] = _grown(known.value, before[name], added)
+            known, mark = before.get(name), _mark(value)
+            if known is not None and mark and mark == known.mark:
                 continue
-            mark = _mark(value)
-            if known is not None:
-                known = known.marked()
-                if mark and mark == known.mark:
-                    before[name] = known
-                    continue
             try:
                 if known is None:
                     now = change = plain(value)
@@ -247,15 +193,9 @@ class Snapshots:
                 now = known.value  # Another form of the same data.
             else:
                 changed[name] = now if change is now else NextValue(now, change, known.value)
-            before[name] = _field_of(value, mark, now)
+            is_ordered = isinstance(value, (list, tuple, dict))
+            before[name] = _Field(mark, mark if is_ordered else b"", now)
         return changed, is_new
-
-
-def _grown(old: JsonValue, field: _Field, added: list[JsonValue]) -> Any:
-    """Return how a list of texts is reported that has more items."""
-    now: Any = field.value
-    change = shorter(now, Addition(added), field.items_size + head_of(len(now)))
-    return now if change is now else NextValue(now, change, old)
 
 
 def plain_or_text(value: Any) -> JsonValue:

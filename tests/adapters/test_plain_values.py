@@ -144,31 +144,6 @@ def test_of_a_list_that_grows_only_what_is_new_is_converted(
     assert converted == [{"n": "new"}, {"n": "newer"}]
 
 
-@pytest.mark.parametrize("item", ["a", {"role": "user", "content": "a"}])
-def test_of_a_list_of_texts_that_grows_only_what_is_new_is_marked(
-    item: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    marked: list[Any] = []
-    pack = plain_values._pack
-
-    def note_mark(value: Any) -> bytes:
-        marked.append(value)
-        return pack(value)
-
-    snapshots, desk = Snapshots(), Desk([item] * 100)
-    snapshots.changes("s1", desk, "context")
-    monkeypatch.setattr(plain_values, "_pack", note_mark)
-    snapshots.changes("s1", desk, "context")
-    desk.history.append(item)
-    report, _ = snapshots.changes("s1", desk, "context")
-    desk.history = [*desk.history, item]
-    again, _ = snapshots.changes("s1", desk, "context")
-
-    assert marked == [[item], [item]]
-    assert values_in(report) == {"history": [item] * 101}
-    assert values_in(again) == {"history": [item] * 102}
-
-
 @pytest.mark.parametrize("change", [{"content": "b"}, {"content": 1}, {"name": "Ann"}, {1: "b"}])
 def test_what_changes_in_an_old_text_is_told_once(change: Any) -> None:
     snapshots, desk = Snapshots(), Desk([{"role": "user", "content": "a"} for _ in range(100)])

@@ -7,9 +7,10 @@ users would be visible to them, and LangChain does more for each run that has on
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import iscoroutinefunction
 from typing import Any, Final
 
-from simkit.adapters.api import ContextListeners, Replacement, Row, observe_result
+from simkit.adapters.api import ContextListeners, Replacement, Row
 from simkit.adapters.langgraph import compat
 
 listeners: Final = ContextListeners[Any]("simkit_graphs")
@@ -26,15 +27,25 @@ def rows() -> list[Row]:
 def _called(name: str, *, is_start: bool) -> Callable[[Replacement], Replacement]:
     """Return the wrapper of a method. That of a start returns the runs, an end is one of a run."""
 
+    def tell(listener: Any, manager: Any, result: Any, args: Any, options: Any) -> None:
+        if _OF_TRACERS not in manager.__dict__:
+            getattr(listener, name)(result if is_start else manager, *args, **options)
+
     @listeners.around
     def method(listener: Any, before: Replacement, self: Any, *args: Any, **options: Any) -> Any:
-        def tell(result: Any) -> None:
-            if _OF_TRACERS not in self.__dict__:
-                getattr(listener, name)(result if is_start else self, *args, **options)
+        result = before(self, *args, **options)
+        tell(listener, self, result, args, options)
+        return result
 
-        return observe_result(before(self, *args, **options), tell)
+    @listeners.around
+    async def awaited(
+        listener: Any, before: Replacement, self: Any, *args: Any, **options: Any
+    ) -> Any:
+        result = await before(self, *args, **options)
+        tell(listener, self, result, args, options)
+        return result
 
-    return method
+    return lambda before: (awaited if iscoroutinefunction(before) else method)(before)
 
 
 _OF_TRACERS: Final = "simkit_of_tracers"

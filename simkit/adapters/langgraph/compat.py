@@ -52,9 +52,6 @@ WRITES_ARE_SAVED: Final = _LANGGRAPH.slot(f"{_LOOP}._reapply_writes_to_succeeded
 """Called with the tasks of a step that were complete before the graph stopped, and do not run
 again."""
 WRITES_ARE_KNOWN: Final = _LANGGRAPH.slot(f"{_LOOP}.output_writes")
-map_debug_tasks: Final = _LANGGRAPH.find("langgraph.pregel.debug:map_debug_tasks")
-"""The function of a step's tasks that makes the stream's events for their beginnings. simkit makes
-its own, without the metadata that LangGraph filters out of each task's."""
 map_debug_task_results: Final = _LANGGRAPH.find("langgraph.pregel.debug:map_debug_task_results")
 """Makes the stream's event for a cached result: LangGraph emits none."""
 PANIC: Final = _LANGGRAPH.slot("langgraph.pregel._runner:_panic_or_proceed")
@@ -131,15 +128,11 @@ NODE: Final = "langgraph_node"
 NAMESPACE: Final = "langgraph_checkpoint_ns"
 """The key in the metadata of all calls of a node's code: the node, and the tasks in which it
 runs."""
-TAG_HIDDEN: Final = _LANGGRAPH.find("langgraph.constants:TAG_HIDDEN")
-"""The tag of tasks that no stream shows."""
 OVERWRITE: Final = _LANGGRAPH.find(f"{_CONSTANTS}:OVERWRITE")
 PUSH: Final = _LANGGRAPH.find(f"{_CONSTANTS}:PUSH")
 RETURN: Final = _LANGGRAPH.find(f"{_CONSTANTS}:RETURN")
-ERROR: Final = _LANGGRAPH.find(f"{_CONSTANTS}:ERROR")
-INTERRUPT: Final = _LANGGRAPH.find(f"{_CONSTANTS}:INTERRUPT")
-"""Special names in streams: a write that overwrites the old value, the trigger of a `Send`, a
-function's result, an error, and a question to the user."""
+"""Special names in streams: a write that overwrites the old value, the trigger of a `Send`, and a
+function's result."""
 
 # Tools, stores and filters
 

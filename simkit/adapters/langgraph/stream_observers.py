@@ -111,14 +111,7 @@ def _record_events(before: Replacement) -> Replacement:
             hear: Hear = configured[RECEIVER]
             if mode == OUTPUT:
                 self.simkit_has_output = True
-            if mode != TASKS:
-                payloads = _NOTHING[mode]
-            elif values is compat.map_debug_tasks:
-                payloads = _payloads_of(*args)
-            elif values is compat.map_debug_task_results:
-                payloads = _results_of(*args)
-            else:
-                payloads = values(*args, **options)
+            payloads = values(*args, **options) if mode == TASKS else _NO_PAYLOADS[mode]
             for payload in payloads:
                 hear(self.checkpoint_ns, mode, payload)
         before(self, mode, values, *args, **options)
@@ -126,51 +119,7 @@ def _record_events(before: Replacement) -> Replacement:
     return emit
 
 
-_NOTHING: Final[Mapping[str, Sequence[Any]]] = {OUTPUT: (), SAVED: (None,)}
-
-
-def _payloads_of(tasks: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """Return the payloads of tasks that begin, as the stream's but for their metadata."""
-    payloads: list[Mapping[str, Any]] = []
-    for task in tasks:
-        config = task.config or _NO_CONFIG
-        if "tags" in config and config["tags"] and compat.TAG_HIDDEN in config["tags"]:
-            continue
-        payloads += [
-            {
-                "id": task.id,
-                "name": task.name,
-                "input": task.input,
-                "triggers": task.triggers,
-                "metadata": config.get("metadata"),
-            }
-        ]
-    return payloads
-
-
-def _results_of(
-    ended: tuple[Any, Sequence[tuple[str, Any]]], stream_keys: str | Sequence[str]
-) -> Sequence[Mapping[str, Any]]:
-    """Return the payload of a task that has ended, as the stream's.
-
-    LangGraph makes those of errors, of questions, and of several writes to one channel.
-    """
-    task, writes = ended
-    channels = (stream_keys,) if isinstance(stream_keys, str) else stream_keys
-    result: dict[str, Any] = {}
-    for channel, value in writes:
-        if channel in _UNUSUAL or channel in result:
-            return [*compat.map_debug_task_results(ended, stream_keys)]
-        if channel in channels or channel == compat.RETURN:
-            result[channel] = value
-    done = {"id": task.id, "name": task.name, "error": None, "result": result, "interrupts": ()}
-    return (done,)
-
-
-_UNUSUAL: Final = (compat.ERROR, compat.INTERRUPT)
-
-
-_NO_CONFIG: Final[Mapping[str, Any]] = {}
+_NO_PAYLOADS: Final[Mapping[str, Sequence[Any]]] = {OUTPUT: (), SAVED: (None,)}
 
 
 def _tell_channels(loop: Any, is_first: bool) -> None:
