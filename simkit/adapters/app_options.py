@@ -78,11 +78,11 @@ def put_given_state(app: App, recorder: TraceRecorder, thing: Any, **more: Any) 
     put(thing, state, **{name: value for name, value in values.items() if name in takes})
 
 
-def object_behind(talk: Any) -> Any:
+def object_behind(responder: Any) -> Any:
     """Return the object of a method, or the function itself."""
-    while isinstance(talk, partial):
-        talk = talk.func
-    return getattr(talk, "__self__", talk)
+    while isinstance(responder, partial):
+        responder = responder.func
+    return getattr(responder, "__self__", responder)
 
 
 class HeldState:

@@ -264,7 +264,7 @@ _BULLET: Final = re.compile(r"\s*(?:[-*•]|\d+[.)])\s+")
 _SENTENCE: Final = re.compile(r"[.!?:](?=\s|$)|\n")
 
 
-class Voice(msgspec.Struct):
+class PromptSignature(msgspec.Struct):
     """An agent as its calls show it."""
 
     name: str
@@ -274,33 +274,35 @@ class Voice(msgspec.Struct):
     offers: set[str]
 
 
-def voices_of(calls: Sequence[ParsedRequest]) -> tuple[list[Voice], list[Voice]]:
+def signatures_of(
+    calls: Sequence[ParsedRequest],
+) -> tuple[list[PromptSignature], list[PromptSignature]]:
     """Return the agents of these calls, and the agent of each call.
 
     Calls belong to one agent if their instructions begin with the same sentence, and their offered
     tools, if any, overlap.
     """
-    voices: list[Voice] = []
+    signatures: list[PromptSignature] = []
     owners = []
     for call in calls:
         system = system_of(call)
         head = _head(_without_headings(system))
         offers = {offer.name for offer in call.offers}
-        voice = next(
+        signature = next(
             (
                 candidate
-                for candidate in voices
+                for candidate in signatures
                 if candidate.head == head and _shares_tools(candidate, offers)
             ),
             None,
         )
-        if voice is None:
-            voice = Voice(_free(proposed_name(system), voices), head, [], set())
-            voices.append(voice)
-        voice.systems.append(system)
-        voice.offers |= offers
-        owners.append(voice)
-    return voices, owners
+        if signature is None:
+            signature = PromptSignature(_free(proposed_name(system), signatures), head, [], set())
+            signatures.append(signature)
+        signature.systems.append(system)
+        signature.offers |= offers
+        owners.append(signature)
+    return signatures, owners
 
 
 def proposed_name(system: str) -> str:
@@ -311,28 +313,35 @@ def proposed_name(system: str) -> str:
     return "_".join(words[:WORDS_MAX]) or NOBODY
 
 
-def rule_of(voice: Voice, voices: Sequence[Voice]) -> dict[str, Any]:
+def rule_of(signature: PromptSignature, signatures: Sequence[PromptSignature]) -> dict[str, Any]:
     """Return the smallest rule that fits an agent's calls and no others."""
     others = [
-        system for candidate in voices if candidate is not voice for system in candidate.systems
+        system
+        for candidate in signatures
+        if candidate is not signature
+        for system in candidate.systems
     ]
-    shared = _shared(voice.systems)
-    own = voice.head[:HEAD_MAX].rstrip()
+    shared = _shared(signature.systems)
+    own = signature.head[:HEAD_MAX].rstrip()
     if own and own not in shared:  # The headings before it differ: a date.
         rule: dict[str, Any] = {"system": {"$contains": own}}
         is_shared = any(own in system for system in others)
-        return _by_tools(voice, voices, rule) if is_shared else rule
+        return _by_tools(signature, signatures, rule) if is_shared else rule
     if not shared:
-        return {"system": ""} if not any(voice.systems) else _by_tools(voice, voices, {})
+        return (
+            {"system": ""} if not any(signature.systems) else _by_tools(signature, signatures, {})
+        )
     # Instructions in triple quotes begin with an empty line.
     blank = shared[: len(shared) - len(shared.lstrip())]
     for start in (f"{blank}{start}" for start in _starts(shared.lstrip())):
         if not any(system.startswith(start) for system in others):
             return {"system": {"$starts": start}}
-    if len(set(voice.systems)) == 1 and shared not in others:
+    if len(set(signature.systems)) == 1 and shared not in others:
         return {"system": {"$eq": shared}}
     return _by_tools(
-        voice, voices, {"system": {"$starts": f"{blank}{_head(shared.lstrip())[:HEAD_MAX]}"}}
+        signature,
+        signatures,
+        {"system": {"$starts": f"{blank}{_head(shared.lstrip())[:HEAD_MAX]}"}},
     )
 
 
@@ -344,9 +353,13 @@ def _starts(shared: str) -> list[str]:
     return [*([role.group()] if role else []), _head(shared)[:HEAD_MAX].rstrip(), *whole]
 
 
-def _by_tools(voice: Voice, voices: Sequence[Voice], rule: dict[str, Any]) -> dict[str, Any]:
-    used = {name for candidate in voices if candidate is not voice for name in candidate.offers}
-    own = sorted(voice.offers - used)
+def _by_tools(
+    signature: PromptSignature, signatures: Sequence[PromptSignature], rule: dict[str, Any]
+) -> dict[str, Any]:
+    used = {
+        name for candidate in signatures if candidate is not signature for name in candidate.offers
+    }
+    own = sorted(signature.offers - used)
     return {**rule, "tools": {"$has": own[:1]} if own else []}
 
 
@@ -357,8 +370,8 @@ def _shared(systems: Sequence[str]) -> str:
     return first[: next((place for place, (a, b) in pairs if a != b), len(first))]
 
 
-def _shares_tools(voice: Voice, offers: set[str]) -> bool:
-    return not offers or not voice.offers or bool(offers & voice.offers)
+def _shares_tools(signature: PromptSignature, offers: set[str]) -> bool:
+    return not offers or not signature.offers or bool(offers & signature.offers)
 
 
 def _without_headings(system: str) -> str:
@@ -377,8 +390,8 @@ def _head(system: str) -> str:
     return text[: end.end() if end else len(text)].rstrip("\n")
 
 
-def _free(name: str, voices: Sequence[Voice]) -> str:
-    used = {voice.name for voice in voices}
+def _free(name: str, signatures: Sequence[PromptSignature]) -> str:
+    used = {signature.name for signature in signatures}
     number, candidate = 1, name
     while candidate in used:
         number += 1

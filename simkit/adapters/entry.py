@@ -33,7 +33,7 @@ _SHOWN_MAX: Final = 60
 """The length of a value in an error."""
 GRACE_S: Final = 1.0
 """Seconds in which code that cannot continue may end by itself."""
-Talk = Callable[..., Any]
+Responder = Callable[..., Any]
 """Takes the user's message and returns the reply, or an awaitable or stream of it."""
 
 
@@ -66,7 +66,7 @@ def build(
     session: str,
     built: Any = None,
     call: Callable[[Any], Any] = lambda factory: factory(),
-) -> Talk:
+) -> Responder:
     """Return the callable that takes the user's messages of one session.
 
     For each session, a class is instantiated, and a function without parameters (a factory) is
@@ -76,12 +76,12 @@ def build(
     """
     if is_factory(subject):
         subject = made_by(entry, subject, call) if built is None else built
-    talk = method_of(entry, subject, method)
-    parameters = _parameters(talk)
+    responder = method_of(entry, subject, method)
+    parameters = _parameters(responder)
     takes_session = any(p.name == "session" and p.kind not in _UNNAMED for p in parameters)
     others = [p for p in parameters if not (takes_session and p.name == "session")]
-    _check_taken(entry, talk, others)
-    return partial(talk, session=session) if takes_session else talk
+    _check_taken(entry, responder, others)
+    return partial(responder, session=session) if takes_session else responder
 
 
 def is_factory(subject: Any) -> bool:
@@ -163,11 +163,11 @@ def home_of(entry: str) -> str:
     return entry.partition(":")[0].partition(".")[0]
 
 
-def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) -> None:
+def _check_taken(entry: str, responder: Responder, parameters: list[inspect.Parameter]) -> None:
     """Raise FunctionMissing if a callable does not take the user's message alone."""
     places = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
     needed = _required([p for p in parameters if p is not next(iter(places), None)])
-    name = getattr(talk, "__name__", "")
+    name = getattr(responder, "__name__", "")
     called = f"`{entry}`" if entry.endswith(f":{name}") or not name else f"`{name}` of `{entry}`"
     if needed or (parameters and not places):
         lacking = f"needs {_listed(needed)} as well" if places else "takes no argument by its place"
@@ -176,7 +176,7 @@ def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) ->
             "Name a function that takes the message and adds the rest: `def run(text): …`.",
             entry,
         )
-    if not parameters and _is_python(talk):
+    if not parameters and _is_python(responder):
         raise FunctionMissing(
             f"{called} takes no argument, and is to be called with the user's message.\n"
             "Name a function or method that takes it: `def answer(text): …`.",
@@ -184,7 +184,7 @@ def _check_taken(entry: str, talk: Talk, parameters: list[inspect.Parameter]) ->
         )
 
 
-def method_of(entry: str, subject: Any, method: str | None) -> Talk:
+def method_of(entry: str, subject: Any, method: str | None) -> Responder:
     """Return what is called of a pipeline's object; raise FunctionMissing where that is not
     plain."""
     if method is None and callable(subject):
@@ -196,9 +196,9 @@ def method_of(entry: str, subject: Any, method: str | None) -> Talk:
     ]
     subject_text = f"an object of class `{type(subject).__name__}`"
     if method is not None:
-        talk = getattr(subject, method, None)
-        if callable(talk):
-            return talk  # type: ignore[no-any-return]
+        responder = getattr(subject, method, None)
+        if callable(responder):
+            return responder  # type: ignore[no-any-return]
         hint = f" It has: {', '.join(public)}." if public else ""
         raise FunctionMissing(
             f"`{entry}` is or makes {subject_text}, which has no method {method!r} "
@@ -242,9 +242,9 @@ def _is_function(subject: Any) -> bool:
     return inspect.isroutine(subject) or isinstance(subject, partial)
 
 
-def _is_python(talk: Any) -> bool:
+def _is_python(responder: Any) -> bool:
     """Return whether the parameters of a callable are known, even if it has none."""
-    return inspect.isfunction(talk) or inspect.ismethod(talk)
+    return inspect.isfunction(responder) or inspect.ismethod(responder)
 
 
 def _takes_something(function: Any) -> bool:
@@ -316,9 +316,9 @@ class Caller:
 
         return cancel
 
-    def call(self, talk: Callable[..., Any], *args: Any) -> Any:
+    def call(self, responder: Callable[..., Any], *args: Any) -> Any:
         """Return the result of a call; texts of a stream are joined."""
-        result = talk(*args)
+        result = responder(*args)
         if inspect.isgenerator(result):
             return _joined(list(result))
         if inspect.isasyncgen(result):

@@ -283,11 +283,11 @@ class Instrumented:
             )
             if make is not None and name not in self._instrumentations:
                 self._instrumentations[name] = instrumentation = make(self._adapter_context)
-                heed: Callable[[Mapping[str, AgentRule]], None] | None = getattr(
-                    instrumentation, "heed", None
+                set_agent_rules: Callable[[Mapping[str, AgentRule]], None] | None = getattr(
+                    instrumentation, "set_agent_rules", None
                 )
-                if heed is not None:
-                    heed(self._rules)
+                if set_agent_rules is not None:
+                    set_agent_rules(self._rules)
         order = sorted(self._instrumentations.items(), key=lambda item: _only_attributes(item[1]))
         self._instrumentations = dict(order)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from simkit.adapters.app_options import object_behind, put_given_state
-from simkit.adapters.entry import Talk, build
+from simkit.adapters.entry import Responder, build
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
 from simkit.adapters.input_shapes import (
     fields_taken,
@@ -36,7 +36,7 @@ class FunctionDriver(FrameworkDriver):
         """``subject_value`` is the result of the factory ``subject`` for the first session."""
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._subject_value = subject_value
-        self.talks = SessionMemory(self._begin)
+        self._responders = SessionMemory(self._begin)
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Call the function with the user's message."""
@@ -52,10 +52,10 @@ class FunctionDriver(FrameworkDriver):
         path: SourcePath = ("turns", self._adapter_context.recorder.turn - 1, "user")
         if self._app.options.input is not None:
             value, path = given_input(self._app.options.input, value), ("app", "input")
-        talk = self.talks.of(turn)
+        responder = self._responders.of(turn)
         if not isinstance(value, str):
-            value = fitted(value, parameter_type(talk), self._app.entry, path)
-        return self._adapter_context.caller.call(talk, value)
+            value = fitted(value, parameter_type(responder), self._app.entry, path)
+        return self._adapter_context.caller.call(responder, value)
 
     def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
         """Return what to do if the function takes no text, and got one."""
@@ -63,17 +63,17 @@ class FunctionDriver(FrameworkDriver):
             return ""
         if not isinstance(turn.value, str | None):
             return ""
-        talk = self.talks.of(turn)
-        schemas = fields_taken(talk)
+        responder = self._responders.of(turn)
+        schemas = fields_taken(responder)
         if schemas is not None:
             return input_advice(self._app.entry, schemas)
-        return type_advice(self._app.entry, parameter_type(talk))
+        return type_advice(self._app.entry, parameter_type(responder))
 
-    def _begin(self, turn: UserTurn) -> Talk:
+    def _begin(self, turn: UserTurn) -> Responder:
         # The object made before the first turn belongs to another session if others came before.
         subject_value = None if turn.turns_before else self._subject_value
         self._subject_value = None
-        talk = build(
+        responder = build(
             self._app.entry,
             self._subject,
             self._app.options.call,
@@ -82,5 +82,5 @@ class FunctionDriver(FrameworkDriver):
             self._adapter_context.caller.call,
         )
         recorder = self._adapter_context.recorder
-        put_given_state(self._app, recorder, object_behind(talk), session=turn.session)
-        return talk
+        put_given_state(self._app, recorder, object_behind(responder), session=turn.session)
+        return responder

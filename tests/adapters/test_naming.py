@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.attribution import proposed_name, rule_of, voices_of
+from simkit.adapters.attribution import proposed_name, rule_of, signatures_of
 from simkit.core.messages import Message
 from simkit.providers.values import Offer, ParsedRequest
 
@@ -37,8 +37,8 @@ def make_request(system: str, *tools: str) -> ParsedRequest:
 
 
 def rules(*calls: ParsedRequest) -> dict[str, Any]:
-    voices, _ = voices_of(calls)
-    return {voice.name: rule_of(voice, voices) for voice in voices}
+    signatures, _ = signatures_of(calls)
+    return {signature.name: rule_of(signature, signatures) for signature in signatures}
 
 
 def test_agents_are_told_apart_by_what_they_are() -> None:
@@ -111,9 +111,9 @@ def test_agents_with_the_same_instructions_are_told_by_their_tools() -> None:
 
 
 def test_a_call_without_tools_is_the_same_agents() -> None:
-    _, owner = voices_of([make_request("Help.", "search"), make_request("Help.")])
+    _, owner = signatures_of([make_request("Help.", "search"), make_request("Help.")])
 
-    assert [voice.name for voice in owner] == ["help", "help"]
+    assert [signature.name for signature in owner] == ["help", "help"]
 
 
 def test_an_agent_without_instructions_has_a_rule_too() -> None:

@@ -150,6 +150,7 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     return not loop._ready and (due is None or due > loop.time())
 
 
+# Python 3.13 has no `_wait_for_tstate_lock`: `join` waits itself (python/cpython#114271).
 _JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
 
 
@@ -198,8 +199,10 @@ def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     if place is None:
         return None
     steps = _instructions(code)
+    # Python 3.14 has CALL in place of BEFORE_WITH (python/cpython#120507).
     if steps[place].opname == "BEFORE_WITH":
         return _CallSite("acquire", _path_to(steps, place - 1))
+    # PRECALL is in Python 3.11 alone (python/cpython#92925).
     if not steps[place].opname.startswith(("CALL", "PRECALL")):
         return None
     start = _start_of(steps[place])
@@ -212,6 +215,7 @@ def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     return None
 
 
+# Python 3.12 has LOAD_ATTR in place of LOAD_METHOD (python/cpython#93429).
 _ATTRIBUTES: Final = ("LOAD_METHOD", "LOAD_ATTR")
 _NAMES: Final = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE")
 

@@ -250,6 +250,8 @@ class Loops:
 
     def lend(self) -> None:
         """Give this thread a loop, if it has none."""
+        # `get_event_loop` would warn, or make a loop; the policies end with Python 3.16
+        # (python/cpython#127949).
         known = getattr(getattr(asyncio.get_event_loop_policy(), "_local", None), "_loop", None)
         if known is None or known.is_closed():
             thread = threading.get_ident()

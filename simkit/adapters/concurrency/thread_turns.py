@@ -313,18 +313,9 @@ class ThreadTurns:
         """
         if not self.is_led or not self._rest(resting, waited_s) or not is_idle():
             return False
+        self._next = self._next or self._ready(waited_s)
         if not self._next:
-            ready = [thread for thread in self._stopped.values() if thread.wakes is None]
-            at_once = [thread for thread in ready if thread.follows is None]
-            self._next = sorted(at_once, key=lambda thread: thread.rank) or self._following(
-                ready, waited_s
-            )
-        if not self._next:
-            sleeper = self._first_to_wake() if wakes else None
-            if sleeper is None or (sleeper.wakes or 0) > self._now():
-                sleeper = self.calls.choose(self._callers()) or sleeper
-            if sleeper is not None and sleeper.call is None:
-                self._advance_to(sleeper.wakes or 0)
+            sleeper = self._next_sleeper(wakes=wakes)
             if isinstance(sleeper, SleepingTask):
                 self.threads.begin_anew()
                 self._tasks.wake(sleeper)
@@ -339,6 +330,22 @@ class ThreadTurns:
         self._after_reply += 1
         self._go_on(chosen)
         return False
+
+    def _ready(self, waited_s: float) -> list[StoppedThread]:
+        """Return the stopped threads that may continue at once, or else the first follower."""
+        ready = [thread for thread in self._stopped.values() if thread.wakes is None]
+        at_once = [thread for thread in ready if thread.follows is None]
+        ranked = sorted(at_once, key=lambda thread: thread.rank)
+        return ranked or self._following(ready, waited_s)
+
+    def _next_sleeper(self, *, wakes: bool) -> StoppedThread | SleepingTask | None:
+        """Return what continues next of those that sleep or wait for a model; advance the time."""
+        sleeper = self._first_to_wake() if wakes else None
+        if sleeper is None or (sleeper.wakes or 0) > self._now():
+            sleeper = self.calls.choose(self._callers()) or sleeper
+        if sleeper is not None and sleeper.call is None:
+            self._advance_to(sleeper.wakes or 0)
+        return sleeper
 
     def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
         """Return the first of the followers that may continue."""

@@ -300,9 +300,12 @@ class AdkLog:
             else:
                 waits = problem is None and agent_run.waiting
                 status = "interrupted" if waits else status_after(None if is_left else problem)
-                is_silent = run.final is not None or status != "done"
-                output = None if is_silent else place.words or None
-                self.recorder.end_run(run, status, output)
+                self._end(place, run, status)
+
+    def _end(self, place: Place, run: Run, status: str) -> None:
+        """End an agent run; without a message of its own, its output is the last one there."""
+        is_silent = run.final is not None or status != "done"
+        self.recorder.end_run(run, status, None if is_silent else place.words or None)
 
     def summarizer_began(self, place: Place) -> Place:
         """Record the start of a summary of old events."""

@@ -106,7 +106,7 @@ class GraphListener(GraphObserver, Instrumentation):
                 *(row for store in stores for row in rows_for_store(store)),
             ]
 
-    def heed(self, rules: Mapping[str, AgentRule]) -> None:
+    def set_agent_rules(self, rules: Mapping[str, AgentRule]) -> None:
         """Learn rules: agents of nodes, agents whose commands are routes, paths of inputs."""
         self.named = {node: agent for agent, rule in rules.items() for node in rule.node}
         self.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)

@@ -229,28 +229,17 @@ class GraphObserver(ControlFlow):
         is_direct: bool,
     ) -> None:
         """Handle the start of a task, in the graph itself (``is_direct``) or an inner one."""
-        siblings = (
-            [other_task for other_task in self._starting if other_task.root is root]
-            if self._starting
-            else None
-        )
+        siblings = [other_task for other_task in self._starting if other_task.root is root]
         outer = self._tasks.get(path[-1]) if path else None
         node, state.is_at_work = payload["name"], True
         self.agents_met[node] = None
         holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
-        agent_name = None
-        if "metadata" in payload and (metadata := payload["metadata"]):
-            agent_name = metadata.get(compat.AGENT_NAME)
+        agent_name = (payload.get("metadata") or {}).get(compat.AGENT_NAME)
         is_inner = node not in self.named and is_part(node, holds, bool(path))
         if outer is not None and node == outer.node and is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
-        if is_inner:
-            task.agent = str(agent_name or (name_of(graph) if not path else node))
-        else:
-            nodes = self._nodes_of(graph)
-            agent = self.named.get(node, "")
-            task.agent = agent or (nodes.get(node, node))
+        task.agent = self._agent_name(node, graph, path, agent_name, is_inner=is_inner)
         if task.id in self._saved:
             self._saved.remove(task.id)
             self._tasks[task.id], task.is_saved = task, True
@@ -260,22 +249,39 @@ class GraphObserver(ControlFlow):
             task.parent = outer.run.id if outer.run is not None else ""
         if is_inner:
             task.is_own = False
-            is_outers = (
-                outer is not None
-                and outer.run is not None
-                and agent_name in (None, outer.run.agent)
-            )
-            task.run = outer.run if outer is not None and is_outers else self._part(path, task)
+            run = outer.run if outer is not None else None
+            is_outers = run is not None and agent_name in (None, run.agent)
+            task.run = run if is_outers else self._part(path, task)
+        task.before = self._task_before(path, task, siblings)
+        self._tasks[task.id] = task
+        self._starting.append(task)
+
+    def _agent_name(
+        self,
+        node: str,
+        graph: Pregel,
+        path: tuple[str, ...],
+        name: str | None,
+        *,
+        is_inner: bool,
+    ) -> str:
+        """Return the agent of a node; ``name`` is that of the prebuilt agent around it."""
+        if is_inner:
+            return str(name or (node if path else name_of(graph)))
+        return self.named.get(node) or self._nodes_of(graph).get(node, node)
+
+    def _task_before(
+        self, path: tuple[str, ...], task: NodeTask, siblings: Sequence[NodeTask]
+    ) -> NodeTask | None:
+        """Return the parallel task for which a task waits; None if there is none."""
         now = namespace_now()
         caller = path_of(now) if now else ()
         if caller and len(caller) > len(path):  # Code calls it; no step started it.
             self._start_all()
-            task.before = self._pushed.get(caller)
+            before = self._pushed.get(caller)
             self._pushed[caller] = task
-        elif siblings and siblings[-1].path == path:
-            task.before = siblings[-1]
-        self._tasks[task.id] = task
-        self._starting.append(task)
+            return before
+        return siblings[-1] if siblings and siblings[-1].path == path else None
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
         """Record that some of the next tasks were done before the graph stopped."""
@@ -358,33 +364,30 @@ class GraphObserver(ControlFlow):
         task = self._tasks.get(payload["id"])
         if task is None:
             return
-        if root.parts:
-            inside = (*path, task.id)
-            for key in [key for key in root.parts if key[0][: len(inside)] == inside]:
-                self._recorder.end_run(root.parts.pop(key))
+        self._end_parts(root, (*path, task.id))
         result, run = payload["result"], task.run
-        state = task.state
-        if payload["error"] is None and not (task.is_saved and state.goes_on):
-            works_in = self._works_in
-            is_its = run is not None and run.id in works_in and works_in[run.id] is state
+        state, has_failed = task.state, payload["error"] is not None
+        if not has_failed and not (task.is_saved and state.goes_on):
+            is_its = run is not None and self._works_in.get(run.id) is state
             state.wrote(result, task.agent, run if is_its else None, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
-            self._over(run, payload["error"] is not None, task, result)
-            targets = self._plain_targets_of(task.graph)
-            if task.node in targets:
-                for to in targets[task.node]:
-                    task.targets.add(self._agent_of(to, root))
+            self._over(run, has_failed, task, result)
+            for to in self._plain_targets_of(task.graph).get(task.node, ()):
+                task.targets.add(self._agent_of(to, root))
             if task.targets:
-                if path not in root.done:
-                    root.done[path] = []
-                root.done[path].append(task)
-        if task.is_own and payload["error"] is None:
+                root.done.setdefault(path, []).append(task)
+        if task.is_own and not has_failed:
             self._routes.tell(task.id, run)
         if not path and run is not None:
             root.steps.append(run)
         task.end()
+
+    def _end_parts(self, root: Root, path: tuple[str, ...]) -> None:
+        """End the runs of prebuilt agents that the code of a task has called."""
+        for key in [key for key in root.parts if key[0][: len(path)] == path]:
+            self._recorder.end_run(root.parts.pop(key))
 
     def _over(
         self, run: Run, has_failed: bool, task: NodeTask | None = None, output: Any = None

@@ -224,42 +224,43 @@ class ControlFlow:
             self._moved.append((namespace, command))
             path = path_of(namespace)
             task, root = self._tasks.get(path[-1]), self._root_at(path)
-            is_tools = task is not None and task.is_own and has_tools(task.graph, task.node)
-            if is_tools:  # The tool's caller passes control, not the node.
-                run = next(
-                    (
-                        handoff_run
-                        for handoff_run in reversed(self._recorder.runs)
-                        if handoff_run.has_replied
-                    ),
-                    run,
-                )
+            is_tools = _runs_tools(task)
+            if is_tools:
+                run = self._caller_of_tools() or run
             requested = [r for r in self._recorder.requested if is_tools or r.run == run.id]
             targets = {r.to_agent for r in requested}
             graph = _graph_with(task, command, root)
             chosen: list[str] = []
             for node, input in targets_of(command):
                 agent = self._agent_of(node, root)
-                if task is not None and node != END:
-                    task.targets.add(agent)
-                if node == END or agent == run.agent or agent in targets:
+                if node == END:
                     continue
-                payload = input
-                if input is command.update:
-                    payload = self._parallel_root(input, root)
-                    payload = payload if task is None else task.state.replacing(payload)
-                is_route = run.agent in self.routers or not is_handoff(
+                if task is not None:
+                    task.targets.add(agent)
+                if agent in (run.agent, *targets):
+                    continue
+                is_update = input is command.update
+                payload = self._gathered_by(task, root, input) if is_update else input
+                if run.agent in self.routers or not is_handoff(
                     command, node, payload, graph, is_tools=is_tools
-                )
-                if is_route:
+                ):
                     chosen.append(agent)
                     continue
-                if input is command.update:
+                if is_update:
                     targets.add(agent)
                 payload = self._plain(self._parallel_root(input, root)) or None
                 self._recorder.hand_over(run.agent, agent, payload, run=run)
             if chosen:
                 self._routes.chose(path[-1], (), chosen)
+
+    def _caller_of_tools(self) -> Run | None:
+        """Return the run whose model called last: it passes control, not the tools' node."""
+        return next((run for run in reversed(self._recorder.runs) if run.has_replied), None)
+
+    def _gathered_by(self, task: NodeTask | None, root: Root | None, update: Any) -> Any:
+        """Return a command's update without the conversation and what reducers gather."""
+        payload = self._parallel_root(update, root)
+        return payload if task is None else task.state.replacing(payload)
 
     def run_at(self, namespace: str) -> Run | None:
         """Return the agent run of the code at a namespace."""
@@ -309,6 +310,11 @@ class ControlFlow:
 
     def _plain(self, value: Any) -> Any:
         return plain(value, lambda messages: self._recorder.logged([*map(as_message, messages)]))
+
+
+def _runs_tools(task: NodeTask | None) -> bool:
+    """Return whether a task executes the tools that a model called, as a node of its own."""
+    return task is not None and task.is_own and has_tools(task.graph, task.node)
 
 
 def _is_same(where: str, command: Command[Any], other_where: str, other: Command[Any]) -> bool:

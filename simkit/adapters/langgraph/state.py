@@ -6,10 +6,9 @@ reported with the new values of channels whose reducers are not simkit's.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial, reduce
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 import msgspec
 from langchain_core.messages import BaseMessage
@@ -20,20 +19,26 @@ from simkit.adapters.api import (
     Run,
     TraceRecorder,
     empty_value,
-    is_equal,
-    leading_same,
     names_of,
+)
+from simkit.adapters.langgraph.changes import (
+    UNKNOWN,
+    appended,
+    as_held,
+    begins_with,
+    is_held,
+    is_override,
+    is_same,
+    is_several,
+    is_unchanged,
+    together,
 )
 from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_reset, told_write
 from simkit.adapters.langgraph.messages import (
     Conversions,
-    are_messages,
     as_message,
-    has_messages,
     plain,
 )
-
-_JOINS: Final = {"add": operator.add, "merge": operator.or_, "union": operator.or_}
 
 
 class _Write(msgspec.Struct, frozen=True):
@@ -223,7 +228,7 @@ class State:
                 for name, value in self._values.items()
                 if name in around._reported
                 and name in self._facts
-                and _begins_with(value, around._reported[name])
+                and begins_with(value, around._reported[name])
             }
         self.id = self._recorder.state_opened(
             self._facts, around.id if around is not None else "", tuple(shares)
@@ -246,14 +251,14 @@ class State:
         for name in input:
             value = input[name]
             is_known = name in facts and (
-                (name in reported and value is reported[name]) or _is_held(value, self._now(name))
+                (name in reported and value is reported[name]) or is_held(value, self._now(name))
             )
             if is_known:
                 channels.append(name)
             else:
                 more[name] = value
         for name in reads:
-            if name not in input and name in facts and self._now(name) is not _UNKNOWN:
+            if name not in input and name in facts and self._now(name) is not UNKNOWN:
                 channels.append(name)
         return tuple(channels), (self._plain(more, None) or None) if more else None
 
@@ -263,7 +268,7 @@ class State:
         if name in self._reported:
             return self._reported[name]
         is_declared = bool(self.id) or name in self._states.declared
-        return empty_value(facts.reducer, facts.default) if is_declared else _UNKNOWN
+        return empty_value(facts.reducer, facts.default) if is_declared else UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
         """Record a graph's input, or the values it finds in its channels."""
@@ -271,7 +276,7 @@ class State:
         given = self._recorder.initial_state if self._is_sessions else {}
         for name in given:
             if name in reported and reported[name] is given[name]:
-                reported[name] = _as_held(reported[name], values.get(name))
+                reported[name] = as_held(reported[name], values.get(name))
         update: dict[str, Any] = {}
         now: dict[str, Any] = {}
         for name in values:
@@ -279,10 +284,10 @@ class State:
                 continue
             value, facts = values[name], self._facts[name]
             before = reported.get(name, facts.default)
-            if value is before or _is_same(value, before):
+            if value is before or is_same(value, before):
                 continue
             if facts.reducer == "append":
-                added, _ = _appended(reported.get(name), None, value)
+                added, _ = appended(reported.get(name), None, value)
                 update.update({name: added} if added else {})
             elif facts.reducer == "replace":
                 update[name] = value
@@ -321,7 +326,7 @@ class State:
         if not self._is_sessions or self._session not in self._states.waiting:
             return
         before = self._states.waiting.get(self._session, {})
-        if all(_is_unchanged(values.get(name), value) for name, value in before.items()):
+        if all(is_unchanged(values.get(name), value) for name, value in before.items()):
             self._resumed = frozenset(self._states.waiting.pop(self._session, ()))
 
     def settle(self) -> None:
@@ -339,43 +344,51 @@ class State:
         if self._pauses:
             self._before.update({name: reported.get(name) for name in last if name in self._facts})
         for place, write in enumerate(writes):
-            update: dict[str, Any] = {}
-            now: dict[str, Any] = {}
-            for name in write.update:
-                value, facts = write.update[name], self._facts[name]
-                after = values[name] if last[name] == place and name in values else _UNKNOWN
-                if type(value) is not list and is_reset(value):
-                    update[name], reported[name] = value, value[DECLARED_RESET]
-                elif facts.reducer == "append":
-                    known = _UNKNOWN if name in resumed else after
-                    before = reported.get(name)
-                    update[name], reported[name] = _appended(before, value, known)
-                elif _is_several(value):
-                    update[name] = _together(facts.reducer, value["$writes"], after)
-                elif _is_override(value, after):
-                    update[name] = {DECLARED_RESET: after}
-                else:
-                    update[name] = value
-                if after is not _UNKNOWN:
-                    is_else = facts.reducer == "replace" and update[name] is not after
-                    reported[name] = after
-                    if name in resumed or is_else or not self._is_ours(name, facts):
-                        now[name] = after
-            for name in update:
-                update[name] = self._plain(update[name], write.run)
-            if update:
-                self._recorder.wrote(
-                    update,
-                    write.agent,
-                    write.run,
-                    values=self._plain_whole(now, write.run) if now else None,
-                    group=write.group,
-                    branch=write.branch,
-                    state=self.id,
-                )
+            ended = (name for name in write.update if last[name] == place and name in values)
+            self._record_write(write, {name: values[name] for name in ended}, resumed)
         expired = self._expired(values) if values else None
         if expired is not None:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)
+
+    def _record_write(
+        self, write: _Write, after: Mapping[str, Any], resumed: Collection[str]
+    ) -> None:
+        """Record a write; ``after`` has the new values of channels that it writes last."""
+        update: dict[str, Any] = {}
+        now: dict[str, Any] = {}
+        for name, value in write.update.items():
+            facts, result = self._facts[name], after.get(name, UNKNOWN)
+            update[name] = self._update_of(name, value, result, is_resumed=name in resumed)
+            if result is not UNKNOWN:
+                is_else = facts.reducer == "replace" and update[name] is not result
+                self._reported[name] = result
+                if name in resumed or is_else or not self._is_ours(name, facts):
+                    now[name] = result
+        update = {name: self._plain(value, write.run) for name, value in update.items()}
+        if update:
+            self._recorder.wrote(
+                update,
+                write.agent,
+                write.run,
+                values=self._plain_whole(now, write.run) if now else None,
+                group=write.group,
+                branch=write.branch,
+                state=self.id,
+            )
+
+    def _update_of(self, name: str, value: Any, after: Any, *, is_resumed: bool) -> Any:
+        """Return how the write of a value to a channel is recorded; ``after`` is its result."""
+        reducer, reported = self._facts[name].reducer, self._reported
+        if type(value) is not list and is_reset(value):
+            reported[name] = value[DECLARED_RESET]
+            return value
+        if reducer == "append":
+            result = UNKNOWN if is_resumed else after
+            update, reported[name] = appended(reported.get(name), value, result)
+            return update
+        if is_several(value):
+            return together(reducer, value["$writes"], after)
+        return {DECLARED_RESET: after} if is_override(value, after) else value
 
     def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
         """Return whether checks can compute a channel's new value from the update."""
@@ -398,115 +411,3 @@ class State:
     def _whole(self, channel: str, run: Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
         ours = self._states.conversions.of(("list", channel), messages)
         return self._recorder.references_of(ours, channel, run)
-
-
-_UNKNOWN: Final = object()
-
-
-def _as_held(update: Any, current: Any) -> Any:
-    """Return a given value as the channel holds it, with the graph's messages."""
-    return current[: len(update)] if isinstance(update, list) and has_messages(current) else update
-
-
-def _begins_with(value: Any, before: Any) -> bool:
-    """Return whether a value equals another, or is a list that continues it."""
-    if value is before:
-        return True
-    if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
-        return leading_same(_listed(before), value) == len(before) > 0
-    return False
-
-
-def _listed(values: Sequence[Any]) -> list[Any]:
-    """Return a sequence as a list: itself if it is one."""
-    return values if type(values) is list else [*values]
-
-
-def _is_held(value: Any, current: Any) -> bool:
-    """Return whether a node's input equals the recorded value."""
-    if value is current:
-        return True
-    if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
-        return len(value) == len(current) and (
-            leading_same(listed := _listed(current), value) == len(value) or is_equal(listed, value)
-        )
-    return type(value) is type(current) and is_equal(value, current)
-
-
-def _is_several(update: Any) -> bool:
-    """Return whether a node wrote a channel several times in one step."""
-    return type(update) is dict and len(update) == 1 and "$writes" in update
-
-
-def _together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
-    """Return a node's writes to a channel in one step as one; ``after`` may be unknown."""
-    if reducer in _JOINS:
-        return reduce(_JOINS[reducer], writes)
-    return {DECLARED_RESET: writes[-1] if after is _UNKNOWN else after}
-
-
-def _is_override(update: Any, after: Any) -> bool:
-    """Return whether a write tells a user's reducer to take its ``value``."""
-    if type(update) is list:
-        return False
-    is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
-    return is_said and is_equal(update["value"], after)
-
-
-def _is_unchanged(value: Any, before: Any) -> bool:
-    """Return whether a channel has its old value, though it was saved and read again."""
-    if isinstance(value, list) and isinstance(before, list):
-        return is_equal(_identities(value), _identities(before))
-    return _is_same(value, before)
-
-
-def _is_same(value: Any, before: Any) -> bool:
-    """Return whether a value equals the channel's."""
-    if before is None:
-        return value is None or (isinstance(value, (list, dict, set)) and not value)
-    return value is before or (not has_messages(value) and is_equal(value, before))
-
-
-def _appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
-    """Return the update to record for a write to a list, and the resulting list.
-
-    If the old items have changed too (a message replaced by its id, or removed), the whole list is
-    recorded as a reset. ``after`` is unknown if another node writes the list later in the step.
-    """
-    is_list = type(before) is list or (before is not None and isinstance(before, Sequence))
-    items: list[Any] = []
-    if is_list:
-        items = before if type(before) is list else [*before]
-    if after is _UNKNOWN:
-        added = [item for write in _writes_in(update) for item in _items_of(write)]
-        return added, [*items, *added]
-    if type(after) is not list and not isinstance(after, Sequence):
-        return {DECLARED_RESET: after}, after
-    size = len(items)
-    start = leading_same(items, after) if size else 0
-    same = start == size or (
-        len(after) >= size and is_equal(_identities(items[start:]), _identities(after[start:size]))
-    )
-    return (list(after[size:]) if same else {DECLARED_RESET: list(after)}), after
-
-
-def _writes_in(update: Any) -> list[Any]:
-    return list(update["$writes"]) if _is_several(update) else [update]
-
-
-def _items_of(update: Any) -> list[Any]:
-    if update is None:
-        return []
-    return list(update) if isinstance(update, (list, tuple)) else [update]
-
-
-def _identities(items: Sequence[Any]) -> list[Any]:
-    """Return the identities of items: of messages, their ids and contents."""
-    if all(map(are_messages, set(map(type, items)))):
-        return [(item.id, item.content) for item in items]
-    return [
-        item
-        if getattr(item, "content", None) is None
-        else (getattr(item, "id", None), item.content)
-        for item in items
-    ]

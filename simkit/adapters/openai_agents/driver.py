@@ -87,7 +87,7 @@ class AgentsInstrument(Instrumentation):
             self._log.loops.close()
 
 
-class _Talk:
+class _Conversation:
     """One session's conversation."""
 
     __slots__ = ("agent", "items", "options", "waiting")
@@ -116,7 +116,9 @@ class AgentPilot(FrameworkDriver):
         """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._adapter_context = agent, adapter_context
         self._way = choose_method(app, WAYS)
-        self._memory = SessionMemory(lambda turn: _Talk(agent, make_run_options(app, turn.session)))
+        self._memory = SessionMemory(
+            lambda turn: _Conversation(agent, make_run_options(app, turn.session))
+        )
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the agents that handoffs can reach, and that their context is observed."""
@@ -129,30 +131,35 @@ class AgentPilot(FrameworkDriver):
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the current agent with the conversation."""
-        talk = self._memory.of(turn)
-        result = self._adapter_context.caller.call(self._run, talk, self._input_of(talk, turn))
-        talk.agent, talk.items = result.last_agent, result.to_input_list(mode="normalized")
-        talk.waiting = result if result.interruptions else None
+        conversation = self._memory.of(turn)
+        result = self._adapter_context.caller.call(
+            self._run, conversation, self._input_of(conversation, turn)
+        )
+        conversation.agent, conversation.items = (
+            result.last_agent,
+            result.to_input_list(mode="normalized"),
+        )
+        conversation.waiting = result if result.interruptions else None
         return plain_or_text(result.final_output)
 
-    def _input_of(self, talk: _Talk, turn: UserTurn) -> Any:
+    def _input_of(self, conversation: _Conversation, turn: UserTurn) -> Any:
         """Return the agent's input: a message with the conversation, or a decision."""
         if turn.resumes:
-            if talk.waiting is None:
+            if conversation.waiting is None:
                 raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
-            return talk.decided(bool(turn.value))
-        if "session" in talk.options:
+            return conversation.decided(bool(turn.value))
+        if "session" in conversation.options:
             return turn.text
-        return [*talk.items, {"role": "user", "content": turn.text}]
+        return [*conversation.items, {"role": "user", "content": turn.text}]
 
-    def _run(self, talk: _Talk, input: Any) -> Any:
+    def _run(self, conversation: _Conversation, input: Any) -> Any:
         if self._way == "run_streamed":
-            return _streamed(talk, input)
-        return getattr(agents.Runner, self._way)(talk.agent, input, **talk.options)
+            return _streamed(conversation, input)
+        return getattr(agents.Runner, self._way)(conversation.agent, input, **conversation.options)
 
 
-async def _streamed(talk: _Talk, input: Any) -> Any:
-    result = agents.Runner.run_streamed(talk.agent, input, **talk.options)
+async def _streamed(conversation: _Conversation, input: Any) -> Any:
+    result = agents.Runner.run_streamed(conversation.agent, input, **conversation.options)
     async for _ in result.stream_events():
         pass
     return result

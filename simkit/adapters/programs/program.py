@@ -14,7 +14,14 @@ from typing import Any, Final
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.model_calls import Answerer
-from simkit.adapters.programs.reports import NEXT, REPLY, as_json, opened, reply_in, turn_told
+from simkit.adapters.programs.reports import (
+    NEXT,
+    REPLY,
+    as_json,
+    open_endpoint,
+    reply_in,
+    turn_response,
+)
 from simkit.adapters.programs.served import addressed
 from simkit.adapters.refusals import refuse_unreached
 from simkit.adapters.script import Script, facts_of, sectioned
@@ -81,14 +88,14 @@ class ProgramDriver:
         """Begin a run; the program itself starts with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
-        session = opened(
+        session = open_endpoint(
             app,
             script,
             facts,
             sink,
             self._clock,
             driver=self.name,
-            gives=True,
+            has_given_state=True,
             models=self._others,
             tools=self._others,
         )
@@ -138,7 +145,7 @@ class ProgramDriver:
                     self._waiting = request
                     return None
                 is_given, self._given_turn = True, self._recorder.turn
-                request.answer(turn_told(turn, self._recorder.turn, self._state_of(turn)))
+                request.answer(turn_response(turn, self._recorder.turn, self._state_of(turn)))
             elif is_post and path == REPLY:
                 return self._replied(request)
             else:

@@ -320,7 +320,9 @@ def reply_in(request: HttpRequest) -> Reply:
     return reply
 
 
-def turn_told(turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]) -> HttpResponse:
+def turn_response(
+    turn: UserTurn, number: int, initial_state: Mapping[str, JsonValue]
+) -> HttpResponse:
     """Return the response with a turn; ``initial_state`` is the session's state."""
     fields: dict[str, Any] = {
         "turn": number,
@@ -370,7 +372,7 @@ def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) 
     return HttpResponse(status, headers, (msgspec.json.encode(value),))
 
 
-class Reception(msgspec.Struct, frozen=True):
+class ProgramEndpoint(msgspec.Struct, frozen=True):
     """The parts that answer and record a program's model calls, tools and reports."""
 
     recorder: TraceRecorder
@@ -379,19 +381,19 @@ class Reception(msgspec.Struct, frozen=True):
     reports: Reports
 
 
-def opened(
+def open_endpoint(
     app: App, script: Script, facts: PipelineFacts, sink: Sink, clock: VirtualClock, *,
-    driver: str, gives: bool, models: Answerer | None, tools: Answerer | None,
-) -> Reception:  # fmt: skip
-    """Return the reception of a new run.
+    driver: str, has_given_state: bool, models: Answerer | None, tools: Answerer | None,
+) -> ProgramEndpoint:  # fmt: skip
+    """Return the endpoint of a new run.
 
-    ``gives``: sessions begin with the scenario's given state. Recorded traffic answers, as
-    ``models``, agents without lines in a turn, and, as ``tools``, their tools.
+    ``has_given_state``: sessions begin with the scenario's given state. Recorded traffic answers,
+    as ``models``, agents without lines in a turn, and, as ``tools``, their tools.
     """
     recorder = TraceRecorder(sink, clock, counter_named(facts.tokens), script.limits)
     recorder.handoff_tools = handoff_tools_of(app)
     recorder.handoff_tools.know(facts.agents)
-    if gives:
+    if has_given_state:
         recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
     record_run_start(recorder, script, driver, facts)
     answers = ScriptedAnswers(
@@ -405,4 +407,4 @@ def opened(
     )
     use = ToolUse(recorder, gate, script.tools, tools)
     reports = Reports(recorder, use, script.tools.scripts, app.channels)
-    return Reception(recorder, gate, use, reports)
+    return ProgramEndpoint(recorder, gate, use, reports)

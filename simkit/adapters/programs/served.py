@@ -21,9 +21,9 @@ from simkit.adapters.programs.reports import (
     ROOT,
     Reply,
     as_json,
-    opened,
+    open_endpoint,
     reply_in,
-    turn_told,
+    turn_response,
 )
 from simkit.adapters.script import Script, facts_of
 from simkit.capture.http.request_router import Decision, decide
@@ -123,14 +123,14 @@ class ServedRun:
             for name in ends_on_tools
         }
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
-        session = opened(
+        session = open_endpoint(
             app,
             script,
             facts,
             sink,
             self._clock,
             driver=self.name,
-            gives=bool(app.channels),
+            has_given_state=bool(app.channels),
             models=others,
             tools=None,
         )
@@ -239,7 +239,9 @@ class ServedRun:
         is_new = all(
             turn_.session != turn.session for turn_ in self._turns[: self._recorder.turn - 1]
         )
-        return turn_told(turn, self._recorder.turn, self._script.initial_state if is_new else {})
+        return turn_response(
+            turn, self._recorder.turn, self._script.initial_state if is_new else {}
+        )
 
     def _follow(self, text_sent: str, sessions: frozenset[str]) -> None:
         """Begin the turn with the latest message that a context contains.

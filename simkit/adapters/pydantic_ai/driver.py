@@ -106,7 +106,7 @@ class AgentsInstrument(Instrumentation):
         self._log.close()
 
 
-class _Talk:
+class _Conversation:
     """One session's conversation."""
 
     __slots__ = ("messages", "options", "waiting")
@@ -132,7 +132,9 @@ class AgentPilot(FrameworkDriver):
             # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
         self._way = choose_method(app, WAYS)
-        self._memory = SessionMemory(lambda turn: _Talk(make_run_options(app, turn.session)))
+        self._memory = SessionMemory(
+            lambda turn: _Conversation(make_run_options(app, turn.session))
+        )
 
     def facts(self, facts: PipelineFacts) -> PipelineFacts:
         """Add the agent, and that its dependencies are observed."""
@@ -143,19 +145,19 @@ class AgentPilot(FrameworkDriver):
 
     def run_turn(self, turn: UserTurn) -> Any:
         """Run the agent with the conversation."""
-        talk = self._memory.of(turn)
-        options = dict(talk.options, message_history=talk.messages)
+        conversation = self._memory.of(turn)
+        options = dict(conversation.options, message_history=conversation.messages)
         text: str | None = turn.text
         if turn.resumes:
-            text, options["deferred_tool_results"] = None, self._decided(talk, turn.value)
+            text, options["deferred_tool_results"] = None, self._decided(conversation, turn.value)
         try:
             result = self._adapter_context.caller.call(self._run, text, options)
         except AttributeError as problem:
             self._check_deps(problem, options)
             raise
-        talk.messages = result.all_messages()
+        conversation.messages = result.all_messages()
         is_waiting = isinstance(result.output, DeferredToolRequests)
-        talk.waiting = result.output if is_waiting else None
+        conversation.waiting = result.output if is_waiting else None
         return None if is_waiting else plain_or_text(result.output)
 
     def _check_deps(self, problem: AttributeError, options: Mapping[str, Any]) -> None:
@@ -172,9 +174,9 @@ class AgentPilot(FrameworkDriver):
             self._entry,
         ) from problem
 
-    def _decided(self, talk: _Talk, value: Any) -> DeferredToolResults:
+    def _decided(self, conversation: _Conversation, value: Any) -> DeferredToolResults:
         """Return the results with which a run continues after its calls are decided."""
-        waiting = talk.waiting
+        waiting = conversation.waiting
         if waiting is None:
             raise self._adapter_context.asks_nothing("and no tool call waits for approval.")
         tools = {call.tool_name for call in (*waiting.approvals, *waiting.calls)}

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from simkit.adapters.recorder.base import RecorderBase
 from simkit.adapters.recorder.histories import Print, print_of
-from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
 from simkit.providers.attachments import is_failed
 from simkit.runtime.context.tokens import tokens_of
@@ -161,43 +161,45 @@ class LogRecorder(RecorderBase):
 
     def _arrived(self, message: Message, mark: Print, run: Run | None) -> Message:
         """Append a message that first appears in a context: mostly a tool result."""
-        request = self._session.requests.get(message.call_id) if message.role == "tool" else None
-        if message.role == "tool" and not message.call_id and run is not None:
-            # Clients may leave out a call that equals another, and send both results.
-            pending = (
-                pending_request
-                for pending_request in self.pending(message.tool)
-                if not pending_request.call.is_handoff
-            )
-            request = next(
-                (pending_request for pending_request in pending if pending_request.run is run), None
-            )
+        request = self._request_answered_by(message, run)
         if request is None:
-            if message.role == "assistant":
-                # One that comes back with its thinking differs from the one that others see.
-                bare_mark = mark if message.data is None else print_of(without_thinking(message))
-                bare = self._session.latest.get(bare_mark)
-                author = self._session.voices.get(message.content) or (bare.agent if bare else None)
-                if author:
-                    message = replace(message, agent=author)
-            return self._append(message, mark, run)
+            return self._append(self._with_author(message, mark), mark, run)
         own_message = replace(message, agent=request.agent, tool=request.call.name)
-        if is_failed(own_message) and not request.call.is_handoff:
-            self.tool_answered(request, error=own_message.content)
-        elif not request.call.is_handoff:
+        if not request.call.is_handoff:
+            is_value = own_message.data is not None
+            value = own_message.data if is_value else _value(own_message.content)
+            has_failed = is_failed(own_message)
             self.tool_answered(
                 request,
-                own_message.data if own_message.data is not None else _value(own_message.content),
+                None if has_failed else value,
+                own_message.content if has_failed else "",
             )
         elif run is request.run and not run.is_over:
             # The agent that asked continues, and has an answer instead of a successor.
-            for pending_request in [
-                pending_request
-                for pending_request in self.requested
-                if pending_request.call_id == request.call.id
-            ]:
-                self.refused(pending_request, own_message.content)
+            for handoff in [*self.requested]:
+                if handoff.call_id == request.call.id:
+                    self.refused(handoff, own_message.content)
         return self.log(own_message, request.run)
+
+    def _request_answered_by(self, message: Message, run: Run | None) -> ToolRequest | None:
+        """Return the tool call that a message answers; None for any other message."""
+        if message.role != "tool":
+            return None
+        if message.call_id or run is None:
+            return self._session.requests.get(message.call_id)
+        # Clients may leave out a call that equals another, and send both results.
+        pending = (request for request in self.pending(message.tool) if request.run is run)
+        return next((request for request in pending if not request.call.is_handoff), None)
+
+    def _with_author(self, message: Message, mark: Print) -> Message:
+        """Return a model's message with its author, if an agent has said the same."""
+        if message.role != "assistant":
+            return message
+        # One that comes back with its thinking differs from the one that others see.
+        bare_mark = mark if message.data is None else print_of(without_thinking(message))
+        bare = self._session.latest.get(bare_mark)
+        author = self._session.authors.get(message.content) or (bare.agent if bare else None)
+        return replace(message, agent=author) if author else message
 
     def filtered(
         self,

@@ -102,7 +102,7 @@ class Session:
         """The last logged message with a print."""
         self.repeats = 0
         """The number of messages that repeat earlier ones."""
-        self.voices: dict[str, str] = {}
+        self.authors: dict[str, str] = {}
         """Text to its author, to recognize a message whose calls a filter removed."""
         self.streams: dict[str, SentStream] = {}
         self.readings = Readings()
@@ -210,10 +210,7 @@ class Session:
         latest = waiting[: -_LATEST - 1 : -1]
         group = next((message for message in latest if message.ids == served), None)
         if group is None and not any(served):
-            alike = [message for message in latest if message.args == args]
-            own = [message for message in alike or latest if message.run == run]
-            # Clients may add arguments: then only the run identifies the calls.
-            group = next(iter(own or alike), None)
+            group = _group_of(run, args, latest)
             for call, ours in zip(calls, group.ids if group is not None else (), strict=False):
                 self._rename(call.id, ours)
         if group is not None:
@@ -265,6 +262,14 @@ class Session:
             return ours
         self.ids.pop(foreign, None)
         return ""
+
+
+def _group_of(run: str, args: tuple[bytes, ...], latest: Sequence[Group]) -> Group | None:
+    """Return the group of calls that come back under other ids, by arguments, then by run."""
+    alike = [group for group in latest if group.args == args]
+    own = [group for group in alike or latest if group.run == run]
+    # Clients may add arguments: then only the run identifies the calls.
+    return next(iter(own or alike), None)
 
 
 def _tools(agent: str, calls: Sequence[ToolCall]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from asyncio import CancelledError
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import takewhile
 from typing import Final
 
 from msgspec.structs import replace
@@ -292,23 +293,17 @@ class TraceRecorder(LogRecorder):
         allowed = self.limits.model_calls_per_run
         if allowed is not None and run.model_calls > allowed:
             self.limit("model_calls_per_run", run.model_calls)
-        session, front, tokens = self._session, 0, 0
-        parts: list[e.Part] = []
-        for message in messages:
-            if message.role != "system":
-                break
-            tokens += (size := tokens_of(message, self.count))
-            parts.append(e.Made("", replace(message, agent=run.agent), size))
-            front += 1
-        words, count = self.handoff_tools.version, self.count
+        session, front_parts = self._session, self._system_parts(run, messages)
+        front, tokens = len(front_parts), sum(part.tokens for part in front_parts)
+        parts: list[e.Part] = [*front_parts]
         if session.groups:
             session.come_back(run.agent, run.id, messages)
         reading = session.readings.of(
             ("agent", run.agent),
             messages[front:] if front else messages,
             lambda message: self._ours(message, run.agent),
-            words,
-            count,
+            self.handoff_tools.version,
+            self.count,
         )
         rest, prints = reading.messages, reading.prints
         if run.agent not in session.streams:
@@ -341,6 +336,14 @@ class TraceRecorder(LogRecorder):
         self.events.record_model_call(at, call=call)
         return call
 
+    def _system_parts(self, run: Run, messages: Sequence[Message]) -> list[e.Made]:
+        """Return the system messages at the front of a context, as its first parts."""
+        front = takewhile(lambda message: message.role == "system", messages)
+        return [
+            e.Made("", replace(message, agent=run.agent), tokens_of(message, self.count))
+            for message in front
+        ]
+
     def replied(
         self, run: Run, call: str, message: Message, kind: str, usage: Usage | None
     ) -> Message:
@@ -353,7 +356,7 @@ class TraceRecorder(LogRecorder):
             message = self._ours(message)
         reply = self.log(message, run, run.agent)
         if reply.calls and reply.content:
-            self._session.voices[reply.content] = run.agent
+            self._session.authors[reply.content] = run.agent
         if reply.calls:
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.adapters.attribution import Voice, rule_of, voices_of
+from simkit.adapters.attribution import PromptSignature, rule_of, signatures_of
 from simkit.adapters.recorder.handoffs import PREFIXES
 from simkit.core.messages import Fails, Message
 from simkit.providers.failures import FAILURES
@@ -53,14 +53,14 @@ def rules_of(first: FirstRun) -> dict[str, dict[str, Any]]:
 
 def agents_of(first: FirstRun) -> list[str]:
     """Return the agent of each call."""
-    names = iter(_voices(first)[1])
+    names = iter(_signatures(first)[1])
     agents = [next(names).name if call.agent == UNMARKED else call.agent for call in first.calls]
     other_names = _names_by_tools(first, agents)
     return [other_names.get(agent, agent) for agent in agents]
 
 
-def _voices(first: FirstRun) -> tuple[list[Voice], list[Voice]]:
-    return voices_of([call.model_request for call in first.calls if call.agent == UNMARKED])
+def _signatures(first: FirstRun) -> tuple[list[PromptSignature], list[PromptSignature]]:
+    return signatures_of([call.model_request for call in first.calls if call.agent == UNMARKED])
 
 
 def _names_by_tools(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
@@ -80,12 +80,12 @@ def _names_by_tools(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
 def _rules(
     first: FirstRun, agents: Sequence[str], handoffs_by_tool: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    voices, owners = _voices(first)
+    signatures, owners = _signatures(first)
     calls = (
         agent for call, agent in zip(first.calls, agents, strict=True) if call.agent == UNMARKED
     )
-    names = {voice.name: agent for voice, agent in zip(owners, calls, strict=True)}
-    rules = {names[voice.name]: rule_of(voice, voices) for voice in voices}
+    names = {signature.name: agent for signature, agent in zip(owners, calls, strict=True)}
+    rules = {names[signature.name]: rule_of(signature, signatures) for signature in signatures}
     for tool, target in handoffs_by_tool.items():
         is_known = target in first.targets or tool in [f"{p}{target}" for p in PREFIXES]
         if not is_known:
