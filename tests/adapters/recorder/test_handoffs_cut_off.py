@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.recorder.test_handoffs_guessed import CODE
 from tests.adapters.running import run_app
-from tests.adapters.test_guessed_handoffs import CODE
 
 
 @pytest.mark.parametrize(("claim", "follows"), [("{to: refunds}", True), ("{to: sales}", False)])
