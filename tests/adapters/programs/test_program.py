@@ -249,89 +249,11 @@ def test_a_program_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert find_problems(outcome) == []
 
 
-CLERK = 'tell("started", agent="clerk"); '
 MISTAKES = {
-    "no JSON": (
-        'send("/simkit/state", b"{oops")',
-        "POST /simkit/state: the body is no JSON: JSON is malformed: object keys must be strings "
-        "(byte 1). Its keys: update, agent.",
-    ),
-    "deep JSON": (
-        'send("/simkit/state", b"[" * 100_000)',
-        "POST /simkit/state: the body is no JSON: ",
-    ),
-    "no object": (
-        'post("/simkit/state", ["orders"])',
-        'POST /simkit/state: the body is ["orders"], and must be an object. '
-        "Its keys: update, agent.",
-    ),
-    "a key that is missing": (
-        'tell("handoff", to="boss")',
-        "POST /simkit/handoff: Object missing required field `from`. "
-        "Its keys: from, to, payload, type, query, refused.",
-    ),
-    "a key that is unknown": (
-        'tell("started", agent="clerk", gaol="sell")',
-        "POST /simkit/started: unknown key `gaol`. Did you mean `goal`? "
-        "Its keys: agent, input, goal.",
-    ),
-    "a value of another type": (
-        'tell("started", agent="clerk", goal=7)',
-        "POST /simkit/started: `goal` is 7. Expected `str`, got `int`. "
-        "Its keys: agent, input, goal.",
-    ),
-    "an empty name": (
-        'tell("tool", tool="")',
-        'POST /simkit/tool: `tool` is "". Expected `str` of length >= 1. '
-        "Its keys: tool, args, call_id.",
-    ),
     "a channel that is not declared": (
         'tell("state", update={"ordres": [1]})',
         "POST /simkit/state: `update`: the pipeline's file declares no channel 'ordres'. "
         "Did you mean `orders`? Channels: orders, count.",
-    ),
-    "a value that a channel cannot take": (
-        'tell("state", update={"count": "one"})',
-        "POST /simkit/state: `update.count`: reducer `add` takes a number, not 'one'",
-    ),
-    "the state of an agent that did not work": (
-        CLERK + 'tell("state", agent="clark", update={"count": 1})',
-        "POST /simkit/state: `agent`: 'clark' was not at work in this turn. "
-        "Did you mean `clerk`? Those that were: clerk.",
-    ),
-    "the end of an agent that has not begun": (
-        'tell("finished", agent="clerk")',
-        "POST /simkit/finished: `agent`: 'clerk' is not at work in this turn. At work: none.",
-    ),
-    "a second end": (
-        CLERK + 'tell("finished", agent="clerk"); tell("finished", agent="clerk")',
-        "POST /simkit/finished: `agent`: 'clerk' is not at work in this turn. At work: none.",
-    ),
-    "the end of another agent": (
-        CLERK + 'tell("finished", agent="clark")',
-        "POST /simkit/finished: `agent`: 'clark' is not at work in this turn. "
-        "Did you mean `clerk`? At work: clerk.",
-    ),
-    "a handoff from nobody": (
-        CLERK + 'tell("handoff", **{"from": "clark", "to": "boss"})',
-        "POST /simkit/handoff: `from`: 'clark' was not at work in this turn. "
-        "Did you mean `clerk`? Those that were: clerk.",
-    ),
-    "a call that no model made": (
-        'tell("tool", tool="find", call_id="call_9")',
-        "POST /simkit/tool: `call_id`: no model has asked for a tool under 'call_9'. "
-        "Leave it out where the program calls the tool by itself.",
-    ),
-    "another tool than was asked for": (
-        'call = ask("clerk", "hi", tools=["find"])["tool_calls"][0]; '
-        'tell("tool_result", tool="fnd", call_id=call["id"], result=1)',
-        "POST /simkit/tool_result: `tool`: under 'call_000000000000000000000001' a model "
-        "asked for 'find', not for 'fnd'",
-    ),
-    "a result and an error": (
-        'tell("tool_result", tool="find", result=1, error="gone")',
-        "POST /simkit/tool_result: a tool has either a `result` or an `error`, and this one has "
-        "both",
     ),
     "a reply and an error": (
         'tell("reply", reply=1, error="gone")',
@@ -361,13 +283,13 @@ MISTAKES = {
         "A turn begins with POST /simkit/next.",
     ),
 }
-"""What a program says wrongly, and what it and the user are told."""
+"""Mistakes that only a program shows: what it says wrongly, and what it and the user are told."""
 
 
 def mistaken(program: str, more_turns: str = "") -> tuple[list[str], str]:
     """Returns what is found of a program's mistake, and what the program was told."""
     outcome = run(
-        SEND + dedent(program),
+        program,
         f"- {{user: hi, replies: {{clerk: {{calls: [{{find: {{}}}}]}}}}}}{more_turns}",
         "channels: {orders: {reducer: append, scope: turn}, count: {reducer: add}}\n",
     )
@@ -375,14 +297,6 @@ def mistaken(program: str, more_turns: str = "") -> tuple[list[str], str]:
         text.partition("\n")[0] for text in find_problems(outcome) if "ReportInvalid" in text
     ]
     return results, Path("told").read_text()
-
-
-SEND = """
-def send(path, data):
-    headers = {"content-type": "application/json"}
-    urllib.request.urlopen(urllib.request.Request(os.environ["SIMKIT_URL"] + path, data, headers))
-
-"""
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -556,34 +470,6 @@ def test_a_run_works_for_the_goal_that_the_program_says() -> None:
     assert "is not observable by driver 'program', which does not see for which goal" in "".join(
         find_problems(run(program.replace(", goal=goal)", ")"), scenario.replace("GOAL", "send")))
     )
-
-
-def test_a_report_that_nobody_reads_ends_the_turn_and_says_what_is_known() -> None:
-    outcome = run(
-        """
-        for turn in turns():
-            tell("stated", update={})
-        """,
-        "- {user: hi}",
-    )
-
-    (subject,) = find_problems(outcome)
-    assert "POST /simkit/stated is nothing that a program can tell." in subject
-    assert "Did you mean POST /simkit/started? Known: POST /simkit/started, POST" in subject
-
-
-def test_a_report_with_a_wrong_key_says_its_keys() -> None:
-    outcome = run(
-        """
-        for turn in turns():
-            tell("state", updates={})
-        """,
-        "- {user: hi}",
-    )
-
-    (subject,) = find_problems(outcome)
-    assert "POST /simkit/state: " in subject
-    assert subject.rstrip().endswith("Its keys: update, agent.")
 
 
 def test_a_command_that_is_not_there_is_told_at_its_place() -> None:
