@@ -269,7 +269,6 @@ class CodeDriver:
             of_session=turn.session,
         )
         self._clock.advance_to(turn.not_before)
-        recorder.events.send_to(self._names.receiver())
         recorder.handoff_tools.know(script.agents())
         recorder.begin_turn(
             place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
@@ -298,7 +297,7 @@ class CodeDriver:
                 problem.type, self._problem_text(problem), status=getattr(problem, "status", 0) or 0
             )
         if error is None and reply is None and not recorder.waits_for:
-            last = next((run.final for run in reversed(recorder.runs) if run.final), None)
+            last = recorder.last_message()
             reply = last.content if last is not None else None
         recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
         self._agents_met.update((run.agent, None) for run in recorder.runs)

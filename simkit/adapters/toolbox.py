@@ -14,31 +14,12 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import CodeType, FunctionType, MethodType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import LOCK, Inside
 from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
 from simkit.runtime.models.returned import returned_by
-
-
-class StandIn(Protocol):
-    """A function that answers a call in a tool function's place."""
-
-    def __call__(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        *,
-        returns: Any,
-        in_loop: bool,
-    ) -> Any:
-        """Return the result for arguments by name, the real call and its return annotation.
-
-        Only with ``in_loop``, in a task, it may be an awaitable although the function has none.
-        """
-
 
 _HOLDERS: Final = ("func", "coroutine", "fn", "function", "entrypoint", "forward")
 """Attributes in which framework tools keep their function."""
@@ -50,13 +31,15 @@ class Toolbox:
     def __init__(
         self,
         functions: Mapping[str, Any],
-        stand_in: StandIn,
+        stand_in: Callable[..., Any],
         waits_as: Callable[[str], Pauses | None] = lambda tool: None,
     ) -> None:
         """Raise FunctionMissing for anything but a Python function.
 
-        ``waits_as`` returns the way in which a call of a tool waits until it is chosen; None if it
-        is answered at once.
+        ``stand_in`` answers a call: it gets the tool, its arguments by name, a function for the
+        real call, the return annotation (``returns``), and ``in_loop``: only then, in a task, it
+        may return an awaitable although the function has none. ``waits_as`` returns the way in
+        which a call of a tool waits until it is chosen; None if it is answered at once.
         """
         self.stand_in, self.waits_as = stand_in, waits_as
         self._exchanged: list[FunctionType] = []

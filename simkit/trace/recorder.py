@@ -77,19 +77,14 @@ def _method_for(
 class EventRecorder:
     """Records one run, each fact as one event, with the clock's time."""
 
-    __slots__ = ("_sink", "clock", "emit", "last_values")
+    __slots__ = ("clock", "emit", "last_values")
 
     def __init__(self, sink: Sink, clock: Clock) -> None:
-        self._sink = sink
         self.emit: Callable[[Any], None] = sink.emit
-        """Takes an event: the sink's method, or the function behind it (`send_to`)."""
+        """Takes an event: the sink's method."""
         self.clock = clock
         self.last_values = LastValues()
         """The values of channels from which the next ones come."""
-
-    def send_to(self, receive: Callable[[Any], None] | None = None) -> None:
-        """Send events to a function behind the sink, or to the sink again."""
-        self.emit = receive or self._sink.emit
 
     record_session_start = _method_for(e.SessionStarted)
     record_turn_start = _method_for(e.TurnStarted)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from simkit.adapters.app_options import HeldState
 from simkit.adapters.framework_driver import DRIVER_OPTIONS, EVERYBODYS_OPTIONS
 from simkit.core.errors import SourceError
 from simkit.spec.scenario.apps import AppOptions
+from simkit.trace import events as e
 from tests.adapters.running import run_app
+from tests.adapters.scribes import Desk
 
 VALUES = {
     "call": "run",
@@ -81,3 +85,22 @@ def test_a_tool_that_cannot_be_stood_in_for_is_told_at_its_entry(tmp_path: Path)
 
     assert ":4:" in str(caught.value)
     assert "tool `search` is a Held, which simkit cannot replace." in str(caught.value)
+
+
+def test_what_an_object_holds_is_told_as_given_and_then_as_written() -> None:
+    desk, thing = Desk(), SimpleNamespace(name="Ann")
+    desk.turn("Hello")
+    run, state = desk.run("clerk"), HeldState(desk.recorder)
+
+    state.look(thing, "context", run)
+    thing.seat = "2A"
+    state.look(thing, "context", run)
+    state.look(thing, "context", run)
+    state.look(None, "context", run)
+
+    pairs = [
+        (event.update, event.agent, event.run, event.cause)
+        for event in desk.trace.events
+        if isinstance(event, e.StateUpdated)
+    ]
+    assert pairs == [({"name": "Ann"}, "", "", "given"), ({"seat": "2A"}, "clerk", "r1", "writes")]

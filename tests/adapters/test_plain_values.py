@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from simkit.adapters import plain_values
-from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain
+from simkit.adapters.plain_values import NotPlain, Snapshots, fields_of, plain, plain_or_text
 from simkit.trace import changes
 from simkit.trace.changes import LastValues, NextValue, apply_change
 from simkit.trace.store import canonical
@@ -328,3 +328,19 @@ def test_what_is_told_is_what_whole_conversions_that_differ_would_tell(data: Any
             rebuilt = apply_change(rebuilt, raw, lambda part: part)
             assert _sorted(canonical(rebuilt)) == _sorted(canonical(whole))
         desk.history = _changed(data.draw, desk.history)
+
+
+@dataclass
+class Chair:
+    row: int
+
+
+class Client:
+    def __str__(self) -> str:
+        return "a client"
+
+
+def test_data_is_told_as_it_is_and_all_else_as_a_text() -> None:
+    values = [plain_or_text(item) for item in (None, "2A", Chair(2), Client())]
+
+    assert values == [None, "2A", {"row": 2}, "a client"]

@@ -132,7 +132,7 @@ def test_what_the_page_names_is_there() -> None:
     assert [name for name in of_driver if not hasattr(FrameworkDriver, name)] == ["restart"]
     assert hasattr(Restartable, "restart")
     assert [name for name in of_instrumentation if not hasattr(Instrumentation, name)] == [
-        "nodes", "heed",
+        "nodes", "set_agent_rules",
     ]  # fmt: skip
     assert hasattr(HasNodes, "nodes")
     slots = AdapterContext.__slots__

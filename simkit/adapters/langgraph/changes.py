@@ -1,4 +1,4 @@
-"""What a write changes in a channel: compares values, and joins several writes. Pure."""
+"""Changes of a channel by a write: compares values, and joins several writes. Pure."""
 
 from __future__ import annotations
 

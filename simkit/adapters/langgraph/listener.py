@@ -26,7 +26,6 @@ from simkit.adapters.api import (
     Row,
     Run,
     RunHalted,
-    SimkitError,
     ToolRequest,
     Usage,
 )
@@ -255,15 +254,12 @@ class GraphListener(GraphObserver, Instrumentation):
 
     def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call; HTTP, or its answer, shows the messages."""
-        try:
-            with self._recorder.lock:
-                run = self.run_at(namespace)
-                if run is None:
-                    return None
-                self.filters.asks(run, messages)
-                return run, run.model_calls
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
+        with self._writing:
+            run = self.run_at(namespace)
+            if run is None:
+                return None
+            self.filters.asks(run, messages)
+            return run, run.model_calls
 
     def model_answered(
         self,
@@ -275,21 +271,18 @@ class GraphListener(GraphObserver, Instrumentation):
         """Report a model call and its answer that did not use HTTP."""
         if start is None or start[0].model_calls != start[1]:
             return
-        try:
-            with self._recorder.lock:
-                run = start[0]
-                ours = self.states.conversions.of(("agent", run.agent), messages)
-                call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
-                fields = reply.__dict__
-                counted = fields.get("usage_metadata")
-                usage = None
-                if counted:
-                    usage = Usage(counted["input_tokens"], counted["output_tokens"])
-                message = as_message(reply)
-                kind = "calls" if message.calls else "text"
-                self._recorder.replied(run, call, message, kind, usage)
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
+        with self._writing:
+            run = start[0]
+            ours = self.states.conversions.of(("agent", run.agent), messages)
+            call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
+            fields = reply.__dict__
+            counted = fields.get("usage_metadata")
+            usage = None
+            if counted:
+                usage = Usage(counted["input_tokens"], counted["output_tokens"])
+            message = as_message(reply)
+            kind = "calls" if message.calls else "text"
+            self._recorder.replied(run, call, message, kind, usage)
 
 
 def _tool_name(offer: Any) -> str:

@@ -18,7 +18,6 @@ from simkit.adapters.api import (
     ABSENT,
     AdapterContext,
     Run,
-    SimkitError,
     status_after,
     wait_for_thread,
 )
@@ -176,25 +175,22 @@ class GraphObserver(ControlFlow):
     ) -> None:
         """Record an event of the loop of a graph."""
         path = path_of("|".join((*within, *namespace))) if within or namespace else ()
-        try:
-            with self._lock:
-                if kind == TASKS and "triggers" in payload:
-                    place = receiver, namespace
-                    states = root.states
-                    state = states.get(place, root.state)
-                    self._starts(root, graph, path, payload, state, not namespace)
-                    return
-                if self._starting:
-                    self._start_all()
-                if kind == TASKS:
-                    self._ends(root, path, payload)
-                elif kind == CHANNELS:
-                    self._holds(root, path, (receiver, namespace), payload)
-                elif kind == SAVED and not path:
-                    self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
-                    root.steps.clear()
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
+        with self._writing:
+            if kind == TASKS and "triggers" in payload:
+                place = receiver, namespace
+                states = root.states
+                state = states.get(place, root.state)
+                self._starts(root, graph, path, payload, state, not namespace)
+                return
+            if self._starting:
+                self._start_all()
+            if kind == TASKS:
+                self._ends(root, path, payload)
+            elif kind == CHANNELS:
+                self._holds(root, path, (receiver, namespace), payload)
+            elif kind == SAVED and not path:
+                self._recorder.saved(root.steps[0] if len(root.steps) == 1 else None)
+                root.steps.clear()
 
     def _holds(
         self,
@@ -426,14 +422,11 @@ class GraphObserver(ControlFlow):
 
     def began_work(self, namespace: str) -> None:
         """Handle that a node's code is about to run; outside event loops, wait for its turn."""
-        try:
-            with self._lock:
-                if self._starting:
-                    self._start_all()
-                path = path_of(namespace)
-                task = self._tasks[path[-1]] if path and path[-1] in self._tasks else None
-        except SimkitError as problem:
-            raise self._halt(problem) from problem
+        with self._writing:
+            if self._starting:
+                self._start_all()
+            path = path_of(namespace)
+            task = self._tasks[path[-1]] if path and path[-1] in self._tasks else None
         before = task.before if task is not None else None
         if before is None or _is_in_a_loop():
             return

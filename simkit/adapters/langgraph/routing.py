@@ -172,9 +172,6 @@ class ControlFlow:
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder = recorder = adapter_context.recorder
         self._writing = adapter_context.writing()
-        self._lock, self._halt = recorder.lock, adapter_context.halt
-        """The parts of ``writing``, for the methods that every step of a graph enters: a lock that
-        is entered by itself calls no function in Python."""
         self.named: Mapping[str, str] = {}
         """Nodes to agents, by the scenario's rules."""
         self.routers: frozenset[str] = frozenset()

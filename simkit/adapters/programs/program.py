@@ -124,7 +124,7 @@ class ProgramDriver:
             )
             self._leave()
         if error is None and reply is None and not recorder.waits_for:
-            last = next((run.final for run in reversed(recorder.runs) if run.final), None)
+            last = recorder.last_message()
             reply = last.content if last is not None else None
         recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
         return error

@@ -290,7 +290,7 @@ class ServedRun:
         self._script.tools.begin_turn(place)
 
     def _end_turn(self) -> None:
-        last = next((run.final for run in reversed(self._recorder.runs) if run.final), None)
+        last = self._recorder.last_message()
         reply = _value_of(last) if last is not None else None
         error, fails = self._error, self._failed
         is_lost = fails is not None and (fails.status != 200 or fails.kind in BROKEN_OFF)

@@ -9,7 +9,7 @@ turn out to be a handoff, the rest of the turn waits, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
@@ -42,14 +42,6 @@ class RenamingSink:
             self._waiting.append(event)
         else:
             self._sink.emit(event)
-
-    def receiver(self) -> Callable[[e.AnyEvent], None]:
-        """Return the function that takes events at the beginning of a turn.
-
-        If none can change, it is that of the sink behind, until a tool is offered.
-        """
-        is_held = self._has_rules or self._is_first or self._waiting
-        return self.emit if is_held else self._sink.emit
 
     def rename(self, run: Run, agent: str) -> None:
         """Give a run without model calls the name of a rule's agent."""

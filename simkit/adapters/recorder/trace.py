@@ -198,6 +198,10 @@ class TraceRecorder(LogRecorder):
             self._session.turn_out(request, agent)
             self._hand_over_by(request.call, agent, request.run)
 
+    def last_message(self) -> Message | None:
+        """Return the message without a call that an agent said last in this turn, if any did."""
+        return next((run.final for run in reversed(self.runs) if run.final), None)
+
     def begin_marked(self, agent: str, around: Run | None) -> Run:
         """Begin an annotated run; it receives the input of the run ``around`` it."""
         call_facts = around.call_facts if around is not None else CallFacts()
@@ -314,8 +318,6 @@ class TraceRecorder(LogRecorder):
         run.cuts = ()
         if rest or cuts:
             parts.append(stream.take(prints, partial(self._numbered, rest, prints, run), cuts))
-        if offers:  # A tool may turn out to be a handoff: the sink holds what follows back.
-            self.events.send_to()
         for offer in offers:
             self.offered[offer.name] = offer.schema
         self.numbers.model_calls += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.adapters.recorder.histories import SentStream
+from simkit.adapters.recorder.trace import status_after
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.providers.values import Offer
@@ -397,3 +399,25 @@ def test_a_stream_compares_each_message_of_a_context_a_fixed_number_of_times() -
         return Counting.compared - before
 
     assert compared(500) == 2 * compared(250) > 0
+
+
+class Stopped(Exception):
+    """A framework's own way to stop an agent."""
+
+
+@pytest.mark.parametrize(
+    ("problem", "status"),
+    [
+        (None, "done"),
+        (CancelledError(), "cancelled"),
+        (GeneratorExit(), "cancelled"),
+        (Stopped(), "failed"),
+        (KeyboardInterrupt(), "failed"),
+    ],
+)
+def test_what_ended_the_work_says_how_it_ended(problem: BaseException | None, status: str) -> None:
+    assert status_after(problem) == status
+
+
+def test_a_frameworks_own_way_to_stop_an_agent_cancels_it() -> None:
+    assert status_after(Stopped(), Stopped) == "cancelled"
