@@ -21,7 +21,6 @@ from simkit.adapters.framework_driver import (
     FrameworkDriver,
     Restartable,
     SessionMemory,
-    UseTool,
 )
 from simkit.adapters.input_shapes import (
     given_input,
@@ -54,6 +53,7 @@ from simkit.adapters.recorder.histories import GrowingLists, leading_equal, lead
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder, status_after
 from simkit.adapters.tool_use import ToolFailure
+from simkit.adapters.tool_use import ToolUse as UseTool
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_intercepted
 from simkit.core.errors import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from simkit.adapters.entry import found_as
 from simkit.adapters.plain_values import Snapshots
@@ -14,9 +14,16 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.errors import FunctionMissing
 from simkit.core.messages import JsonValue
 from simkit.runtime.sessions import Gifts
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import App, AppOptions
 from simkit.trace.events import PipelineFacts
 from simkit.trace.store import copied
+
+EVERYBODYS_OPTIONS: Final = frozenset(
+    ("env", "errors", "fresh", "given", "logs", "path", "real", "setup", "tools")
+)
+"""The options of an app that simkit itself reads, whatever runs the pipeline."""
+DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))
+"""The options of an app that a driver reads, or does not: all others."""
 
 
 def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:

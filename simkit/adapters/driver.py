@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from simkit.adapters.annotations import current_mark, heard_by
-from simkit.adapters.app_options import gifts_of
+from simkit.adapters.app_options import DRIVER_OPTIONS, gifts_of
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency import watched_threads
 from simkit.adapters.concurrency.lost_errors import Ended, Losses, hearing_loops
@@ -30,7 +30,6 @@ from simkit.adapters.entry import (
 from simkit.adapters.environment import surroundings
 from simkit.adapters.failures import failure_of, name_of, raised_by
 from simkit.adapters.framework_driver import (
-    DRIVER_OPTIONS,
     AdapterContext,
     FrameworkDriver,
     pilot_for,

@@ -18,56 +18,20 @@ from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
+from simkit.adapters.app_options import DRIVER_OPTIONS
 from simkit.adapters.entry import Caller
 from simkit.adapters.libraries import unfit
-from simkit.adapters.recorder.sessions import Run, ToolRequest
+from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
+from simkit.adapters.tool_use import ToolUse
 from simkit.core.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
 from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App, AppOptions
+from simkit.spec.scenario.apps import App
 from simkit.trace.events import PipelineFacts
 
 GROUP: Final = "simkit.adapters"
-EVERYBODYS_OPTIONS: Final = frozenset(
-    ("env", "errors", "fresh", "given", "logs", "path", "real", "setup", "tools")
-)
-"""The options of an app that simkit itself reads, whatever runs the pipeline."""
-DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))
-"""The options of an app that a driver reads, or does not: all others."""
 COMPUTED_PROMPT: Final = "${instructions}"
 """Placeholder for instructions that a function computes."""
-
-
-class UseTool(Protocol):
-    """A function that executes a call of one of the pipeline's tools."""
-
-    def __call__(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None = None,
-        returns: Any = None,
-    ) -> Any:
-        """Return the result, or an awaitable of it; ``request`` is the model's request, if known.
-
-        ``returns`` is the tool's declared return type, if it has one: an annotation
-        (``returned_by(function)``), or a JSON Schema. Where a schedule orders tools, the call
-        stops its thread until it is chosen.
-        """
-
-    async def in_loop(
-        self,
-        tool: str,
-        args: Mapping[str, Any],
-        real: Callable[[], Any],
-        request: ToolRequest | None = None,
-        returns: Any = None,
-    ) -> Any:
-        """Execute a call from a coroutine; return the result, of which nothing is to be awaited.
-
-        Where a schedule orders tools, only the coroutine's task waits.
-        """
 
 
 class _Writing:
@@ -100,7 +64,7 @@ class AdapterContext:
         self,
         recorder: TraceRecorder,
         caller: Caller,
-        use_tool: UseTool,
+        use_tool: ToolUse,
         halt: Callable[[SimkitError], RunHalted],
     ) -> None:
         """``use_tool`` executes a tool's call by the scenario or for real, and records it.

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Final
 from urllib.parse import urlsplit
 
-from simkit.adapters.framework_driver import DRIVER_OPTIONS
+from simkit.adapters.app_options import DRIVER_OPTIONS
 from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.http.places import place, user_frame

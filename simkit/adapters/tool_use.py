@@ -112,11 +112,12 @@ class ToolUse:
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Return the tool's result; raise its failure, and RunHalted if there is no result.
+        """Return the result, or an awaitable of it.
 
-        ``request`` is the model's request, if known; ``returns`` is the tool's declared return
-        type: an annotation, or a JSON Schema. A call that waits until it is chosen blocks its
-        thread.
+        Raise the tool's failure, and RunHalted if there is no result. ``request`` is the model's
+        request, if known; ``returns`` is the tool's declared return type, if it has one: an
+        annotation (``returned_by(function)``), or a JSON Schema. Where a schedule orders tools,
+        the call stops its thread until it is chosen.
         """
         pauses = self.waits_as(tool)
         if pauses is not None:
@@ -131,7 +132,10 @@ class ToolUse:
         request: ToolRequest | None = None,
         returns: Any = None,
     ) -> Any:
-        """Do the same in a task, which waits without blocking its event loop."""
+        """Execute a call from a coroutine; return the result, of which nothing is to be awaited.
+
+        Where a schedule orders tools, only the coroutine's task waits.
+        """
         pauses = self.waits_as(tool)
         if pauses is not None:
             await pauses.sleep_in_loop(0.0)

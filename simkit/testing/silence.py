@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
+from simkit.adapters.app_options import DRIVER_OPTIONS
 from simkit.adapters.framework_driver import (
-    DRIVER_OPTIONS,
     AdapterContext,
     FrameworkDriver,
     standing_in,
@@ -18,6 +18,7 @@ from simkit.adapters.framework_driver import (
 from simkit.adapters.instrumentation import Instrumentation
 from simkit.adapters.recorder import sessions
 from simkit.adapters.recorder.trace import TraceRecorder
+from simkit.adapters.tool_use import ToolUse
 from simkit.core.errors import PipelineError
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
@@ -73,8 +74,11 @@ class _Deaf:
             self.recorder.begin_turn(self._real.turn, self._real.session, "", "")
 
 
-class ForReal:
+class ForReal(ToolUse):
     """Executes each tool's call, and reports none."""
+
+    def __init__(self) -> None:
+        """Do without a run."""
 
     def __call__(
         self,
