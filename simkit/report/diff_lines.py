@@ -57,17 +57,12 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
     reported: set[tuple[Any, ...]] = set()
     for call in diff.calls[:CALLS_MAX]:
         yield list(_call_lines(call, sides, reported, paint))
-    more = len(diff.calls) - CALLS_MAX
-    if more > 0:
-        yield [f"… and {counted(more, 'more model call')}; --format json lists all"]
-    if diff.more_calls:
-        more_calls = counted(diff.more_calls, "more model call")
-        yield [f"… and {more_calls}, beyond the limit of what is compared message by message"]
+    yield from _more(len(diff.calls) - CALLS_MAX, "more model call", "; --format json lists all")
+    beyond = ", beyond the limit of what is compared message by message"
+    yield from _more(diff.more_calls, "more model call", beyond)
     for turn in diff.turns[:TURNS_MAX]:
         yield from _turn_blocks(turn, sides, paint)
-    more = len(diff.turns) - TURNS_MAX
-    if more > 0:
-        yield [f"… and {counted(more, 'more turn')}; --format json lists all"]
+    yield from _more(len(diff.turns) - TURNS_MAX, "more turn", "; --format json lists all")
     if diff.at_end:
         yield ["state at the end", *_edits_lines(diff.at_end, paint)]
     if not (diff.calls or diff.more_calls or diff.turns or diff.at_end):
@@ -75,6 +70,11 @@ def diff_blocks(diff: TraceDiff, sides: Sides, paint: Paint = plain) -> Iterator
         if diff.first is not None and isinstance(diff.first.left, e.JudgeAnswered):
             parts = f"answers of the judge, {parts}"
         yield [f"every context, handoff and state is the same: only {parts} differ"]
+
+
+def _more(count: int, noun: str, rest: str = "") -> list[list[str]]:
+    """Return the block that says how many things are not shown; none if all are."""
+    return [[f"… and {counted(count, noun)}{rest}"]] if count > 0 else []
 
 
 def declared_text(diff: TraceDiff) -> str:

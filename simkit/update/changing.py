@@ -140,16 +140,13 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None
     role, content = _content_and_data(value)
-    parts: dict[str, Any] = {}
-    for key in plain:
-        is_role = role and key in ROLE_ALIASES and not (key == "tool" and "role" in plain)
-        if is_role and ROLE_ALIASES[key] != role:
-            return None
-        if is_role or (role and key in ("content", "text")):
-            parts[key] = content
-        else:
-            parts[key] = lookup(value, _unescaped(key))
-    return parts
+    roles = {key for key in plain if role and key in ROLE_ALIASES}
+    if "role" in plain:
+        roles.discard("tool")  # There it is the name of the tool that answered.
+    if any(ROLE_ALIASES[key] != role for key in roles):
+        return None
+    contents = roles | ({"content", "text"} if role else set())
+    return {key: content if key in contents else lookup(value, _unescaped(key)) for key in plain}
 
 
 def _content_and_data(value: Any) -> tuple[str, Any]:

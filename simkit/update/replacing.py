@@ -184,24 +184,20 @@ def _relisted_flow(
 ) -> Iterator[Change]:
     """Replace the text between two elements that stay."""
     items = site.spot.items
-    stays = [place for place in range(len(items)) if place not in removed]
+    stays = [number for number in range(len(items)) if number not in removed]
     for before, after in zip([-1, *stays], [*stays, len(items)], strict=True):
-        new = [flow(value) for place, value in added if before < place <= after]
+        new = [flow(value) for number, value in added if before < number <= after]
         if not new and after == before + 1:
             continue
-        start = items[before].end if before >= 0 else site.spot.start + 1
-        end = (
-            items[after].start - _anchor_size(site, items[after])
-            if after < len(items)
-            else (items[-1].end)
-        )
         if any("#" in gap for gap in _gaps(site, before, after)):
             raise Obstacle(_COMMENT_INSIDE)
-        if before < 0:
-            yield start, end, "".join(f"{gap}, " for gap in new)
-        else:
-            joined = "".join(f", {gap}" for gap in new)
-            yield start, end, f"{joined}, " if after < len(items) else joined
+        start = items[before].end if before >= 0 else site.spot.start + 1
+        end = items[-1].end
+        if after < len(items):
+            end = items[after].start - _anchor_size(site, items[after])
+        # A comma parts new elements from each neighbour that stays.
+        neighbours = [""] if before >= 0 else [], [""] if after < len(items) else []
+        yield start, end, ", ".join([*neighbours[0], *new, *neighbours[1]])
 
 
 def _anchor_size(site: Site, item: Spot) -> int:
@@ -225,28 +221,35 @@ def _relisted_block(
 ) -> Iterator[Change]:
     """Remove and insert whole lines."""
     text, items = site.text, site.spot.items
-    starts = [line_start(text, item.lead - 1) for item in items]
     ends = [line_end(text, item.end) for item in items]
-    for place in removed:
-        if text[starts[place] : items[place].lead - 1].strip():
-            raise Obstacle(_NO_LINES)
-        end = _next_line(text, ends[place])
-        if end == ends[place]:
-            # The file ends here without a line end: the one before is removed instead.
-            yield len(text[: starts[place]].rstrip("\r\n")), end, ""
-        else:
-            yield starts[place], end, ""
-    for place in sorted({place for place, _ in added}):
-        values = [value for before, value in added if before == place]
+    for number in removed:
+        yield _without_lines(text, _own_line(text, items[number]), ends[number])
+    for number in sorted({number for number, _ in added}):
+        values = [value for before, value in added if before == number]
         lines = [
-            line for entry in values for line in element(entry, site.spot.column, site.dash_indent)
+            line for value in values for line in element(value, site.spot.column, site.dash_indent)
         ]
-        if place:
-            yield ends[place - 1], ends[place - 1], "".join(f"\n{line}" for line in lines)
-        elif text[starts[0] : items[0].lead - 1].strip():
-            raise Obstacle(_NO_LINES)
+        if number:
+            yield ends[number - 1], ends[number - 1], "".join(f"\n{line}" for line in lines)
         else:
-            yield starts[0], starts[0], "".join(f"{line}\n" for line in lines)
+            start = _own_line(text, items[0])
+            yield start, start, "".join(f"{line}\n" for line in lines)
+
+
+def _own_line(text: str, item: Spot) -> int:
+    """Return the start of an element's first line; raise Obstacle if it shares the line."""
+    start = line_start(text, item.lead - 1)
+    if text[start : item.lead - 1].strip():
+        raise Obstacle(_NO_LINES)
+    return start
+
+
+def _without_lines(text: str, start: int, end: int) -> Change:
+    after = _next_line(text, end)
+    if after > end:
+        return start, after, ""
+    # The file ends here without a line end: the one before is removed instead.
+    return len(text[:start].rstrip("\r\n")), end, ""
 
 
 def _next_line(text: str, at: int) -> int:
@@ -262,19 +265,20 @@ def unfolded(site: Site) -> Change:
     spot = site.spot
     if not spot.is_flow or site.in_flow or not spot.items:
         raise Obstacle("it is no list or mapping in brackets that stands in a block")
-    size = len(spot.items)
-    if not site.is_last_on_line or any("#" in gap for gap in _gaps(site, -1, size)):
+    if not site.is_last_on_line or any("#" in gap for gap in _gaps(site, -1, len(spot.items))):
         raise Obstacle(_COMMENT_INSIDE)
-    is_list = spot.kind == "list"
-    column = site.outer + (site.dash_indent if is_list and not site.in_list else STEP)
     if any(item.lead < 0 for item in spot.items):
         raise Obstacle("a key in it has no colon")
-    lines = []
-    for place, item in enumerate(spot.items):
-        first = item if is_list else spot.keys[place]
-        part = site.text[first.start - _anchor_size(site, first) : max(item.end, first.end)]
-        lines.append(f"{' ' * column}{'- ' if is_list else ''}{part}")
-    text = "\n".join(lines)
+    text = "\n".join(_unfolded_lines(site))
     if site.in_list or site.parent is None:
         return spot.start, spot.end, text.lstrip(" ")
     return spot.lead + len(site.head.rstrip()), spot.end, f"\n{text}"
+
+
+def _unfolded_lines(site: Site) -> Iterator[str]:
+    spot = site.spot
+    is_list = spot.kind == "list"
+    column = site.outer + (site.dash_indent if is_list and not site.in_list else STEP)
+    for item, first in zip(spot.items, spot.items if is_list else spot.keys, strict=True):
+        part = site.text[first.start - _anchor_size(site, first) : max(item.end, first.end)]
+        yield f"{' ' * column}{'- ' if is_list else ''}{part}"

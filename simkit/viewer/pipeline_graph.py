@@ -64,10 +64,7 @@ def _sum(name: str, graphs: Sequence[Graph]) -> Graph:
 def _node_sum(node: Node, other: Node) -> Node:
     return replace(
         node,
-        runs=node.runs + other.runs,
-        calls=node.calls + other.calls,
-        tokens=node.tokens + other.tokens,
-        findings=node.findings + other.findings,
+        **_counts_of(node, other, "runs", "calls", "tokens", "findings"),
         is_start=node.is_start or other.is_start,
         is_function=node.is_function or other.is_function,
         tools=tuple(dict.fromkeys((*node.tools, *other.tools))),
@@ -77,13 +74,15 @@ def _node_sum(node: Node, other: Node) -> Node:
 def _edge_sum(edge: Edge, other: Edge) -> Edge:
     return replace(
         edge,
+        **_counts_of(edge, other, "count", "rejected", "findings"),
         # Code shows only in some runs that a way is one of handoffs.
         kind=max(edge.kind, other.kind),
-        count=edge.count + other.count,
-        rejected=edge.rejected + other.rejected,
-        findings=edge.findings + other.findings,
         is_declared=edge.is_declared or other.is_declared,
     )
+
+
+def _counts_of(item: Node | Edge, other: Node | Edge, *names: str) -> dict[str, int]:
+    return {name: getattr(item, name) + getattr(other, name) for name in names}
 
 
 def _declared(facts: PipelineFacts) -> dict[_Key, Edge]:
@@ -93,26 +92,29 @@ def _declared(facts: PipelineFacts) -> dict[_Key, Edge]:
     for contract in facts.contracts:
         sources = facts.agents if "*" in contract.from_agents else contract.from_agents
         for source in sources:
-            if source == contract.to_agent:
-                continue
-            key = (source, contract.to_agent, contract.type)
-            edges[key] = Edge(*key, "handoff", is_declared=True)
-            edges.pop((*key[:2], ""), None)
-    for name, agent in facts.agents.items():
-        if facts.is_open:
-            break
-        for target in agent.handoffs:
-            if not any(key[:2] == (name, target) for key in edges):
-                edges[name, target, ""] = Edge(name, target, "", "handoff", is_declared=True)
+            if source != contract.to_agent:
+                key = (source, contract.to_agent, contract.type)
+                edges[key] = Edge(*key, "handoff", is_declared=True)
+                edges.pop((*key[:2], ""), None)
+    if not facts.is_open:
+        pairs = {key[:2] for key in edges}
+        for name, agent in facts.agents.items():
+            for target in agent.handoffs:
+                if (name, target) not in pairs:
+                    edges[name, target, ""] = Edge(name, target, "", "handoff", is_declared=True)
     if facts.decider:
-        # A router may choose any agent; those that others lead to are drawn below these.
-        reached = {target for _, target, _ in edges}
-        for name in facts.agents:
-            if name != facts.decider and name not in reached:
-                edges[facts.decider, name, ""] = Edge(
-                    facts.decider, name, "", "route", is_declared=True
-                )
+        edges.update(_routes(facts, {target for _, target, _ in edges}))
     return edges
+
+
+def _routes(facts: PipelineFacts, reached: set[str]) -> dict[_Key, Edge]:
+    """Return the ways of a router, which may choose any agent to which no other leads."""
+    router = facts.decider
+    return {
+        (router, name, ""): Edge(router, name, "", "route", is_declared=True)
+        for name in facts.agents
+        if name != router and name not in reached
+    }
 
 
 def _count_runs(view: View, nodes: dict[str, Node]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Final
 
 from simkit.checks.findings import Finding
-from simkit.trace.views import View
+from simkit.trace.views import TurnView, View
 from simkit.viewer.document import Edge, Graph
 
 STEPS_MAX: Final = 60
@@ -56,33 +57,40 @@ def _agent_of(finding: Finding, view: View) -> str:
 
 def _steps(view: View, ids: dict[str, str], failing: Sequence[tuple[int, str]]) -> Iterator[str]:
     for turn in view.turns:
-        first = next(iter(turn.runs), None)
         message = "" if turn.message is None else turn.message.content
-        if first is not None:
-            yield f"user->>{ids[first.agent]}: {turn.number}. {_plain(message)}"
-        handoffs = {run.handoff: run for run in turn.runs if run.handoff}
-        last = first
-        for run in turn.runs[1:]:
-            handoff = view.handoffs.get(run.handoff)
-            source = run.handoff_from or (last.agent if last is not None else run.agent)
-            if handoff is not None:
-                label = handoff.event.type or "handoff"
-                yield f"{ids.get(source, 'user')}->>{ids[run.agent]}: {_plain(label)}"
-            elif source != run.agent:
-                yield f"{ids.get(source, 'user')}-->>{ids[run.agent]}: then"
-            last = run
-        for handoff in turn.handoffs:
-            ends = (ids.get(handoff.event.from_agent), ids.get(handoff.event.to_agent))
-            if handoff.id not in handoffs and ends[0]:
-                outcome = f"{handoff.event.to_agent}: {handoff.outcome} {handoff.reason}"
-                yield f"Note over {ends[0]}: {_plain(outcome)}"
+        if turn.runs:
+            yield f"user->>{ids[turn.runs[0].agent]}: {turn.number}. {_plain(message)}"
+        yield from _moves(turn, view, ids)
+        yield from _lost_handoffs(turn, ids)
         for number, agent in failing:
             if number == turn.number:
                 yield f"Note over {ids.get(agent, 'user')}: ✗ a finding in turn {number}"
         if turn.error is not None:
             yield f"Note over user: {_plain(turn.error.type)}"
-        elif last is not None:
-            yield f"{ids[last.agent]}->>user: {_plain(str(turn.reply or '(no text)'))}"
+        elif turn.runs:
+            yield f"{ids[turn.runs[-1].agent]}->>user: {_plain(str(turn.reply or '(no text)'))}"
+
+
+def _moves(turn: TurnView, view: View, ids: dict[str, str]) -> Iterator[str]:
+    """Yield how control went from run to run."""
+    for last, run in pairwise(turn.runs):
+        handoff = view.handoffs.get(run.handoff)
+        source = run.handoff_from or last.agent
+        if handoff is not None:
+            label = handoff.event.type or "handoff"
+            yield f"{ids.get(source, 'user')}->>{ids[run.agent]}: {_plain(label)}"
+        elif source != run.agent:
+            yield f"{ids.get(source, 'user')}-->>{ids[run.agent]}: then"
+
+
+def _lost_handoffs(turn: TurnView, ids: dict[str, str]) -> Iterator[str]:
+    """Yield the handoffs that started no run."""
+    followed = {run.handoff for run in turn.runs}
+    for handoff in turn.handoffs:
+        event = handoff.event
+        if handoff.id not in followed and event.from_agent in ids:
+            outcome = f"{event.to_agent}: {handoff.outcome} {handoff.reason}"
+            yield f"Note over {ids[event.from_agent]}: {_plain(outcome)}"
 
 
 def _plain(text: str) -> str:

@@ -53,29 +53,27 @@ def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
         return [watching.allowed]
     if runs and all(allowed.allow(host, port) for allowed in runs):
         return runs
-    host_text = "a unix socket" if host.startswith("/") or not host else host
-    host_text = host_text if port is None else f"{host_text}:{port}"
+    if watching is None and not runs:
+        return []
     if watching is not None:
         watching.caused("network")
-        advice = _OF_A_PROVIDER if is_providers_host(host) else _OF_A_FUNCTION
-        refusal = NetworkRefused(
-            f"a user's function reached for the network, {host_text}, which is refused. {advice}",
-            host,
-            port,
+    refusal = _refusal(host, port, in_function=watching is not None)
+    raise RunHalted(refusal) if runs else refusal
+
+
+def _refusal(host: str, port: int | None, in_function: bool) -> NetworkRefused:
+    name = "a unix socket" if host.startswith("/") or not host else host
+    address = name if port is None else f"{name}:{port}"
+    advice = _OF_A_FUNCTION if in_function else _OF_A_TOOL
+    advice = _OF_A_PROVIDER if is_providers_host(host) else advice
+    if in_function:
+        text = f"a user's function reached for the network, {address}, which is refused. {advice}"
+    else:
+        lines = "".join(f"\n  at {line}" for line in stack(sys._getframe(2)))
+        text = (
+            f"the pipeline reached for the network, {address}, which is refused.{lines}\n{advice}"
         )
-        raise RunHalted(refusal) if runs else refusal
-    if runs:
-        where = "".join(f"\n  at {place}" for place in stack(sys._getframe(1)))
-        advice = _OF_A_PROVIDER if is_providers_host(host) else _OF_A_TOOL
-        raise RunHalted(
-            NetworkRefused(
-                f"the pipeline reached for the network, {host_text}, which is refused.{where}\n"
-                f"{advice}",
-                host,
-                port,
-            )
-        )
-    return []
+    return NetworkRefused(text, host, port)
 
 
 _OF_A_FUNCTION: Final = "Stub the tool with `tool_results`, or pass the data in."
