@@ -32,8 +32,8 @@ def context_lines(
             continue
         for call in turn_view.calls:
             if not agent or call.agent == agent:
-                mine = turn_view.calls_by_agent[call.agent]
-                title = _title(call, mine, run_ids(call.agent, turn_view.runs, mine))
+                calls = turn_view.calls_by_agent[call.agent]
+                title = _title(call, calls, run_ids(call.agent, turn_view.runs, calls))
                 yield from _call_lines(call, title, paint)
                 for claim in unheld.get(call.id, ()):
                     yield from wrapped(f"{claim}; it would not hold here", "  claim ", "      ")
@@ -48,8 +48,8 @@ def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> st
     title += f"[{call.index}] of {len(calls)} calls"
     if len(runs) < 2:
         return title
-    place = [other_call.id for other_call in calls if other_call.run == call.run].index(call.id)
-    return f"{title}, {call.agent}[run {runs.index(call.run)}][{place}]"
+    index = [other_call.id for other_call in calls if other_call.run == call.run].index(call.id)
+    return f"{title}, {call.agent}[run {runs.index(call.run)}][{index}]"
 
 
 def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
@@ -62,9 +62,9 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
         + (f", {len(context.unshown)} left out" if len(context.unshown) else "")
     )
     joint = _joint_sections(call)
-    for place, message in enumerate(context.messages):
-        section = joint.get(place, message.section)
-        yield paint(f"  [{place}] {_origin(message, section)}", "quiet")
+    for index, message in enumerate(context.messages):
+        section = joint.get(index, message.section)
+        yield paint(f"  [{index}] {_origin(message, section)}", "quiet")
         yield from _content_lines(message)
     if context.tools:
         handoff_tools = context.handoff_tools
@@ -105,14 +105,14 @@ def _unshown_lines(context: ContextView) -> Iterator[str]:
 def _joint_sections(call: CallView) -> dict[int, str]:
     """Return the sections of shared messages, by the message's index."""
     sections: dict[int, str] = {}
-    place = 0
+    index = 0
     for part in call.context.parts:
         if isinstance(part, MadePart):
             if part.pieces:
-                sections[place] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
-            place += 1
+                sections[index] = " + ".join(dict.fromkeys(piece.section for piece in part.pieces))
+            index += 1
         else:
-            place += len(part)
+            index += len(part)
     return sections
 
 

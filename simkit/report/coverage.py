@@ -81,14 +81,14 @@ def coverage_lcov(report: CoverageReport) -> str:
     for file, in_file in groupby(report.items, lambda item: item.file):
         by_line = {line: list(rows) for line, rows in groupby(in_file, lambda item: item.line)}
         branches = [
-            (line, place, item.hits)
+            (line, branch, item.hits)
             for line, rows in by_line.items()
-            for place, item in enumerate(rows)
+            for branch, item in enumerate(rows)
             if len(rows) > 1
         ]
         hits = {line: max(item.hits for item in rows) for line, rows in by_line.items()}
         lines += ["TN:simkit", f"SF:{file}"]
-        lines += [f"BRDA:{line},0,{place},{count}" for line, place, count in branches]
+        lines += [f"BRDA:{line},0,{branch},{count}" for line, branch, count in branches]
         lines += [f"BRF:{len(branches)}", f"BRH:{sum(count > 0 for _, _, count in branches)}"]
         lines += [f"DA:{line},{count}" for line, count in hits.items()]
         lines += [f"LF:{len(hits)}", f"LH:{sum(count > 0 for count in hits.values())}"]

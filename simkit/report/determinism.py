@@ -27,10 +27,10 @@ def first_difference(
 
     ``how`` describes what was different about the second run.
     """
-    place = next(
+    index = next(
         (
-            place
-            for place, (left, right) in enumerate(zip(first, second, strict=False))
+            index
+            for index, (left, right) in enumerate(zip(first, second, strict=False))
             if left != right
         ),
         min(len(first), len(second)),
@@ -38,35 +38,35 @@ def first_difference(
     return Finding(
         NOT_DETERMINISTIC,
         "E",
-        f"the second run ({how}) parts from the first at event {place} of {len(first) - 1}",
+        f"the second run ({how}) parts from the first at event {index} of {len(first) - 1}",
         where,
-        context=tuple(_lines(first, second, place)),
+        context=tuple(_lines(first, second, index)),
         fix="Look for a set that is iterated, an id or hash of an object, a clock, or chance that "
         "does not come from the seed, in the functions of the pipeline.",
     )
 
 
-def _lines(first: Sequence[bytes], second: Sequence[bytes], place: int) -> Iterator[str]:
-    for before in range(max(place - BEFORE, 1), place):
+def _lines(first: Sequence[bytes], second: Sequence[bytes], index: int) -> Iterator[str]:
+    for before in range(max(index - BEFORE, 1), index):
         yield _readable(first, before)
-    if place < len(first) and place < len(second):
-        yield _readable(first, place)
-        left, right = _parting(first[place].decode(), second[place].decode())
+    if index < len(first) and index < len(second):
+        yield _readable(first, index)
+        left, right = _parting(first[index].decode(), second[index].decode())
         yield f"first:  {left}"
         yield f"second: {right}"
     else:
-        longer, which = (first, "first") if place < len(first) else (second, "second")
-        yield _readable(longer, place)
+        longer, which = (first, "first") if index < len(first) else (second, "second")
+        yield _readable(longer, index)
         yield f"only the {which} run has this event"
 
 
-def _readable(lines: Sequence[bytes], place: int) -> str:
+def _readable(lines: Sequence[bytes], index: int) -> str:
     """Return an event on one line, with its number."""
     try:
-        (event,) = decoded(b"\n".join((lines[0], lines[place]))).events
+        (event,) = decoded(b"\n".join((lines[0], lines[index]))).events
     except TraceError:
-        return _cut(lines[place].decode())
-    return _cut(event_line(place, event))
+        return _cut(lines[index].decode())
+    return _cut(event_line(index, event))
 
 
 def _parting(left: str, right: str) -> tuple[str, str]:

@@ -79,10 +79,10 @@ def _more(count: int, noun: str, rest: str = "") -> list[list[str]]:
 
 def declared_text(diff: TraceDiff) -> str:
     """Return the differences in the declarations of pipelines and scenarios."""
-    places = [edit.at.removeprefix("pipeline.") for edit in diff.declared]
-    more = len(places) - DECLARED_MAX
+    paths = [edit.at.removeprefix("pipeline.") for edit in diff.declared]
+    more = len(paths) - DECLARED_MAX
     rest = f" and {counted(more, 'more place')}" if more > 0 else ""
-    return f"declared differently: {', '.join(places[:DECLARED_MAX])}{rest}"
+    return f"declared differently: {', '.join(paths[:DECLARED_MAX])}{rest}"
 
 
 def _first_lines(diff: TraceDiff, sides: Sides, paint: Paint) -> Iterator[str]:
@@ -111,16 +111,16 @@ def short_end(text: str, most: int) -> str:
 def call_title(call: CallDiff, sides: Sides) -> str:
     """Return the agent and turn of a call, and how its size changed."""
     title = f"{call.agent}, turn {call.turn}{_nth(call.call)}"
-    for place, side in ((1, sides.left), (0, sides.right)):
-        if call.sizes[place] is None:
-            size = call.sizes[1 - place] or 0
+    for index, side in ((1, sides.left), (0, sides.right)):
+        if call.sizes[index] is None:
+            size = call.sizes[1 - index] or 0
             return f"{title}: only in {side}, {counted(size, 'message')}"
     sizes = (_change(*call.sizes, "message"), _change(*call.tokens, "token"))
     return f"{title}: {', '.join(sizes)}"
 
 
-def _nth(place: int) -> str:
-    return f", call {place + 1}" if place else ""
+def _nth(index: int) -> str:
+    return f", call {index + 1}" if index else ""
 
 
 def _change(before: int | None, other: int | None, noun: str) -> str:
@@ -133,7 +133,7 @@ def again_text(call: CallDiff) -> str:
     """Return the other calls with the same change; empty if there are none."""
     if not call.again:
         return ""
-    turns = [f"turn {turn}{_nth(place)}" for turn, place in call.again[:AGAIN_MAX]]
+    turns = [f"turn {turn}{_nth(index)}" for turn, index in call.again[:AGAIN_MAX]]
     more = len(call.again) - AGAIN_MAX
     rest = f" and {counted(more, 'more call')}" if more > 0 else ""
     return f"the same in {'; '.join(turns)}{rest}"
@@ -147,17 +147,17 @@ def _call_lines(
     as_above = 0
     if any(call.changes):
         for edit in (*call.messages, None):
-            known = (
+            change = (
                 None if edit is None or isinstance(edit, Same) else (call.agent, *_essence(edit))
             )
-            if known in reported:
+            if change in reported:
                 as_above += 1
                 continue
             if as_above:
                 yield paint(f"    ≈ {counted(as_above, 'change')} as above", "quiet")
                 as_above = 0
-            if known is not None:
-                reported.add(known)
+            if change is not None:
+                reported.add(change)
             if edit is not None:
                 yield from _message_lines(edit, paint)
     yield from _edits_lines(call.edits, paint)

@@ -21,13 +21,13 @@ def annotation(
     level: Level, message: str, *, file: str = "", line: int = 0, column: int = 0, title: str = ""
 ) -> str:
     """Return one workflow command, which GitHub shows at the file's line."""
-    places = {
+    fields = {
         "file": file,
         "line": str(line) if line else "",
         "col": str(column) if column else "",
         "title": title,
     }
-    properties = ",".join(f"{key}={_property(value)}" for key, value in places.items() if value)
+    properties = ",".join(f"{key}={_property(value)}" for key, value in fields.items() if value)
     return f"::{level}{' ' if properties else ''}{properties}::{_data(message)}"
 
 

@@ -65,8 +65,8 @@ def scenario_object(result: Result) -> dict[str, Any]:
 
 
 def _off(lint: str, reason: str) -> dict[str, Any]:
-    code, _, place = lint.partition(" at ")
-    return {"id": code, "at": place, "reason": reason}
+    code, _, at = lint.partition(" at ")
+    return {"id": code, "at": at, "reason": reason}
 
 
 def _group_object(group: Group) -> dict[str, Any]:

@@ -132,14 +132,14 @@ class Ledger:
 
     def _publish(self, names: set[str]) -> None:
         """Replace the last run's traces by this run's."""
-        own, traces = self._folder / "runs" / self._run, self._folder / "traces"
-        fresh = own.with_name(f"{own.name}.new")
+        current, traces = self._folder / "runs" / self._run, self._folder / "traces"
+        fresh = current.with_name(f"{current.name}.new")
         shutil.rmtree(fresh, ignore_errors=True)
         fresh.mkdir()
         for name in sorted(names):
-            if (own / name).exists():
-                _link(own / name, fresh / name)
-        old = own.with_name(f"{own.name}.old")
+            if (current / name).exists():
+                _link(current / name, fresh / name)
+        old = current.with_name(f"{current.name}.old")
         shutil.rmtree(old, ignore_errors=True)
         if traces.exists():
             os.rename(traces, old)
@@ -150,12 +150,12 @@ class Ledger:
         """Remove the folders of runs whose processes have ended."""
         runs = self._folder / "runs"
         with exclusive(runs):
-            for left in runs.iterdir():
-                if left.name == self._run or not left.is_dir():
+            for folder in runs.iterdir():
+                if folder.name == self._run or not folder.is_dir():
                     continue
-                with suppress(OSError), Lock(left) as lock:
+                with suppress(OSError), Lock(folder) as lock:
                     if lock.acquire(waits=False):
-                        shutil.rmtree(left, ignore_errors=True)
+                        shutil.rmtree(folder, ignore_errors=True)
 
 
 def make_folder(folder: Path) -> None:

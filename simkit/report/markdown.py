@@ -102,8 +102,8 @@ def _findings(results: Sequence[Result], pictures: Mapping[str, str], page: str)
     for result in results[:TOLD_MAX]:
         text = result_text(result)
         cut = f"{text[:CHARACTERS_MAX]}\n…" if len(text) > CHARACTERS_MAX else text
-        place = f" at {code(f'{page}#{slug(result.id)}')}" if page else ""
-        yield f"**{code(result.id)}**{place}"
+        link = f" at {code(f'{page}#{slug(result.id)}')}" if page else ""
+        yield f"**{code(result.id)}**{link}"
         yield fenced(cut)
         if result.id in pictures:
             yield f"```mermaid\n{pictures[result.id]}\n```"

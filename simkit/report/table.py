@@ -34,7 +34,7 @@ def table(
         return []
     columns = _columns(rows)
     heads = ["turn", "time", actor, "sent", "tokens", "dropped"]
-    fixed = [_fixed_cells(rows, place) for place in range(len(rows))]
+    fixed = [_fixed_cells(rows, index) for index in range(len(rows))]
     free = width - sum(
         _widest([head, *cells]) + 2 for head, *cells in zip(heads, *fixed, strict=True)
     )
@@ -42,7 +42,7 @@ def table(
     if width < TABLE_WIDTH and _is_squeezed(columns, widths, free):
         return list(_stacked(rows, width, paint))
     flexible = zip(*columns.values(), strict=True)
-    cells = [[*fixed[place], *map(_cell, texts, widths)] for place, texts in enumerate(flexible)]
+    cells = [[*fixed[index], *map(_cell, texts, widths)] for index, texts in enumerate(flexible)]
     return _laid_out([*heads, *columns], cells)
 
 
@@ -112,8 +112,8 @@ def _lines_of(row: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
     """Yield the lines of a row, of which each cell may have several."""
     for parts in zip_longest(*(cell.split("\n") for cell in row), fillvalue=""):
         padded = [
-            part.rjust(width) if place in _RIGHT else part.ljust(width)
-            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
+            part.rjust(width) if index in _RIGHT else part.ljust(width)
+            for index, (part, width) in enumerate(zip(parts, widths, strict=True))
         ]
         yield "  ".join(padded).rstrip()
 
@@ -122,9 +122,9 @@ def _widest(texts: Iterable[str]) -> int:
     return max(map(len, texts))
 
 
-def _fixed_cells(rows: Sequence[Row], place: int) -> list[str]:
-    row = rows[place]
-    is_first = place == 0 or rows[place - 1].turn != row.turn
+def _fixed_cells(rows: Sequence[Row], index: int) -> list[str]:
+    row = rows[index]
+    is_first = index == 0 or rows[index - 1].turn != row.turn
     numbers = ["" if n is None else str(n) for n in (row.messages, row.tokens, row.dropped)]
     turn = str(row.turn) if row.turn and is_first else ""
     return [turn, moment(row.at), short(row.agent, 24), *numbers]
@@ -143,10 +143,10 @@ def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str])
         for head, cells in zip(headers, columns, strict=True)
     ]
     widths = [min(needed[0], max(SAID_LEAST, least[0]), fair), *least[1:]]
-    for place in range(1, len(widths)):
+    for index in range(1, len(widths)):
         spare = max(free - sum(widths), 0)
-        share = spare if place < len(widths) - 1 else spare // 3
-        widths[place] = min(needed[place], widths[place] + share)
+        share = spare if index < len(widths) - 1 else spare // 3
+        widths[index] = min(needed[index], widths[index] + share)
     widths[0] = min(needed[0], max(widths[0], free - sum(widths[1:])))
     return widths
 

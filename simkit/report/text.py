@@ -122,8 +122,8 @@ def _difference_lines(difference: Difference, paint: Paint) -> Iterator[str]:
 
 
 def _painted(lead: str, text: str, tone: Tone, paint: Paint) -> Iterator[str]:
-    for place, line in enumerate(wrapped(text, lead)):
-        start = lead if place == 0 else " " * len(lead)
+    for number, line in enumerate(wrapped(text, lead)):
+        start = lead if number == 0 else " " * len(lead)
         yield start + paint(line[len(lead) :], tone)
 
 

@@ -174,8 +174,8 @@ class _Timeline:
 
     def _answer(self, call_id: str, text: str) -> None:
         if call_id in self._tools:
-            row, place = self._tools[call_id]
-            row.answered[place] += f" → {text}"
+            row, index = self._tools[call_id]
+            row.answered[index] += f" → {text}"
 
     def on_HandoffMade(self, event: e.HandoffMade) -> None:
         self._of_run(event).handoffs.append(f"{event.mode} → {event.to_agent}")

@@ -192,12 +192,12 @@ def _relist(
     if not pairs:
         yield Put(at, [as_claim(item) for item in actual])
         return
-    for place, index in pairs:
-        if differs(expected[place], actual[index]):
-            yield from change(expected[place], actual[index], (*at, place), as_claim)
+    for number, index in pairs:
+        if differs(expected[number], actual[index]):
+            yield from change(expected[number], actual[index], (*at, number), as_claim)
     placed = dict(pairs)
-    removed = tuple(place for place in range(len(expected)) if place not in placed)
-    of = {index: place for place, index in pairs}
+    removed = tuple(number for number in range(len(expected)) if number not in placed)
+    of = {index: number for number, index in pairs}
     added = []
     before = 0
     for index, item in enumerate(actual):

@@ -85,8 +85,8 @@ class Sheet:
         elif isinstance(edit, Give):
             sites = [give(site, edit.key, edit.value)]
         elif isinstance(edit, Relist):
-            for place in edit.removed:
-                _refuse_anchors(layout, chain[-1].items[place])
+            for index in edit.removed:
+                _refuse_anchors(layout, chain[-1].items[index])
             sites = list(relisted(site, edit.removed, edit.added))
         else:
             sites = [unfolded(site)]
@@ -132,7 +132,7 @@ def _applied(data: Any, path: SourcePath, edit: Edit) -> Any:
         inner = _applied(data[step], tuple(rest), edit)
         if isinstance(data, Mapping):
             return {**data, step: inner}
-        return [inner if place == step else inner_value for place, inner_value in enumerate(data)]
+        return [inner if index == step else inner_value for index, inner_value in enumerate(data)]
     if isinstance(edit, Put):
         return edit.value
     if isinstance(edit, Give):
@@ -143,10 +143,10 @@ def _applied(data: Any, path: SourcePath, edit: Edit) -> Any:
 
 
 def _elements(old: Sequence[Any], edit: Relist) -> Iterator[Any]:
-    for place in range(len(old) + 1):
-        yield from (value for before, value in edit.added if before == place)
-        if place < len(old) and place not in edit.removed:
-            yield old[place]
+    for index in range(len(old) + 1):
+        yield from (value for before, value in edit.added if before == index)
+        if index < len(old) and index not in edit.removed:
+            yield old[index]
 
 
 # Places where an edit is possible

@@ -30,14 +30,14 @@ _INSTRUCTIONS: Final = "instructions"
 
 
 def first_claims(
-    view: View, place: int, stable: StableClaims, *, with_contexts: bool = True
+    view: View, index: int, stable: StableClaims, *, with_contexts: bool = True
 ) -> dict[str, Any]:
     """Return claims that hold for a turn; empty if it did not finish.
 
     They contain no secrets. ``with_contexts``: also claim the contexts of code.
     """
-    turn = view.turns[place]
-    scope = scope_of_turn(turn, place, Expect(), view)
+    turn = view.turns[index]
+    scope = scope_of_turn(turn, index, Expect(), view)
     if not turn.finished or (turn.error is not None and turn.error.type in UNFINISHED):
         return {}
     claims = dict(_claims(scope, stable if with_contexts else None))
@@ -75,7 +75,7 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
         before: CallView | None = None
         if stable is not None:
             stable = stable.with_other_agents(_instructions_of_others(scope, agent))
-        for place, call in enumerate(calls):
+        for index, call in enumerate(calls):
             last = before if before is not None and before.run == call.run else None
             if scope.can_observe("sections"):
                 claims = dict(_sections(call, goes_on=last is not None))
@@ -84,7 +84,7 @@ def _contexts(scope: Scope, stable: StableClaims | None) -> Iterator[tuple[str, 
             else:
                 claims = {}
             if claims:
-                yield (f"{agent}[{place}]" if place else agent), claims
+                yield (f"{agent}[{index}]" if index else agent), claims
             before = call
 
 

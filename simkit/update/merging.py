@@ -34,8 +34,8 @@ def file_changes(
     edits, notes = [], []
     for file, some in by_file.items():
         before = read_bytes(file)
-        text, left = changed_text(file, text_of(before), some, cache)
-        notes += left
+        text, declined = changed_text(file, text_of(before), some, cache)
+        notes += declined
         if text != text_of(before):
             edits.append(FileChange(file, before, with_text(before, text)))
     return edits, list(dict.fromkeys(notes))
@@ -73,9 +73,9 @@ def changed_text(
             raise SourceError(file, reason, advice="Run again.")
         by_document.setdefault(proposal.document, []).append(proposal)
     for index, some in by_document.items():
-        agreed, left = _agreed(some)
+        agreed, declined = _agreed(some)
         text, refused = _with_edits(read, text, index, agreed)
-        notes += [*left, *refused]
+        notes += [*declined, *refused]
     return text, list(dict.fromkeys(notes))
 
 
@@ -87,12 +87,12 @@ def _agreed(proposals: Sequence[Proposal]) -> tuple[list[Proposed], list[Note]]:
     rows = proposals[0].rows
     if rows == 1:
         return list(proposals[0].edits), []
-    places: dict[tuple[Any, ...], list[Proposed]] = {}
+    proposed: dict[tuple[Any, ...], list[Proposed]] = {}
     for other_edit in (other_edit for proposal in proposals for other_edit in proposal.edits):
         key = (type(other_edit.edit), other_edit.edit.path, getattr(other_edit.edit, "key", ""))
-        places.setdefault(key, []).append(other_edit)
+        proposed.setdefault(key, []).append(other_edit)
     agreed, notes = [], []
-    for first, *others in places.values():
+    for first, *others in proposed.values():
         edit = first.edit
         if len(others) + 1 < rows:
             why = f"{counted(len(others) + 1, 'row')} of {rows} found something else"

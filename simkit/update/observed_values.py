@@ -136,11 +136,11 @@ class StableClaims:
         if before is None:
             tools = {"tools": [*context.tools]} if context.tools else {}
             return {"messages": self._of_messages(context.messages), **tools}
-        known = {message.id for message in before.context.messages if message.id}
+        earlier = {message.id for message in before.context.messages if message.id}
         fresh = [
             candidate
             for candidate in context.messages
-            if candidate.id and candidate.id not in known
+            if candidate.id and candidate.id not in earlier
         ]
         claim = self._of_messages(fresh)
         return {"includes": claim} if fresh and is_list(claim) else {}
@@ -259,8 +259,8 @@ def _starting(text: str) -> Any:
 
 def _shared(text: str, other: str) -> str:
     """Return the common beginning of two texts."""
-    places = (k for k, (left, right) in enumerate(zip(text, other, strict=False)) if left != right)
-    return text[: next(places, min(len(text), len(other)))]
+    indices = (k for k, (left, right) in enumerate(zip(text, other, strict=False)) if left != right)
+    return text[: next(indices, min(len(text), len(other)))]
 
 
 def _without_redacted(claim: Any, redacted: Any) -> Any:

@@ -207,8 +207,8 @@ def additions(
     turns = document.data["turns"]
     stable = StableClaims(redactor, words_of(turns), texts_of(turns))
     edits, notes = [], []
-    for place, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
-        path: Path = ("turns", place)
+    for index, turn in enumerate(prepared.scenario.turns[: len(view.turns)]):
+        path: Path = ("turns", index)
         if document.repetition(path):
             if "expect" not in turn.model_fields_set:
                 reason = f"{_REPEATED}: write claims that hold every time"
@@ -218,7 +218,7 @@ def additions(
         claims = (
             {}
             if "expect" in turn.model_fields_set
-            else first_claims(view, place, stable, with_contexts=with_contexts)
+            else first_claims(view, index, stable, with_contexts=with_contexts)
         )
         claims = {name: claim for name, claim in claims.items() if not names or name in names}
         if claims and _plain_at(original.data, at):
@@ -293,7 +293,7 @@ def _why_not(edit: Edit, data: Any) -> str:
     value = follow(data, edit.path)
     missing_value: Any = value if isinstance(edit, Put) else None
     if isinstance(edit, Relist):
-        missing_value = [value[place] for place in edit.removed]
+        missing_value = [value[index] for index in edit.removed]
     return _REFERENCE if any(True for _ in references_in(missing_value)) else ""
 
 
@@ -307,6 +307,6 @@ def _escaped(edit: Edit) -> Edit:
     if isinstance(edit, Put | Give):
         return replace(edit, value=literal(edit.value))
     if isinstance(edit, Relist):
-        added = tuple((place, literal(value)) for place, value in edit.added)
+        added = tuple((index, literal(value)) for index, value in edit.added)
         return replace(edit, added=added)
     return edit

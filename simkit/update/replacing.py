@@ -210,9 +210,9 @@ def _anchor_size(site: Site, item: Spot) -> int:
 def _gaps(site: Site, before: int, after: int) -> Iterator[str]:
     """Yield the texts between neighbours, from one element to another."""
     items = site.spot.items
-    for place in range(before, after):
-        start = items[place].end if place >= 0 else site.spot.start
-        end = items[place + 1].start if place + 1 < len(items) else site.spot.end
+    for number in range(before, after):
+        start = items[number].end if number >= 0 else site.spot.start
+        end = items[number + 1].start if number + 1 < len(items) else site.spot.end
         yield site.text[start:end]
 
 

@@ -46,9 +46,9 @@ def _by_claim(findings: Sequence[Finding]) -> dict[SourcePath, Finding]:
 
 def _turn_of(path: SourcePath) -> int:
     """Return the number of a claim's turn, from 1; 0 for claims on the run."""
-    place = path[1] if path[0] == "turns" else -1
-    assert isinstance(place, int)
-    return place + 1
+    index = path[1] if path[0] == "turns" else -1
+    assert isinstance(index, int)
+    return index + 1
 
 
 def _line_of(document: Document, path: SourcePath) -> int:
@@ -58,9 +58,9 @@ def _line_of(document: Document, path: SourcePath) -> int:
 
 def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:
     turns = data.get("turns")
-    for place, turn in enumerate(turns if isinstance(turns, Sequence) else ()):
+    for index, turn in enumerate(turns if isinstance(turns, Sequence) else ()):
         if isinstance(turn, Mapping) and isinstance(turn.get("expect"), Mapping):
-            yield from _parts(turn["expect"], ("turns", place, "expect"), DEPTH)
+            yield from _parts(turn["expect"], ("turns", index, "expect"), DEPTH)
     if isinstance(data.get("expect"), Mapping):
         yield from _parts(data["expect"], ("expect",), DEPTH)
 
@@ -76,8 +76,8 @@ def _parts(value: Mapping[str, Any], path: SourcePath, depth: int) -> Iterator[S
 
 def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | None:
     """Return the finding of a claim: at its path, below it, or at a part of it."""
-    for place, finding in findings.items():
-        if place and (place[: len(path)] == path or path[: len(place)] == place):
+    for index, finding in findings.items():
+        if index and (index[: len(path)] == path or path[: len(index)] == index):
             return finding
     return None
 

@@ -56,7 +56,7 @@ class Contexts:
         )
 
     def _parts(self, context: ContextView) -> Iterable[PartData]:
-        for place, part in enumerate(context.parts):
+        for index, part in enumerate(context.parts):
             if isinstance(part, ShownPart):
                 yield self._history(part)
                 continue
@@ -69,25 +69,25 @@ class Contexts:
                     (piece.section, self._tables.text(piece.content), piece.tokens)
                     for piece in part.pieces
                 ),
-                inner=tuple(self._history(inner) for inner in context.inner.get(place, ())),
+                inner=tuple(self._history(inner) for inner in context.inner.get(index, ())),
             )
 
     def _history(self, part: ShownPart) -> PartData:
         tables, stream = self._tables, part.stream
-        place = self._stream_places.get(id(stream))
-        if place is None:
-            place = self._stream_places[id(stream)] = len(self.streams)
+        index = self._stream_places.get(id(stream))
+        if index is None:
+            index = self._stream_places[id(stream)] = len(self.streams)
             self.streams.append(StreamData(stream.id, [], [], []))
-        data = self.streams[place]
+        data = self.streams[index]
         # Cuts first: they refer to messages as they were written, of which others are edits.
         data.cuts.extend(self._cuts(stream.cuts[len(data.cuts) :]))
         tail_cuts = tuple(self._cuts(part.tail_cuts))
-        known = len(data.entries)
-        data.entries.extend(map(tables.message, stream.entries[known:]))
-        data.tokens.extend(stream.tokens[known:])
+        first_new = len(data.entries)
+        data.entries.extend(map(tables.message, stream.entries[first_new:]))
+        data.tokens.extend(stream.tokens[first_new:])
         return PartData(
             section=part.section,
-            stream=place,
+            stream=index,
             lo=part.lo,
             hi=part.hi,
             cuts=part.cuts_hi,
@@ -125,8 +125,8 @@ class Contexts:
         value = received.get(fact.channel) if hasattr(received, "get") else None
         is_list = isinstance(value, Sequence) and not isinstance(value, str)
         items: Sequence[Any] = value if is_list and value is not None else (value,)
-        places = [place for first, end in fact.places for place in range(first, end)][:ITEMS_MAX]
-        chosen = [items[place] for place in places if place < len(items)]
+        indices = [index for first, end in fact.places for index in range(first, end)][:ITEMS_MAX]
+        chosen = [items[index] for index in indices if index < len(items)]
         return [self._tables.text(_item_text(item)) for item in chosen if item is not None]
 
 

@@ -25,37 +25,39 @@ class Pins:
         self,
         events: Sequence[e.AnyEvent],
         marks: Sequence[MarkData],
-        places: Sequence[int],
+        event_indices: Sequence[int],
         calls: Sequence[CallData],
     ) -> None:
-        """``places`` are the indices of the marks' events, in order."""
-        self._events, self._marks, self._places = events, marks, places
+        """``event_indices`` are the indices of the marks' events, in order."""
+        self._events, self._marks, self._places = events, marks, event_indices
         self._of_agent: dict[tuple[int, str], list[int]] = {}
         """Turn and agent to the marks of the agent's calls; an empty name is of all agents."""
         self._errors: dict[int, int] = {}
         """Turn to the mark of its error."""
-        for place, mark in enumerate(marks):
+        for index, mark in enumerate(marks):
             if mark.kind == "call":
                 agent = calls[mark.ref].agent
                 for key in ((mark.turn, agent), (0, agent), (mark.turn, ""), (0, "")):
-                    self._of_agent.setdefault(key, []).append(place)
+                    self._of_agent.setdefault(key, []).append(index)
             elif mark.kind == "error":
-                self._errors[mark.turn] = self._errors[0] = place
+                self._errors[mark.turn] = self._errors[0] = index
 
     def mark_of(self, finding: Finding) -> int:
         """Return the index of a finding's mark; -1 if nothing happened."""
         if not self._marks:
             return -1
-        mine = self._of_agent.get((finding.turn, finding.agent), ()) if finding.agent else ()
-        if finding.call is not None and finding.call < len(mine):
-            return mine[finding.call]
+        calls_of_agent = (
+            self._of_agent.get((finding.turn, finding.agent), ()) if finding.agent else ()
+        )
+        if finding.call is not None and finding.call < len(calls_of_agent):
+            return calls_of_agent[finding.call]
         if finding.event is not None and finding.event < len(self._events):
             event = self._events[finding.event]
             # A lint that reports at the end reports something earlier.
             if not isinstance(event, _ENDS) or event.error is not None:
                 return self._near(finding.event)
-        if mine:
-            return mine[-1]
+        if calls_of_agent:
+            return calls_of_agent[-1]
         return self._of_turn(finding)
 
     def _of_turn(self, finding: Finding) -> int:
@@ -65,14 +67,14 @@ class Pins:
         calls = self._of_agent.get((finding.turn, ""))
         if calls:
             return calls[-1]
-        turns = [place for place, mark in enumerate(self._marks) if mark.turn == finding.turn]
+        turns = [index for index, mark in enumerate(self._marks) if mark.turn == finding.turn]
         return turns[-1] if turns else len(self._marks) - 1
 
-    def _near(self, place: int) -> int:
+    def _near(self, index: int) -> int:
         """Return the mark of an event, else the nearest one of its run: before it, then after."""
-        marks, event = self._marks, self._events[place]
-        at = bisect_left(self._places, place)
-        if at < len(marks) and self._places[at] == place:
+        marks, event = self._marks, self._events[index]
+        at = bisect_left(self._places, index)
+        if at < len(marks) and self._places[at] == index:
             return at
         steps = (range(at - 1, -1, -1), range(at, len(marks)))
         if event.run:

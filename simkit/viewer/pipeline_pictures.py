@@ -20,7 +20,7 @@ STEPS_MAX: Final = 60
 
 def mermaid_text(graph: Graph) -> str:
     """Return a flowchart: thick edges are handoffs."""
-    ids = {node.name: f"n{place}" for place, node in enumerate(graph.nodes)}
+    ids = {node.name: f"n{number}" for number, node in enumerate(graph.nodes)}
     lines = ["flowchart TD"]
     for node in graph.nodes:
         opening, closing = ("([", "])") if node.is_start else ("[", "]")
@@ -39,7 +39,7 @@ def sequence_text(view: View, findings: Sequence[Finding] = ()) -> str:
     """
     failing = [(finding.turn, _agent_of(finding, view)) for finding in findings]
     agents = list(dict.fromkeys(run.agent for run in view.runs.values()))
-    ids = {agent: f"a{place}" for place, agent in enumerate(agents)}
+    ids = {agent: f"a{number}" for number, agent in enumerate(agents)}
     lines = ["sequenceDiagram", "    actor user"]
     lines += [f"    participant {ids[agent]} as {_plain(agent)}" for agent in agents]
     steps = list(_steps(view, ids, failing))

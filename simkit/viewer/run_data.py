@@ -72,8 +72,8 @@ class _Reader:
 
     def data(self, result: Result | None, claims: Sequence[ClaimLine]) -> RunData:
         view, tables = self._view, self._tables
-        for place, event in enumerate(view.events):
-            self._event = place
+        for index, event in enumerate(view.events):
+            self._event = index
             mark = _MARKS.get(type(event))
             if mark is not None:
                 self._mark(mark, event, text=TEXTS[type(event)](event))

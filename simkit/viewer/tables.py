@@ -31,11 +31,11 @@ class Tables:
         """Return the index of a text; -1 for an empty one."""
         if not text:
             return -1
-        place = self._text_places.get(text)
-        if place is None:
-            place = self._text_places[text] = len(self.texts)
+        index = self._text_places.get(text)
+        if index is None:
+            index = self._text_places[text] = len(self.texts)
             self.texts.append(text)
-        return place
+        return index
 
     def value(self, value: Any) -> int:
         """Return the index of a value as text: JSON, unless it is a text; -1 for None."""
@@ -45,9 +45,9 @@ class Tables:
 
     def message(self, message: Message) -> int:
         """Return the index of a message; its section belongs to the context's part."""
-        known = self._logged.get(id(message))
-        if known is not None:
-            return known[1]
+        cached = self._logged.get(id(message))
+        if cached is not None:
+            return cached[1]
         data = MessageData(
             role=message.role,
             text=self.text(message.content),
@@ -62,12 +62,12 @@ class Tables:
             ),
         )
         encoded = _encode(data)
-        place = self._message_places.get(encoded)
-        if place is None:
-            place = self._message_places[encoded] = len(self.messages)
+        index = self._message_places.get(encoded)
+        if index is None:
+            index = self._message_places[encoded] = len(self.messages)
             self.messages.append(data)
-        self._logged[id(message)] = message, place
-        return place
+        self._logged[id(message)] = message, index
+        return index
 
     def toolset(self, tools: tuple[str, ...]) -> int:
         """Return the index of a list of tools; -1 for an empty one."""

@@ -47,8 +47,8 @@ def encoded(cassette: Cassette, keys: Mapping[int, str] | None = None) -> bytes:
     """
     path = cassette.path
     if path.suffix not in SUFFIXES:
-        known = ", ".join(SUFFIXES)
-        raise CassetteInvalid(f"{path}: a cassette is recorded to a file that ends in {known}")
+        suffixes = ", ".join(SUFFIXES)
+        raise CassetteInvalid(f"{path}: a cassette is recorded to a file that ends in {suffixes}")
     try:
         content, version = layout((item.request, _response(item)) for item in cassette.interactions)
     except ValueError as error:

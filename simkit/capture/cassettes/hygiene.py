@@ -174,15 +174,15 @@ def _placed(
     If a secret of a field is known, a match in that field is the same secret, whatever rule found
     it.
     """
-    left, covered = list(matches), set[int]()
+    unplaced, covered = list(matches), set[int]()
     for leak, (first, last) in zip(known, text.extents(k.steps for k in known), strict=True):
-        inside = [hit for hit in left if first <= hit[0] <= last]
-        own = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
-        if own is not None:
-            left.remove(own)
+        inside = [hit for hit in unplaced if first <= hit[0] <= last]
+        match = next((hit for hit in inside if hit[1] == leak.rule), inside[0] if inside else None)
+        if match is not None:
+            unplaced.remove(match)
         covered.update(range(first, last + 1))
-        yield Leak(path, own[0] if own else first, leak.at, leak.rule)
-    for line, rule in left:
+        yield Leak(path, match[0] if match else first, leak.at, leak.rule)
+    for line, rule in unplaced:
         if line not in covered and rule not in by_name:
             yield Leak(path, line, "", rule)
 

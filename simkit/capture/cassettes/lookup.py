@@ -42,8 +42,8 @@ class Rewriting:
         if not forms:
             return response
         # The longest first: a folder before its parent folder.
-        known = sorted(forms, key=lambda form: (-len(form), form))
-        pattern = re.compile(b"|".join(re.escape(form) for form in known))
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        pattern = re.compile(b"|".join(re.escape(form) for form in longest_first))
         return with_body(response, pattern.sub(lambda match: forms[match[0]], response.body))
 
 

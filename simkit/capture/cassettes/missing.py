@@ -74,10 +74,10 @@ def why_missed(call: Asking, state: PlayState, policy: Policy) -> Why:
     if policy == "content":
         return _why_not_found(call, state)
     lane = call.session, call.turn, call.agent
-    its_own = _places_in(lane, state)
-    left = [number for number in its_own if not state.played[number]]
-    if its_own and not left:
-        return Why("used up", its_own[-1], len(its_own))
+    of_agent = _places_in(lane, state)
+    left = [number for number in of_agent if not state.played[number]]
+    if of_agent and not left:
+        return Why("used up", of_agent[-1], len(of_agent))
     if not left:
         return _why_not_found(call, state)
     same = _same(call, state)
@@ -122,8 +122,8 @@ def nearest(call: Asking, state: PlayState) -> int | None:
     request to another address is similar only if the body is equal, or the path without its query.
     """
     items = state.cassette.interactions
-    its_own = [number for number, item in enumerate(items) if item.agent == call.agent]
-    return nearest_of(call.question, state.questions, state.played, frozenset(its_own))
+    of_agent = [number for number, item in enumerate(items) if item.agent == call.agent]
+    return nearest_of(call.question, state.questions, state.played, frozenset(of_agent))
 
 
 def nearest_of(
@@ -141,8 +141,10 @@ def nearest_of(
     same_address = same_address or [
         n for n, other in enumerate(questions) if _is_moved(other, question)
     ]
-    its_own = [number for number in same_address if number in preferred]
-    candidates = sorted(its_own or same_address, key=lambda number: played[number])[:COMPARED_MAX]
+    first_choice = [number for number in same_address if number in preferred]
+    candidates = sorted(first_choice or same_address, key=lambda number: played[number])[
+        :COMPARED_MAX
+    ]
     if not candidates:
         return None
     parts = _parts(question.body)
@@ -320,14 +322,14 @@ def _message_edits(left: Sequence[Message], right: Sequence[Message]) -> Iterato
         mine, its = left[span.lo : span.hi], right[span.other_lo : span.other_hi]
         # Messages are paired with messages of the same role.
         for part in aligned([message.role for message in mine], [m.role for m in its]):
-            places = range(span.other_lo + part.other_lo, span.other_lo + part.other_hi)
+            numbers = range(span.other_lo + part.other_lo, span.other_lo + part.other_hi)
             if part.is_equal:
-                for place, old in zip(places, mine[part.lo : part.hi], strict=True):
-                    yield Changed(place, old, right[place])
+                for number, old in zip(numbers, mine[part.lo : part.hi], strict=True):
+                    yield Changed(number, old, right[number])
                 continue
             for dropped in range(part.lo, part.hi):
                 yield Removed(span.lo + dropped, mine[dropped])
-            yield from (Added(place, right[place]) for place in places)
+            yield from (Added(number, right[number]) for number in numbers)
 
 
 def _print(message: Message) -> bytes:

@@ -96,14 +96,14 @@ def _join(lines: list[_Line], redactor: Redactor) -> None:
 
 def _join_values(events: list[Any], redactor: Redactor) -> set[int]:
     """Replace, in place, the secrets that continue over events; return the changed ones."""
-    places: dict[_Place, list[tuple[int, _Holder, Any]]] = {}
+    texts_by_path: dict[_Place, list[tuple[int, _Holder, Any]]] = {}
     for number, event in enumerate(events):
         # An event that is nested too deeply is redacted as one line.
         with suppress(RecursionError):
-            for place, holder, key in _texts(event, ()):
-                places.setdefault(place, []).append((number, holder, key))
+            for path, holder, key in _texts(event, ()):
+                texts_by_path.setdefault(path, []).append((number, holder, key))
     changed = set()
-    for each_place in places.values():
+    for each_place in texts_by_path.values():
         before = [holder[key] for _, holder, key in each_place]
         if len(set(before)) < 2:
             # A value that every event repeats, such as the model's name, is no split text.
@@ -130,22 +130,22 @@ def _redacted(pieces: list[str], redactor: Redactor) -> list[str]:
     return [redacted.decode("utf-8", "surrogatepass"), *[""] * (len(parts_redacted) - 1)]
 
 
-def _texts(value: Any, place: _Place) -> Iterator[tuple[_Place, _Holder, Any]]:
+def _texts(value: Any, path: _Place) -> Iterator[tuple[_Place, _Holder, Any]]:
     """Yield each text of an event: its place, and its container."""
     if isinstance(value, dict):
         named = tuple(value[key] for key in _NAMING if isinstance(value.get(key), int | str))
         items: Iterator[tuple[Any, Any]] = iter(value.items())
-        place = (*place, named)
+        path = (*path, named)
     elif isinstance(value, list):
         items = iter(enumerate(value))
     else:
         return
     for key, below in items:
         if isinstance(below, str):
-            yield (*place, key), value, key
+            yield (*path, key), value, key
         else:
             is_numbered = isinstance(below, Mapping) and "index" in below
-            yield from _texts(below, place if is_numbered else (*place, key))
+            yield from _texts(below, path if is_numbered else (*path, key))
 
 
 def _decoded(value: bytes) -> Any:

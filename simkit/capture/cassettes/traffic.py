@@ -315,11 +315,11 @@ def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
     variant of the recorded one.
     """
     items = cassette.interactions
-    places = [n for n, item in enumerate(items) if item.scenario in ("", scenario)]
-    if len(places) == len(items) or (takes_all and not places):
+    numbers = [n for n, item in enumerate(items) if item.scenario in ("", scenario)]
+    if len(numbers) == len(items) or (takes_all and not numbers):
         return cassette
     return msgspec.structs.replace(
-        cassette, interactions=tuple(items[n] for n in places), places=tuple(places)
+        cassette, interactions=tuple(items[n] for n in numbers), places=tuple(numbers)
     )
 
 

@@ -89,11 +89,11 @@ def put_in_place(
     if keeper is not None:
         with keeper.keeping():
             return put_in_place(installations)
-    for place, installation in enumerate(installations):
+    for number, installation in enumerate(installations):
         try:
             installation.__enter__()
         except BaseException:
-            for entered in reversed(installations[:place]):
+            for entered in reversed(installations[:number]):
                 entered.__exit__()
             raise
     return installations
@@ -187,11 +187,11 @@ class Installation:
 
     def _is_beneath(self, key: tuple[int, str], owner: Any, name: str) -> bool:
         """Return whether the replacement of others calls ours, so that ours counts."""
-        left = self._left.pop(key, None)
-        if left is None or any(_attribute_of(owner, name) is original for original in left[1:]):
+        saved = self._left.pop(key, None)
+        if saved is None or any(_attribute_of(owner, name) is original for original in saved[1:]):
             return False
-        self._saved[key] = left
-        _covered.pop(_key_of(left[2]), None)
+        self._saved[key] = saved
+        _covered.pop(_key_of(saved[2]), None)
         return True
 
     def _restore(self) -> None:
@@ -206,8 +206,8 @@ class Installation:
 
 
 def _attribute_of(owner: Any, name: str) -> Any:
-    own = owner.__dict__
-    return own.get(name, _ABSENT)
+    attributes = owner.__dict__
+    return attributes.get(name, _ABSENT)
 
 
 def _original(function: Any) -> Any:

@@ -170,9 +170,9 @@ class _Connection:
         return True
 
     async def _stream(self, response: HttpResponse) -> None:
-        for place, chunk in enumerate(response.chunks):
-            if place < len(response.waits_ms) and response.waits_ms[place]:
-                await asyncio.sleep(response.waits_ms[place] / 1_000)
+        for number, chunk in enumerate(response.chunks):
+            if number < len(response.waits_ms) and response.waits_ms[number]:
+                await asyncio.sleep(response.waits_ms[number] / 1_000)
             if chunk:
                 await self._send(h11.Data(data=chunk))
 
