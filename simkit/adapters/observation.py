@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.capture.http.installing import Installation, Replacement, Row, put_in_place
+from simkit.capture.http.installing import Installation, Replacement, Row, enter_all
 from simkit.capture.http.request_router import current_owner, may_belong_to
 from simkit.core.messages import Message
 from simkit.providers.attachments import inline, linked, placeholder
@@ -107,7 +107,7 @@ class ContextListeners(Generic[ListenerT]):
             with listeners.activate(listener, installation):
                 ...
         """
-        entered = put_in_place(installations) if installations else ()
+        stack = enter_all(installations)
         use = _Use(listener)
         before = self._variable.get()
         self._active[use] = None
@@ -120,8 +120,7 @@ class ContextListeners(Generic[ListenerT]):
                 self._variable.set(before)
             use.is_active = False
             del self._active[use]
-            for installation in reversed(entered):
-                installation.__exit__()
+            stack.close()
 
     def around(self, function: Callable[..., Any]) -> Callable[[Replacement], Replacement]:
         """Return what makes replacements that call ``function`` where there is a listener.

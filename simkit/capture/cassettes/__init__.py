@@ -1,6 +1,6 @@
 """Cassettes: provider traffic, recorded once and replayed, in vcrpy's file layout.
 
-From the bottom up: ``values``, ``encodings`` and ``vcrpy``; ``reading`` and ``vcrpy_layout`` from a
+From the bottom up: ``values`` and ``encodings``; ``reading`` and ``vcrpy_layout`` from a
 file to values, ``importing`` for files of other recorders; ``format`` back; ``redacting`` and
 ``keys`` for which requests are the same; ``missing``, ``error_messages`` and ``lookup`` for replay;
 ``recording`` and ``saving``; ``tool_calls`` and ``traffic`` for one scenario's file during a run;
@@ -13,7 +13,6 @@ from simkit.capture.cassettes.hygiene import (
     Leak,
     OverAge,
     cassettes_in,
-    orphans,
     over_age,
     scan,
     scan_file,
@@ -46,7 +45,6 @@ __all__ = [
     "load_foreign",
     "loads",
     "miss_text",
-    "orphans",
     "over_age",
     "save",
     "scan",

@@ -44,12 +44,6 @@ def cassettes_in(folder: str | Path) -> list[Path]:
     )
 
 
-def orphans(files: Iterable[Path], named: Iterable[Path]) -> list[Path]:
-    """Return the cassettes that no scenario names, in the order of ``files``."""
-    known = {path.resolve() for path in named}
-    return [path for path in files if path.resolve() not in known]
-
-
 def over_age(cassettes: Iterable[Cassette], today: date, days_max: int) -> Iterator[OverAge]:
     """Yield the cassettes that are older than ``days_max`` days.
 

@@ -99,11 +99,6 @@ class Player:
         self._keying, self._policy, self._again = keying, policy, again
         self._name = name or str(cassette.path)
         self._questions = [keying.question(item.request) for item in cassette.interactions]
-        self._by_bytes = {
-            _bytes_of(item.request): question
-            for question, item in zip(self._questions, cassette.interactions, strict=True)
-        }
-        """The questions of requests, which come again byte by byte more often than not."""
         self._keys = [
             question.key(item.agent)
             for question, item in zip(self._questions, cassette.interactions, strict=True)
@@ -124,7 +119,7 @@ class Player:
 
     def take(self, agent: str, turn: int, request: HttpRequest, session: str = "") -> HttpResponse:
         """Return the recorded response; raise CassetteMissed if there is none."""
-        question = self._by_bytes.get(_bytes_of(request)) or self._keying.question(request)
+        question = self._keying.question(request)
         with self._lock:
             number = self._number(agent, turn, session, question)
             if number is not None:
@@ -188,11 +183,6 @@ class Player:
 
     def _redacted(self, request: HttpRequest) -> HttpRequest:
         return redacted_request(request, self._keying.redactor)
-
-
-def _bytes_of(request: HttpRequest) -> tuple[str, str, bytes]:
-    """Return all of a request that its question depends on."""
-    return request.method, request.url, request.body
 
 
 def _queues(names: Sequence[object]) -> Mapping[object, deque[int]]:

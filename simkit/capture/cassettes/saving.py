@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeAlias
 
-from simkit.capture.cassettes.format import encoded
+from simkit.capture.cassettes.format import encoded, played
 from simkit.capture.cassettes.keys import Keying
 from simkit.capture.cassettes.reading import absent, load, loads
 from simkit.capture.cassettes.redacting import redacted
 from simkit.capture.cassettes.values import Cassette, Interaction, place
-from simkit.capture.cassettes.vcrpy import played
 from simkit.core.errors import CassetteInvalid
 from simkit.core.locks import exclusive
 from simkit.core.redact import Redactor

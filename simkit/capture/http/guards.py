@@ -30,7 +30,7 @@ from typing import Any, Final
 
 from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
-from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, put_in_place
+from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
 from simkit.core.context_values import set_until_reset
@@ -50,7 +50,7 @@ class Guard:
     """
 
     __slots__ = (
-        "_before", "_entries", "allowed", "home", "keeper", "network", "report", "reported",
+        "_before", "_stack", "allowed", "home", "keeper", "network", "report", "reported",
         "slept", "slept_in_loop", "trusts", "uses",
     )  # fmt: skip
 
@@ -75,7 +75,7 @@ class Guard:
     def __enter__(self) -> None:
         self._before = set_until_reset(watcher, self, None)
         self.uses += 1
-        self._entries = put_in_place(_INSTALLATIONS, self.keeper)
+        self._stack = enter_all(_INSTALLATIONS, self.keeper)
 
     def __exit__(
         self,
@@ -83,8 +83,7 @@ class Guard:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for installation in reversed(self._entries):
-            installation.__exit__()
+        self._stack.close()
         self.uses -= 1
         watcher.reset(self._before)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable
-from contextvars import ContextVar, Token
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
 from simkit.core.context_values import set_until_reset
@@ -36,9 +37,14 @@ class Keeper:
         self.installations: dict[Installation, None] = {}
         """The kept installations, as keys in their order."""
 
-    def keeping(self) -> _Keeping:
-        """Return a context manager that keeps what is installed inside."""
-        return _Keeping(self)
+    @contextmanager
+    def keeping(self) -> Iterator[None]:
+        """Keep what is installed inside."""
+        before = set_until_reset(_keeper, self, None)
+        try:
+            yield
+        finally:
+            _keeper.reset(before)
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""
@@ -53,50 +59,15 @@ class Keeper:
             installation.leave_keeper()
 
 
-class _Keeping:
-    """A context in which what is installed is kept; every turn enters two, so it is a class."""
-
-    __slots__ = ("_before", "_keeper")
-
-    def __init__(self, keeper: Keeper) -> None:
-        self._keeper = keeper
-
-    def __enter__(self) -> None:
-        self._before: Token[Keeper | None] = set_until_reset(_keeper, self._keeper, None)
-
-    def __exit__(self, *problem: object) -> None:
-        _keeper.reset(self._before)
-
-
 _keeper: Final = ContextVar[Keeper | None]("simkit_keeper", default=None)
 
 
-def put_in_place(
-    installations: tuple[Installation, ...], keeper: Keeper | None = None
-) -> tuple[Installation, ...]:
-    """Enter installations; return those to leave. Those that are kept complete need neither.
-
-    They are kept by ``keeper``, or by that of this context.
-    """
-    owner = keeper or _keeper.get()
-    if owner is not None:
-        modules = len(sys.modules)
+def enter_all(installations: Iterable[Installation], keeper: Keeper | None = None) -> ExitStack:
+    """Enter installations; return what leaves them. ``keeper`` keeps them in place after that."""
+    with ExitStack() as stack, keeper.keeping() if keeper is not None else nullcontext():
         for installation in installations:
-            if installation not in owner.installations or installation.modules != modules:
-                break
-        else:
-            return ()
-    if keeper is not None:
-        with keeper.keeping():
-            return put_in_place(installations)
-    for number, installation in enumerate(installations):
-        try:
-            installation.__enter__()
-        except BaseException:
-            for entered in reversed(installations[:number]):
-                entered.__exit__()
-            raise
-    return installations
+            stack.enter_context(installation)
+        return stack.pop_all()
 
 
 class Installation:
@@ -122,7 +93,7 @@ class Installation:
         """The same for attributes that were left to others."""
         self._entered = self._keepers = 0
         """The number of users, and of keepers, which are users too."""
-        self.modules = 0
+        self._modules = 0
         """The number of imported modules when the rows were replaced last."""
 
     def __enter__(self) -> None:
@@ -133,7 +104,7 @@ class Installation:
                 if self._entered == 1:
                     self._started()
                     self._replace_rows()
-                elif self.modules != len(sys.modules):
+                elif self._modules != len(sys.modules):
                     self._replace_rows()  # There may be more to replace.
             except BaseException:
                 self.__exit__()
@@ -156,7 +127,7 @@ class Installation:
             self.__exit__()
 
     def _replace_rows(self) -> None:
-        self.modules = len(sys.modules)
+        self._modules = len(sys.modules)
         self.replace(self._rows())
 
     @property

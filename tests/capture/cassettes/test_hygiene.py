@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from simkit.capture.cassettes import Cassette, OverAge, cassettes_in, orphans, over_age
+from simkit.capture.cassettes import Cassette, OverAge, cassettes_in, over_age
 from tests.capture.cassettes.requests import chat, recorded
 
 
@@ -23,14 +23,6 @@ def test_cassettes_are_found_by_their_names(tmp_path: Path) -> None:
     cassettes = cassettes_in(tmp_path)
 
     assert cassettes == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yaml.gz"]
-
-
-def test_cassette_that_no_scenario_names_is_an_orphan(tmp_path: Path) -> None:
-    files = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
-
-    paths = orphans(files, [tmp_path / "x" / ".." / "a.yaml", tmp_path / "gone.yaml"])
-
-    assert paths == [tmp_path / "b.yaml"]
 
 
 def test_cassette_is_as_old_as_its_oldest_interaction() -> None:

@@ -30,16 +30,6 @@ def test_recordings_are_found_in_any_order() -> None:
     assert texts(result) == ["c", "a", "b"]
 
 
-def test_a_request_that_comes_as_it_was_recorded_is_not_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    keying = Keying(Redactor({}))
-    play = player(recorded(chat("a"), "1"), keying=keying)
-    monkeypatch.setattr(Keying, "question", None)
-
-    assert texts([play.take("billing", 1, chat("a"))]) == ["1"]
-
-
 def test_recordings_of_one_question_answer_in_the_order_in_which_they_were_asked() -> None:
     play = player(recorded(chat("a"), "1"), recorded(chat("b"), "2"), recorded(chat("a"), "3"))
 

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, put_in_place
+from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 
 
 class Owner:
@@ -204,21 +204,14 @@ def test_what_is_installed_inside_is_no_keepers() -> None:
     keeper.close()
 
 
-def test_what_is_kept_complete_is_not_entered_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    keeper, installation = Keeper(), Installation(lambda: [(Owner, "greet", louder)])
-    entries = []
-    for module in ("", "", "just_imported"):
-        if module:
-            monkeypatch.setitem(sys.modules, module, sys)
-        entries.append(put_in_place((installation,), keeper))
-        for entry in entries[-1]:
-            entry.__exit__()
-    greeting = Owner().greet()
-    keeper.close()
+def test_what_cannot_be_entered_leaves_what_was_entered_before_it() -> None:
+    installation = Installation(lambda: [(Owner, "greet", louder)])
+    broken = Installation(lambda: [(Owner, "is_not_there", louder)])
 
-    # It is entered at first, and when there may be more to replace.
-    assert entries == [(installation,), (), (installation,)]
-    assert (greeting, Owner().greet()) == ("HELLO", "hello")
+    with pytest.raises(AttributeError):
+        enter_all((installation, broken))
+
+    assert Owner().greet() == "hello"
 
 
 def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:
