@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import chain, repeat
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
@@ -62,6 +64,11 @@ class HttpResponse(msgspec.Struct, frozen=True, gc=False):
     def body(self) -> bytes:
         """Return the whole body."""
         return b"".join(self.chunks)
+
+    @property
+    def timed_chunks(self) -> Iterator[tuple[int, bytes]]:
+        """Return each chunk after the milliseconds before it."""
+        return zip(chain(self.waits_ms, repeat(0)), self.chunks)  # noqa: B905
 
 
 def bytewise(response: HttpResponse) -> HttpResponse:

@@ -76,8 +76,8 @@ def _parts(value: Mapping[str, Any], path: SourcePath, depth: int) -> Iterator[S
 
 def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | None:
     """Return the finding of a claim: at its path, below it, or at a part of it."""
-    for index, finding in findings.items():
-        if index and (index[: len(path)] == path or path[: len(index)] == index):
+    for other, finding in findings.items():
+        if other and (other[: len(path)] == path or path[: len(other)] == other):
             return finding
     return None
 

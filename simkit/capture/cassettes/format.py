@@ -44,7 +44,7 @@ _ESCAPED: Final = re.compile(
 _NO_BLOCK: Final = re.compile(r"\A[ \n]|[ ]$", re.MULTILINE)
 
 
-# What vcrpy itself writes and plays, in every version of it
+# vcrpy: its layout of interactions, and what it plays, in every version of it
 
 
 Parts: TypeAlias = tuple[str, str, bytes, bytes]

@@ -194,8 +194,7 @@ def response_bytes(answer: HttpResponse, method: str) -> Iterator[tuple[int, byt
     if method == "HEAD" or answer.status in _BODILESS:
         return
     is_chunked = frames == (("transfer-encoding", "chunked"),)
-    for number, chunk in enumerate(answer.chunks):
-        wait_ms = answer.waits_ms[number] if number < len(answer.waits_ms) else 0
+    for wait_ms, chunk in answer.timed_chunks:
         if chunk:
             yield wait_ms, b"%x\r\n%b\r\n" % (len(chunk), chunk) if is_chunked else chunk
     if is_chunked and not answer.ends:

@@ -135,11 +135,6 @@ def _streams(library: ModuleType) -> tuple[type, type]:
             self.answer, self.request = answer, request
             self.timeout_s = seconds(request.extensions.get("timeout", {}).get("read"))
 
-        def waits(self) -> Iterator[tuple[int, bytes]]:
-            waits_ms = self.answer.waits_ms
-            for number, chunk in enumerate(self.answer.chunks):
-                yield (waits_ms[number] if number < len(waits_ms) else 0), chunk
-
         def time_out(self) -> NoReturn:
             raise library.ReadTimeout(_TIMEOUT, request=self.request)
 
@@ -151,7 +146,7 @@ def _streams(library: ModuleType) -> tuple[type, type]:
 
     class Sync(Answered, library.SyncByteStream):  # type: ignore[misc, name-defined]
         def __iter__(self) -> Iterator[bytes]:
-            for wait_ms, chunk in self.waits():
+            for wait_ms, chunk in self.answer.timed_chunks:
                 if wait_ms and not wait(wait_ms, self.timeout_s):
                     self.time_out()
                 yield chunk
@@ -159,7 +154,7 @@ def _streams(library: ModuleType) -> tuple[type, type]:
 
     class Async(Answered, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            for wait_ms, chunk in self.waits():
+            for wait_ms, chunk in self.answer.timed_chunks:
                 if wait_ms and not await wait_async(wait_ms, self.timeout_s):
                     self.time_out()
                 yield chunk

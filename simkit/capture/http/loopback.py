@@ -170,9 +170,9 @@ class _Connection:
         return True
 
     async def _stream(self, response: HttpResponse) -> None:
-        for number, chunk in enumerate(response.chunks):
-            if number < len(response.waits_ms) and response.waits_ms[number]:
-                await asyncio.sleep(response.waits_ms[number] / 1_000)
+        for wait_ms, chunk in response.timed_chunks:
+            if wait_ms:
+                await asyncio.sleep(wait_ms / 1_000)
             if chunk:
                 await self._send(h11.Data(data=chunk))
 
