@@ -8,6 +8,7 @@ too), so that lints do not notice it for the wrong reason.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -141,17 +142,17 @@ class _Mutants:
             elif part.pieces:
                 for inner, piece in enumerate(part.pieces):
                     message = replace(part.message, content=piece.content, data=None)
-                    changes = _Piece(place, event, index, inner)
+                    changes = partial(_without_piece, place, event, index, inner)
                     yield self._left_out(event, call, message, piece.section, changes)
             else:
-                whole = _Part(place, event, index)
+                whole = partial(_without_part, place, event, index, {})
                 yield self._left_out(event, call, part.message, part.section, whole)
         for index, number in enumerate(event.said):
             message = self._view.messages[number]
             later = (*event.said[:index], *event.said[index + 1 :])
             tokens = event.tokens - self._view.tokens[number]
             changed = replace(event, said=later, tokens=tokens)
-            yield self._left_out(event, call, message, "run", _Fixed({place: changed}))
+            yield self._left_out(event, call, message, "run", _fixed({place: changed}))
 
     def _histories(
         self, place: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
@@ -163,17 +164,18 @@ class _Mutants:
         cuts += part.cuts
         after = self._after(place, part)
         if part.rendered is not None:
-            changes: Callable[[], Changes] = _Part(place, event, index, after)
+            changes = partial(_without_part, place, event, index, after)
             yield self._left_out(event, call, part.rendered, part.section, changes)
             return
         size = len(settled) + len(part.tail)
         for at in range(max(part.lo, size - HISTORY_MAX), size):
             number = settled[at] if at < len(settled) else part.tail[at - len(settled)]
             message = self._view.messages[number]
-            changes = _History(
-                place=place,
+            changes = partial(
+                without_message,
+                index=place,
                 event=event,
-                index=index,
+                part=index,
                 at=at,
                 settled=settled,
                 cuts=cuts,
@@ -222,13 +224,14 @@ class _Mutants:
         payload = self._view.handoffs[event.handoff].payload
         if not isinstance(event.payload, Mapping) or not event.payload:
             return
+        asks = self._asks(event.call_id)
         for key, changed, how in _variants(event.payload):
             pair = f"{event.from_agent} → {event.to_agent}"
             yield TraceMutant(
                 kind="payloads",
                 turn=event.turn,
                 text=f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}",
-                changes=_Payload(self._events, place, event, changed, self._asks(event.call_id)),
+                changes=partial(_with_payload, self._events, place, event, changed, asks),
                 fact=Fact(
                     claim="handoffs",
                     value=payload.get(key) if key else payload,
@@ -246,7 +249,7 @@ class _Mutants:
                 kind="targets",
                 turn=event.turn,
                 text=f"{event.from_agent} handed off to {others[0]}, not to {event.to_agent}",
-                changes=_Target(self._events, event, others[0]),
+                changes=partial(_with_target, self._events, event, others[0]),
                 fact=Fact(
                     claim="agents", value=None, source=event.from_agent, target=event.to_agent
                 ),
@@ -290,7 +293,7 @@ class _Mutants:
                     kind="state",
                     turn=event.turn,
                     text=f"what {event.agent or 'the handoff'} wrote to {place_text} {how}",
-                    changes=_Fixed({place: event_changed}),
+                    changes=_fixed({place: event_changed}),
                     fact=Fact(claim="state", value=_at(turn.state[name], key), name=name, key=key),
                 )
 
@@ -299,12 +302,13 @@ class _Mutants:
     def _arguments(self, place: int, event: e.ToolCalled) -> Iterator[TraceMutant]:
         if not isinstance(event.args, Mapping) or not event.args:
             return
+        asks = self._asks(event.call_id)
         for key, changed, how in _variants(event.args):
             yield TraceMutant(
                 kind="arguments",
                 turn=event.turn,
                 text=f"`{key}` of the arguments of {event.tool} {how}",
-                changes=_Arguments(self._events, place, event, changed, self._asks(event.call_id)),
+                changes=partial(_with_arguments, self._events, place, event, changed, asks),
                 fact=Fact(claim="tool_calls", value=event.args.get(key), name=event.tool, key=key),
             )
 
@@ -323,7 +327,7 @@ class _Mutants:
             kind="results",
             turn=event.turn,
             text=f"the result of {event.tool} was changed",
-            changes=_Fixed(changes),
+            changes=_fixed(changes),
             fact=Fact(claim="tool_calls", value=result, name=event.tool),
         )
 
@@ -341,7 +345,7 @@ class _Mutants:
             kind="replies",
             turn=event.turn,
             text=f"the reply of a turn that ends with {agent} was changed",
-            changes=_Fixed({place: replace(event, reply=CHANGED)}),
+            changes=_fixed({place: replace(event, reply=CHANGED)}),
             fact=Fact(claim="reply", value=turn.reply),
         )
 
@@ -349,116 +353,81 @@ class _Mutants:
 # Changes, made only for mutants that are judged
 
 
-class _Fixed(msgspec.Struct, frozen=True):
-    changes: Changes
-
-    def __call__(self) -> Changes:
-        return self.changes
+def _fixed(changes: Changes) -> Callable[[], Changes]:
+    return lambda: changes
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """A context without one part."""
-
-    place: int
-    event: e.ContextBuilt
-    index: int
-    after: Changes = {}
-
-    def __call__(self) -> Changes:
-        part = self.event.parts[self.index]
-        tokens = part.tokens if isinstance(part, e.Made) else part.rendered_tokens
-        parts = _but(self.event.parts, self.index)
-        return {
-            **self.after,
-            self.place: replace(self.event, parts=parts, tokens=self.event.tokens - tokens),
-        }
+def _without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -> Changes:
+    """Return a context without one part."""
+    left_out = event.parts[part]
+    tokens = left_out.tokens if isinstance(left_out, e.Made) else left_out.rendered_tokens
+    parts = _but(event.parts, part)
+    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
 
 
-class _Piece(msgspec.Struct, frozen=True):
-    """A context in which one section is missing from a message that several share."""
-
-    place: int
-    event: e.ContextBuilt
-    index: int
-    inner: int
-
-    def __call__(self) -> Changes:
-        part = self.event.parts[self.index]
-        assert isinstance(part, e.Made)
-        piece = part.pieces[self.inner]
-        content = part.message.content.replace(piece.content, "", 1)
-        changed = replace(
-            part,
-            pieces=_but(part.pieces, self.inner),
-            message=replace(part.message, content=content),
-            tokens=part.tokens - piece.tokens,
-        )
-        if not changed.pieces:
-            parts = _but(self.event.parts, self.index)
-        else:
-            parts = _with(self.event.parts, self.index, changed)
-        tokens = self.event.tokens - piece.tokens
-        return {self.place: replace(self.event, parts=parts, tokens=tokens)}
+def _without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
+    """Return a context in which one section is missing from a message that several share."""
+    made = event.parts[part]
+    assert isinstance(made, e.Made)
+    piece, pieces = made.pieces[inner], _but(made.pieces, inner)
+    parts = _but(event.parts, part)
+    if pieces:
+        content = made.message.content.replace(piece.content, "", 1)
+        message = replace(made.message, content=content)
+        tokens = made.tokens - piece.tokens
+        changed = replace(made, pieces=pieces, message=message, tokens=tokens)
+        parts = _with(event.parts, part, changed)
+    return {index: replace(event, parts=parts, tokens=event.tokens - piece.tokens)}
 
 
-class _History(msgspec.Struct, frozen=True, kw_only=True):
-    """A context that shows a history of its own, which lacks a message."""
+def without_message(
+    *,
+    index: int,
+    event: e.ContextBuilt,
+    part: int,
+    at: int,
+    settled: Sequence[int],
+    cuts: Sequence[e.Cut],
+    sizes: tuple[int, int],
+    tokens: int,
+    after: Changes,
+) -> Changes:
+    """Return a context that shows a history of its own, which lacks a message.
 
-    place: int
-    event: e.ContextBuilt
-    index: int
-    at: int
-    settled: Sequence[int]
-    """The settled messages of the stream; later contexts add to them."""
-    cuts: Sequence[e.Cut]
-    sizes: tuple[int, int]
-    """The numbers of settled messages and of cuts so far."""
-    tokens: int
-    after: Changes
-
-    def __call__(self) -> Changes:
-        part = self.event.parts[self.index]
-        assert isinstance(part, e.Shown)
-        settled, cuts = self.settled[: self.sizes[0]], self.cuts[: self.sizes[1]]
-        history = replace(
-            part,
-            stream=f"{part.stream}~{self.place}",
-            kept=_but(settled, self.at),
-            cuts=tuple(cuts),
-            tail=_but(part.tail, self.at - len(settled)),
-            restarts=False,
-        )
-        parts = _with(self.event.parts, self.index, history)
-        changed = replace(self.event, parts=parts, tokens=self.event.tokens - self.tokens)
-        return {**self.after, self.place: changed}
+    ``settled`` are the settled messages of the stream, to which later contexts add; ``sizes`` the
+    numbers of settled messages and of cuts so far.
+    """
+    shown = event.parts[part]
+    assert isinstance(shown, e.Shown)
+    history = replace(
+        shown,
+        stream=f"{shown.stream}~{index}",
+        kept=_but(settled[: sizes[0]], at),
+        cuts=tuple(cuts[: sizes[1]]),
+        tail=_but(shown.tail, at - sizes[0]),
+        restarts=False,
+    )
+    parts = _with(event.parts, part, history)
+    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
 
 
-class _Payload(msgspec.Struct, frozen=True):
-    """A handoff with another payload, from the model's request to the target's context."""
-
-    events: Events
-    place: int
-    event: e.HandoffRequested
-    payload: JsonValue
-    asks: int
-
-    def __call__(self) -> Changes:
-        changes: dict[int, e.AnyEvent] = {}
-        if self.asks >= 0:
-            changes[self.asks] = _asking(
-                self.events[self.asks], self.event.call_id, {"payload": self.payload}
-            )
-        old, target = self.event.payload, ""
-        for place in range(self.place, len(self.events)):
-            event = self.events[place]
-            if isinstance(event, e.HandoffEvent) and event.handoff == self.event.handoff:
-                changes[place] = replace(event, payload=self.payload)
-            elif isinstance(event, e.AgentStarted) and event.handoff == self.event.handoff:
-                target = event.run
-            elif target and isinstance(event, e.ContextBuilt) and event.run == target:
-                parts = tuple(_payload_shown(part, old, self.payload) for part in event.parts)
-                changes[place] = replace(event, parts=parts)
-        return changes
+def _with_payload(
+    events: Events, index: int, event: e.HandoffRequested, payload: JsonValue, asks: int
+) -> Changes:
+    """Return a handoff with another payload, from the model's request to the target's context."""
+    changes: dict[int, e.AnyEvent] = {}
+    if asks >= 0:
+        changes[asks] = _asking(events[asks], event.call_id, {"payload": payload})
+    target = ""
+    for later, other in enumerate(events[index:], index):
+        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
+            changes[later] = replace(other, payload=payload)
+        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
+            target = other.run
+        elif target and isinstance(other, e.ContextBuilt) and other.run == target:
+            parts = tuple(_payload_shown(part, event.payload, payload) for part in other.parts)
+            changes[later] = replace(other, parts=parts)
+    return changes
 
 
 def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
@@ -483,43 +452,29 @@ def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
     return replace(part, message=message, pieces=pieces)
 
 
-class _Target(msgspec.Struct, frozen=True):
-    """A handoff to another agent, which then runs in the target's place."""
-
-    events: Events
-    event: e.HandoffRequested
-    other: str
-
-    def __call__(self) -> Changes:
-        changes: dict[int, e.AnyEvent] = {}
-        runs: set[str] = set()
-        for place, event in enumerate(self.events):
-            if isinstance(event, e.HandoffEvent) and event.handoff == self.event.handoff:
-                changes[place] = replace(event, to_agent=self.other)
-            elif isinstance(event, e.AgentStarted) and event.handoff == self.event.handoff:
-                runs.add(event.run)
-                changes[place] = replace(event, agent=self.other)
-            elif event.run in runs and event.agent == self.event.to_agent:
-                changes[place] = replace(event, agent=self.other)
-        return changes
+def _with_target(events: Events, event: e.HandoffRequested, target: str) -> Changes:
+    """Return a handoff to another agent, which then runs in the target's place."""
+    changes: dict[int, e.AnyEvent] = {}
+    runs: set[str] = set()
+    for index, other in enumerate(events):
+        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
+            changes[index] = replace(other, to_agent=target)
+        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
+            runs.add(other.run)
+            changes[index] = replace(other, agent=target)
+        elif other.run in runs and other.agent == event.to_agent:
+            changes[index] = replace(other, agent=target)
+    return changes
 
 
-class _Arguments(msgspec.Struct, frozen=True):
-    """A tool call with other arguments, in the message that asks for it, too."""
-
-    events: Events
-    place: int
-    event: e.ToolCalled
-    args: JsonValue
-    asks: int
-
-    def __call__(self) -> Changes:
-        changes: dict[int, e.AnyEvent] = {self.place: replace(self.event, args=self.args)}
-        if self.asks >= 0:
-            changes[self.asks] = _asking(
-                self.events[self.asks], self.event.call_id, self.args, is_whole=True
-            )
-        return changes
+def _with_arguments(
+    events: Events, index: int, event: e.ToolCalled, args: JsonValue, asks: int
+) -> Changes:
+    """Return a tool call with other arguments, in the message that asks for it, too."""
+    changes: dict[int, e.AnyEvent] = {index: replace(event, args=args)}
+    if asks >= 0:
+        changes[asks] = _asking(events[asks], event.call_id, args, is_whole=True)
+    return changes
 
 
 def _asking(

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from simkit.checks.judging_mutants import LintJudge, claims_hold, mutated
-from simkit.checks.mutants import other_value, trace_mutants
+from simkit.checks.mutants import other_value, trace_mutants, without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.trace.views import view_of
@@ -54,14 +53,18 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     events = outcome.trace.events
     whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
     judge = LintJudge(ready.scenario, ready.document)
-    histories: list[Any] = [m for m in trace_mutants(outcome.view) if hasattr(m.changes, "settled")]
+    histories: list[Any] = [
+        m
+        for m in trace_mutants(outcome.view)
+        if without_message is getattr(m.changes, "func", None)
+    ]
 
     for mutant in histories:
-        unchanged = replace(mutant.changes, at=-1, tokens=0)
+        unchanged = partial(mutant.changes, at=-1, tokens=0)
         same = mutated(events, unchanged())
         assert judge.holds(same)
         lacking = mutated(events, mutant.changes())
-        place = mutant.changes.event.call
+        place = mutant.changes.keywords["event"].call
         contexts = {c: [*v.context.messages] for c, v in view_of(lacking).calls.items()}
         sizes = {call: len(whole[call]) - len(contexts[call]) for call in whole}
 
@@ -70,7 +73,11 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
         assert [v.context.dropped() for v in view.calls.values()] == [
             v.context.dropped() for v in outcome.view.calls.values()
         ]
-        later = {c for c, v in outcome.view.calls.items() if v.run == mutant.changes.event.run}
+        later = {
+            c
+            for c, v in outcome.view.calls.items()
+            if v.run == mutant.changes.keywords["event"].run
+        }
         assert sizes == {call: int(call in later) for call in whole}
         assert place in later
     assert len(histories) >= 5
