@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher
-from simkit.language.matching.values import occur_in
-from simkit.language.paths import as_text, walk
-from simkit.spec.scenario.claim_kinds import MESSAGE_NAMES
+from simkit.language.paths import walk
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, pieces_of
 
-BLOCK: Final = 256
-"""The number of messages whose texts are searched together first."""
 NEW: Final = 8
 """The number of settled messages that are searched with the current turn's."""
 ALTERNATIVES: Final = ("$either", "$in", "$not", "$ne", "$each")
 """Operators that may hold although a text inside them does not occur."""
-_TEXTLESS: Final = (
-    "$type", "$len", "$schema", "$keys", "$any", "$absent", "$regex", "$unique",
-)  # fmt: skip
 
 
 class _Query:
@@ -34,11 +26,6 @@ class _Query:
         self.matcher, self.holds = matcher, matcher.holds
         self.is_of_sections = "section" in str(matcher.source)
         """Whether it may ask for a message's section; else messages need not get theirs."""
-
-    @cached_property
-    def texts(self) -> tuple[str, ...]:
-        """The texts that occur in every message for which it holds."""
-        return required_texts(self.matcher.source)
 
     def test_in(self, section: str) -> Callable[[Message], bool]:
         """Return the test of logged messages that a section shows."""
@@ -111,12 +98,10 @@ class Search:
             return part.summary
         if part.stream not in self._streams:
             self._streams[part.stream] = _Stream(part.stream)
-        places = self._streams[part.stream].places(part, query)
-        index = bisect_left(places, part.lo) if places else 0
-        if places and index < len(places) and places[index] < part.hi:
-            return part.settled(places[index])
-        if not part.tail:
-            return None
+        indices = self._streams[part.stream].matches(part, query)
+        first = bisect_left(indices, part.lo)
+        if first < len(indices) and indices[first] < part.hi:
+            return part.settled(indices[first])
         test = query.test_in(part.section)
         for message in part.tail[max(0, part.lo - part.hi) :]:
             if test(message):
@@ -145,80 +130,22 @@ def _in_made(part: MadePart, query: _Query) -> Message | None:
 
 
 class _Stream:
-    """The searches of one stream, and the texts of its messages, block by block."""
+    """The searches of one stream: each of its messages is tried once for each pattern."""
 
     def __init__(self, stream: StreamView) -> None:
         self._entries = stream.entries
-        self._places_found: dict[tuple[str, Matcher], tuple[int, list[int]]] = {}
+        self._searches: dict[tuple[str, Matcher], tuple[int, list[int]]] = {}
         """Section and pattern to the index up to which it was searched, and the matches."""
-        self._texts: list[str] = []
-        self._blocks: list[str] = []
 
-    def places(self, part: ShownPart, query: _Query) -> list[int]:
+    def matches(self, part: ShownPart, query: _Query) -> list[int]:
         """Return the matching indices in order, at least as far as a part shows them."""
         memo = part.section, query.matcher
-        searched, places = self._places_found.get(memo, (0, []))
+        searched, indices = self._searches.get(memo, (0, []))
         if searched < part.hi:
             test, entries = query.test_in(part.section), self._entries
-            for place in self._candidates(searched, part.hi, query.texts):
-                if test(entries[place]):
-                    places.append(place)
-            self._places_found[memo] = (part.hi, places)
-        return places
-
-    def _candidates(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterable[int]:
-        """Return the indices that may match: those with all texts that a match must contain."""
-        return self._with_texts(lo, hi, texts) if texts else range(lo, hi)
-
-    def _with_texts(self, lo: int, hi: int, texts: tuple[str, ...]) -> Iterator[int]:
-        self._read(hi)
-        place = lo
-        while place < hi:
-            end = min(place - place % BLOCK + BLOCK, hi)
-            number = place // BLOCK
-            if number >= len(self._blocks) or occur_in(self._blocks[number], texts):
-                yield from (at for at in range(place, end) if occur_in(self._texts[at], texts))
-            place = end
-
-    def _read(self, hi: int) -> None:
-        """Store the texts of the messages up to an index, and those of full blocks together."""
-        for message in self._entries[len(self._texts) : hi]:
-            self._texts.append("\n".join(_texts_of(message)))
-        for start in range(len(self._blocks) * BLOCK, len(self._texts) - BLOCK + 1, BLOCK):
-            self._blocks.append("\n".join(self._texts[start : start + BLOCK]))
-
-
-def _texts_of(message: Message) -> Iterator[str]:
-    yield message.content
-    if message.data is not None:
-        yield as_text(message.data)
-    for call in message.calls:
-        yield from (call.name, as_text(call.args))
-
-
-def required_texts(matcher: Any) -> tuple[str, ...]:
-    """Return texts that occur unchanged in every message that a matcher holds for."""
-    if has_alternatives(matcher):
-        return ()
-    return tuple(dict.fromkeys(_required(matcher)))
-
-
-def _required(matcher: Any) -> Iterator[str]:
-    if isinstance(matcher, Mapping):
-        for key, inner in matcher.items():
-            is_path = "." in key or "[" in key
-            if key not in MESSAGE_NAMES and key not in _TEXTLESS and not is_path:
-                yield from _required(inner)
-    elif isinstance(matcher, (list, tuple)):
-        for element in matcher:
-            yield from _required(element)
-    elif isinstance(matcher, str) and _is_plain(matcher):
-        yield matcher
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether JSON writes a text unchanged, so that it is found in JSON."""
-    return text.isascii() and text.isprintable() and not set(text) & set('"\\/')
+            indices += [index for index in range(searched, part.hi) if test(entries[index])]
+            self._searches[memo] = (part.hi, indices)
+        return indices
 
 
 def has_alternatives(matcher: Any) -> bool:
