@@ -7,7 +7,7 @@ step, after `that`, and in the cells of a table.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -96,21 +96,6 @@ class Words(NamedTuple):
     """The template of the matcher."""
     example: str = ""
     """The condition in a feature, if the words do not show it."""
-
-    @property
-    def operators(self) -> set[str]:
-        """The operators that it stands for; none where a plain value, list or mapping says it."""
-        return set(_operators_in(self.matcher))
-
-
-def _operators_in(template: Any) -> Iterator[str]:
-    if isinstance(template, (dict, list, tuple)):
-        for part in template:
-            yield from _operators_in(part)
-            if isinstance(template, dict):
-                yield from _operators_in(template[part])
-    elif isinstance(template, str) and template.startswith("$"):
-        yield template
 
 
 class Form(NamedTuple):

@@ -157,20 +157,15 @@ def index_error(index: int, count: int) -> str:
 def listing(
     title: str, items: Sequence[T], line_of: Callable[[T], str], otherwise: str
 ) -> Iterator[str]:
-    """Yield a title and a line for each item below it; ``otherwise`` if there are none."""
-    if items:
-        yield from first_lines(title, [line_of(item) for item in items])
-    else:
-        yield otherwise
+    """Yield a title and a numbered line for each item below it, of many the first and the last.
 
-
-def first_lines(title: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield a title and numbered lines below it; of many the first and the last."""
-    yield title
-    size = len(lines)
+    ``otherwise`` if there are no items.
+    """
+    size = len(items)
     head = size if size <= LINES_MAX else LINES_MAX - 2
+    yield title if size else otherwise
     for index in range(head):
-        yield f"  [{index}] {lines[index]}"
+        yield f"  [{index}] {line_of(items[index])}"
     if head < size:
         yield f"  … {size - head - 1} more"
-        yield f"  [{size - 1}] {lines[-1]}"
+        yield f"  [{size - 1}] {line_of(items[-1])}"

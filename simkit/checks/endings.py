@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import compress
 from typing import Final
 
 from simkit.checks.claims import FindingBuilder
@@ -15,9 +14,6 @@ from simkit.trace import events as e
 
 UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "ScriptMisfit"))
 """Errors about the scenario or a served program itself; nobody means to claim them."""
-
-_BOUNDS: Final = frozenset((e.TurnStarted, e.TurnFinished, e.RunFinished))
-"""The few events of a trace at which a turn, or the run, begins or ends."""
 
 
 class Endings:
@@ -32,16 +28,15 @@ class Endings:
         """The error that ended the run."""
         self.is_open = False
         """Whether the last turn did not finish."""
-        kinds = map(type, events)
-        for event in compress(events, map(_BOUNDS.__contains__, kinds)):  # Few events are.
-            if type(event) is e.TurnStarted:
+        for event in events:
+            if isinstance(event, e.TurnStarted):
                 self.turns += 1
                 self.is_open = True
-            elif type(event) is e.TurnFinished:
+            elif isinstance(event, e.TurnFinished):
                 self.is_open = False
                 if event.error is not None:
                     self.errors[self.turns - 1] = event.turn, event.error
-            elif type(event) is e.RunFinished:
+            elif isinstance(event, e.RunFinished):
                 self.error = event.error
 
     @property

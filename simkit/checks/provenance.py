@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from simkit.checks.claims import LINES_MAX, FindingBuilder, differences, first_lines, listed
+from simkit.checks.claims import LINES_MAX, FindingBuilder, differences, listed, listing
 from simkit.checks.findings import Difference
 from simkit.checks.scope import Scope
 from simkit.core.messages import Dropped, Message, ToolCall
@@ -32,23 +32,7 @@ def sizes_by_section(context: ContextView) -> dict[str, int]:
 
 def message_lines(title: str, values: Sequence[Message | Dropped]) -> Iterator[str]:
     """Yield a title, and a line for each message; of many the first and the last."""
-    if not len(values):
-        yield title
-        return
-    yield from first_lines(f"{title}:", _Lines(values))
-
-
-class _Lines(Sequence[str]):
-    """The lines of messages, made only if they are shown."""
-
-    def __init__(self, values: Sequence[Message | Dropped]) -> None:
-        self._values = values
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __getitem__(self, index: Any) -> Any:
-        return message_text(self._values[index])
+    return listing(f"{title}:", values, message_text, title)
 
 
 def message_text(value: Message | Dropped) -> str:
@@ -88,12 +72,9 @@ def _cut_words(drop: Dropped) -> str:
 
 def unshown_lines(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the items that sections read and did not show, one a line."""
-    if entries:
-        were = "was" if len(entries) == 1 else "were"
-        lines = [unshown_words(entry) for entry in entries]
-        yield from first_lines(f"{len(entries)} {were} left out:", lines)
-    else:
-        yield "nothing was left out"
+    were = "was" if len(entries) == 1 else "were"
+    title = f"{len(entries)} {were} left out:"
+    return listing(title, entries, unshown_words, "nothing was left out")
 
 
 def unshown_counts(context: ContextView, section: str, scope: Scope) -> Iterator[str]:

@@ -27,7 +27,6 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     runs: Sequence[RunView]
     calls: Mapping[str, Sequence[CallView]]
     """Agent to its model calls."""
-    all_calls: Sequence[CallView]
     handoffs: Sequence[HandoffView]
     tools: Sequence[ToolView]
     span: slice
@@ -37,6 +36,11 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     interrupt: Any
     turn_view: TurnView | None = None
     """The turn; None for the whole run."""
+
+    @property
+    def all_calls(self) -> Sequence[CallView]:
+        """The model calls of all agents."""
+        return [call for calls in self.calls.values() for call in calls]
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -85,7 +89,7 @@ def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Sco
     """Return the scope of one turn's claims."""
     return Scope(
         view=view, path=("turns", place, "expect"), expect=expect, turn=turn.number,
-        runs=turn.runs, calls=turn.calls_by_agent, all_calls=turn.calls, handoffs=turn.handoffs,
+        runs=turn.runs, calls=turn.calls_by_agent, handoffs=turn.handoffs,
         tools=turn.tools, span=slice(turn.lo, turn.hi), turn_view=turn,
         reply=turn.reply, error=turn.error, interrupt=turn.interrupt,
     )  # fmt: skip
@@ -94,13 +98,13 @@ def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Sco
 def scope_of_run(expect: Expect, view: View) -> Scope:
     """Return the scope of the claims at the top level."""
     turns, calls = view.turns, dict[str, list[CallView]]()
-    all_calls = [call for turn in turns for call in turn.calls]
-    for call in all_calls:
-        calls.setdefault(call.agent, []).append(call)
+    for turn in turns:
+        for agent, its_calls in turn.calls_by_agent.items():
+            calls.setdefault(agent, []).extend(its_calls)
     last = turns[-1] if turns else None
     return Scope(
         view=view, path=("expect",), expect=expect, turn=0,
-        runs=[run for turn in turns for run in turn.runs], calls=calls, all_calls=all_calls,
+        runs=[run for turn in turns for run in turn.runs], calls=calls,
         handoffs=[handoff for turn in turns for handoff in turn.handoffs],
         tools=[tool for turn in turns for tool in turn.tools], span=slice(None),
         reply=last.reply if last else None, error=view.error,

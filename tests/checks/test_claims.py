@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.checks.claims import first_lines, listed
+from simkit.checks.claims import listed, listing
 from simkit.checks.findings import Difference
 from tests.checks.judging import MEALS, judged, with_claims
 
@@ -50,7 +50,8 @@ def test_names_and_lines_are_cut() -> None:
     assert listed([]) == "none"
     assert listed(["a", "b"]) == "a, b"
     assert listed([str(n) for n in range(30)]).endswith("10, 11, … (30 in all)")
-    assert list(first_lines("all:", ["a", "b"])) == ["all:", "  [0] a", "  [1] b"]
-    assert list(first_lines("all:", [str(n) for n in range(10)]))[-3:] == [
+    assert list(listing("all:", "ab", str, "none")) == ["all:", "  [0] a", "  [1] b"]
+    assert list(listing("all:", [], str, "none")) == ["none"]
+    assert list(listing("all:", range(10), str, "none"))[-3:] == [
         "  [5] 5", "  … 3 more", "  [9] 9",
     ]  # fmt: skip

@@ -1,13 +1,12 @@
 """What lints saw: claimed, missing, allowed, turned off, or a finding."""
 
-# ruff: noqa: E501  what is found stands here as it is said
-
 from __future__ import annotations
 
 import pytest
 
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import HitsByTurn
+from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import as_code, describe_findings, judged, text
 
 CROWDED = """
@@ -27,24 +26,6 @@ turns:
   - user: I had soup, bread, an apple and a pear
     replies: {router: {json: {to: nutrition}}, nutrition: Fine.}
 """
-
-
-def test_a_lint_that_nobody_claims_is_a_finding() -> None:
-    result = describe_findings(CROWDED, "reply: Fine.")
-
-    assert result == text("""
-        CTX-10 E [turn 1, router, call 0]
-        agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-
-        CTX-10 E [turn 1, nutrition, call 0]
-        agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-    """)
 
 
 def test_of_code_a_lint_says_what_to_do_in_the_code() -> None:
@@ -92,54 +73,6 @@ def test_a_lint_may_be_claimed_for_the_whole_run() -> None:
         )
         == ""
     )
-
-
-def test_a_claim_in_another_turn_excuses_nothing() -> None:
-    talk = TWO_TURNS.replace("archivist: Hm.}", "archivist: Hm.}\n    expect: {findings: [CTX-10]}")
-
-    result = describe_findings(talk)
-
-    assert result == text("""
-        claim E [turn 1]
-        CTX-10 is claimed, but not found in turn 1
-        at `CTX-10]}`
-        | lints found in turn 1: none
-
-        CTX-10 E [turn 2, router, call 0]
-        agent 'router' is sent 14 tokens in turn 2, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-
-        CTX-10 E [turn 2, nutrition, call 0]
-        agent 'nutrition' is sent 19 tokens in turn 2, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-    """)
-
-
-def test_a_claimed_lint_that_differs_is_shown_as_it_was_found() -> None:
-    result = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: coach}]")
-
-    assert result == text("""
-        claim E [turn 1]
-        CTX-10 is claimed, but not so found in turn 1
-        at `{id: CTX-10, agent: coach}]`
-        | found: CTX-10 agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
-        | found: CTX-10 agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
-    """)
-
-
-def test_a_claimed_lint_that_is_missing_says_which_were_found() -> None:
-    result = describe_findings(CROWDED, "findings: [CTX-10, HND-03]")
-
-    assert result == text("""
-        claim E [turn 1]
-        HND-03 is claimed, but not found in turn 1
-        at `HND-03]`
-        | lints found in turn 1: CTX-10
-    """)
 
 
 def test_each_claim_takes_a_hit_of_its_own() -> None:
@@ -200,40 +133,6 @@ def test_a_warning_fails_nothing() -> None:
     assert [(warning.id, warning.severity) for warning in judgement.warnings] == [("RUN-03", "W")]
 
 
-def test_unused_lines_are_not_excused_by_other_lints() -> None:
-    talk = CROWDED.replace("nutrition: Fine.", "nutrition: [Fine., And more.]")
-
-    result = describe_findings(talk, "findings: [CTX-10]")
-
-    assert result == text("""
-        RUN-01 E [turn 1, nutrition]
-        agent 'nutrition' has 1 unused reply line in turn 1: [1]. It made 1 model call. Remove it, or let the agent be asked again.
-        at `[Fine., And more.]}`
-        | RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and tool call has one
-        -> Remove the unused line or result, move it to the turn that needs it, or add the missing one.
-    """)
-
-
-def test_unused_lines_are_not_excused_by_a_reply_that_is_missing() -> None:
-    result = describe_findings(
-        """
-turns:
-  - user: Hi
-    replies: {router: {json: {to: nutrition}}, coach: Never.}
-    expect:
-""",
-        "error: {type: ReplyMissing}",
-    )
-
-    assert result == text("""
-        RUN-01 E [turn 1, coach]
-        agent 'coach' never ran in turn 1, but has 1 reply line. Remove it, or route the turn to the agent.
-        at `Never.}`
-        | RUN-01 script-mismatch: every reply line and every tool result is used, and every model call and tool call has one
-        -> Remove the unused line or result, move it to the turn that needs it, or add the missing one.
-    """)
-
-
 def test_hits_are_looked_up_by_their_turn() -> None:
     hits = [Hit("RUN-03", "a", 1), Hit("RUN-03", "b", 2), Hit("RUN-03", "c", 0)]
 
@@ -241,3 +140,8 @@ def test_hits_are_looked_up_by_their_turn() -> None:
 
     assert [by_turn.scopes_of(hit) for hit in hits] == [[], [], []]
     assert by_turn.all == hits
+
+
+@pytest.mark.golden
+def test_the_findings_are_golden() -> None:
+    assert_findings_are_golden("lint_claims")

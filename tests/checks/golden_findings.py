@@ -1,0 +1,37 @@
+"""Golden files of findings: what is claimed of which conversation, and all that is found.
+
+A case is a headline, the name of a conversation in `judging.py` with options (or `own`, and the
+whole scenario), the claims, a line `finds:`, and the findings.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.checks import judging
+from tests.golden import assert_file_is
+
+HEAD = "### "
+FINDS = "finds:"
+
+
+def assert_findings_are_golden(name: str) -> None:
+    """Compare all findings of a golden file with what is found."""
+    file = Path(__file__).parent / "golden" / f"{name}.txt"
+    parts = file.read_text(encoding="utf-8").split(f"\n{HEAD}")
+    assert_file_is(file, f"\n{HEAD}".join([parts[0], *map(found_again, parts[1:])]))
+
+
+def found_again(case: str) -> str:
+    """Return a case with what is found now."""
+    given = case.partition(f"\n{FINDS}\n")[0]
+    _, options, claims = [*given.split("\n", 2), ""][:3]
+    talk, *more = options.split(", ")
+    flags = {option: True for option in more if option != "as_code"}
+    result = judging.describe_findings(
+        claims if talk == "own" else getattr(judging, talk),
+        "" if talk == "own" else claims,
+        edit=judging.as_code if "as_code" in more else None,
+        **flags,
+    )
+    return f"{given}\n{FINDS}\n{result}\n"
