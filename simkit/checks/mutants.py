@@ -367,15 +367,15 @@ def _without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) 
 
 def _without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
     """Return a context in which one section is missing from a message that several share."""
-    made = event.parts[part]
-    assert isinstance(made, e.Made)
-    piece, pieces = made.pieces[inner], _but(made.pieces, inner)
+    message_part = event.parts[part]
+    assert isinstance(message_part, e.Made)
+    piece, pieces = message_part.pieces[inner], _but(message_part.pieces, inner)
     parts = _but(event.parts, part)
     if pieces:
-        content = made.message.content.replace(piece.content, "", 1)
-        message = replace(made.message, content=content)
-        tokens = made.tokens - piece.tokens
-        changed = replace(made, pieces=pieces, message=message, tokens=tokens)
+        content = message_part.message.content.replace(piece.content, "", 1)
+        message = replace(message_part.message, content=content)
+        tokens = message_part.tokens - piece.tokens
+        changed = replace(message_part, pieces=pieces, message=message, tokens=tokens)
         parts = _with(event.parts, part, changed)
     return {index: replace(event, parts=parts, tokens=event.tokens - piece.tokens)}
 
@@ -397,14 +397,14 @@ def without_message(
     ``settled`` are the settled messages of the stream, to which later contexts add; ``sizes`` the
     numbers of settled messages and of cuts so far.
     """
-    shown = event.parts[part]
-    assert isinstance(shown, e.Shown)
+    history_part = event.parts[part]
+    assert isinstance(history_part, e.Shown)
     history = replace(
-        shown,
-        stream=f"{shown.stream}~{index}",
+        history_part,
+        stream=f"{history_part.stream}~{index}",
         kept=_but(settled[: sizes[0]], at),
         cuts=tuple(cuts[: sizes[1]]),
-        tail=_but(shown.tail, at - sizes[0]),
+        tail=_but(history_part.tail, at - sizes[0]),
         restarts=False,
     )
     parts = _with(event.parts, part, history)
