@@ -1,7 +1,5 @@
 """Claims on contexts: each on a run where it holds, and on the nearest where it does not."""
 
-# ruff: noqa: E501  what is found stands here as it is said
-
 from __future__ import annotations
 
 import msgspec
@@ -17,34 +15,8 @@ from tests.checks.judging import (
     as_code,
     describe_findings,
     judged,
-    text,
     with_claims,
 )
-
-
-@pytest.mark.parametrize(
-    "claims",
-    [
-        "nutrition: {sections: [instructions, history, current_message]}",
-        "nutrition: {instructions: [You are a nutrition coach.]}",
-        "nutrition: {history: [{user: I ate pizza for lunch}, {assistant: Logged your pizza.}]}",
-        "nutrition: {current_message: [{user: And now?}], run: []}",
-        "nutrition: {messages: {$len: 4}}",
-        "nutrition: {messages: [{role: system}, {$any: true}, {agent: nutrition}, And now?]}",
-        "nutrition: {includes: [{user: I ate pizza for lunch}, And now?]}",
-        "nutrition: {excludes: [{role: tool}, {$contains: kcal}]}",
-        "nutrition: {tools: [log_meal], tokens: {$lt: 50}, settings: {$exact: {}}}",
-        "nutrition: {share: {instructions: {$lt: 0.5}, user: {$gt: 0.3}, coach: {$lt: 0.1}}}",
-        "nutrition[0]: {tokens: 20}",
-        "nutrition[-1]: {tokens: 20}",
-        "nutrition[*]: {tokens: 20}",
-        '"*": {includes: [And now?]}',
-        '"*[0]": {includes: [And now?]}',
-        "router: {tools: [], handoffs: []}",
-    ],
-)
-def test_a_claim_that_holds_says_nothing(claims: str) -> None:
-    assert describe_findings(MEALS, f"context:\n  {claims}") == ""
 
 
 def test_the_agents_that_control_may_be_passed_to_are_claimed_beside_the_tools() -> None:
@@ -99,118 +71,6 @@ def test_what_is_said_in_another_role_is_nearer_than_what_is_not_said(
     result = describe_findings(MEALS, f"context: {{nutrition: {{includes: [{message}]}}}}")
 
     assert difference in result
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [
-        "includes: [{section: plan}, {section: instructions}]",
-        'includes: [\'{"to":"coach"}\', You are a workout coach.]',
-        "plan: [{$contains: coach}]",
-        "sections: [instructions, plan, current_message]",
-        "messages: [{section: instructions}, {user: How was my run?}]",
-    ],
-)
-def test_each_piece_of_a_shared_message_is_a_message_of_its_section(claim: str) -> None:
-    assert describe_findings(HANDOFFS, f"context: {{coach: {{{claim}}}}}") == ""
-
-
-def test_dropped_is_whole_and_in_the_order_of_the_log() -> None:
-    holds = describe_findings(
-        MEALS,
-        """
-        context:
-          nutrition:
-            dropped:
-              - {assistant: {to: nutrition}, by: intermediate_ai}
-              - {agent: nutrition, calls: [log_meal: {food: pizza}], by: intermediate_ai}
-              - {tool: {kcal: 800}, what: message, by: tool_messages}
-              - {assistant: {to: nutrition}, by: intermediate_ai, turn: 2}
-    """,
-    )
-    result = describe_findings(
-        MEALS,
-        """
-        context:
-          nutrition:
-            dropped:
-              - {tool: {kcal: 800}, what: message, by: tool_messages}
-    """,
-    )
-
-    assert holds == ""
-    assert result == text(r"""
-        claim E [turn 2, nutrition, call 0]
-        context.nutrition.dropped does not match
-        at `- {tool: {kcal: 800}, what: message, by: tool_messages}`
-        [0]: wanted nothing, found {assistant: "{\"to\":\"nutrition\"}", agent: "router", what: "message", by: "intermediate_ai"}
-          note: 1 wanted, 4 found
-        [1]: wanted nothing, found {assistant: "", agent: "nutrition", calls: [{log_meal: {food: "pizza"}}], what: "message", by: "intermediate_ai"}
-          note: 1 wanted, 4 found
-        [3]: wanted nothing, found {assistant: "{\"to\":\"nutrition\"}", agent: "router", what: "message", by: "intermediate_ai"}
-          note: 1 wanted, 4 found
-        | 4 were left out:
-        |   [0] assistant router (turn 1): {"to":"nutrition"} — left out by intermediate_ai
-        |   [1] assistant nutrition (turn 1): calls log_meal {"food": "pizza"} — left out by intermediate_ai
-        |   [2] tool log_meal of nutrition (turn 1): {"kcal":800} — left out by tool_messages
-        |   [3] assistant router (turn 2): {"to":"nutrition"} — left out by intermediate_ai
-    """)
-
-
-def test_the_window_drops_too_and_the_omitted_current_message_is_not_listed() -> None:
-    talk = """
-turns:
-  - user: One
-    replies: {router: {json: {to: nutrition}}, nutrition: Answer one.}
-  - user: Two
-    replies: {router: {json: {to: nutrition}}, nutrition: Answer two.}
-  - user: Three
-    replies: {router: {json: {to: coach}}, coach: Run.}
-    expect:
-"""
-
-    holds = describe_findings(
-        talk,
-        """
-        context:
-          coach:
-            dropped: [{user: One, by: window}, {assistant: Answer one., by: window}]
-    """,
-    )
-    result = describe_findings(
-        talk,
-        """
-        context:
-          coach:
-            dropped: []
-            history: [{assistant: Answer one.}, {user: Two}, {assistant: Answer two.}]
-    """,
-    )
-
-    assert holds == ""
-    assert result == text("""
-        claim E [turn 3, coach, call 0]
-        context.coach.dropped does not match
-        at `[]`
-        [0]: wanted nothing, found {user: "One", what: "message", by: "window"}
-          note: 0 wanted, 2 found
-        [1]: wanted nothing, found {assistant: "Answer one.", agent: "nutrition", what: "message", by: "window"}
-          note: 0 wanted, 2 found
-        | 2 were left out:
-        |   [0] user (turn 1): One — left out by window
-        |   [1] assistant nutrition (turn 1): Answer one. — left out by window
-
-        claim E [turn 3, coach, call 0]
-        context.coach.history does not match
-        at `{assistant: Answer one.}, {user: Two}, {assistant: Answer two.}]`
-        [0]: wanted {assistant: "Answer one."}, found nothing
-          note: 3 wanted, 2 found
-        | section history holds 2 messages:
-        |   [0] user (turn 2): Two
-        |   [1] assistant nutrition (turn 2): Answer two.
-        | what [0] wants is not shown: assistant nutrition (turn 1): Answer one. — left out by window
-        | left out by window: 2 messages
-    """)
 
 
 def test_a_history_in_one_message_is_nobodys_share() -> None:

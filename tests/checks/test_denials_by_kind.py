@@ -95,7 +95,6 @@ def _desk(name: str, present: Any, other: Any, nowhere: Any, *, is_list: bool = 
 
 
 NO = "zzz"
-TOOL = {"role": "tool", "tool": "look_up"}
 OF_EXPERT = {"role": "tool", "tool": "count"}
 ROWS: dict[str, Row] = {
     "context.messages: role": _desk(

@@ -27,43 +27,11 @@ turns:
 """
 
 
-def test_after_a_claimed_error_the_conversation_goes_on() -> None:
-    assert describe_findings(LOST + "    expect: {error: {type: NoRoute}}" + AFTER) == ""
-
-
 def test_an_error_that_is_claimed_wrongly_is_reported_once_and_the_conversation_goes_on() -> None:
     result = describe_findings(LOST + "    expect: {error: {type: ReplyMissing}}" + AFTER)
 
     assert result.split("\n")[:2] == ["claim E [turn 1]", "error does not match"]
     assert "\n\n" not in result
-
-
-def test_an_error_claimed_for_the_whole_run_must_end_it() -> None:
-    value = describe_findings(LOST + "expect: {error: {type: NoRoute}}")
-    result = describe_findings(LOST + AFTER + "expect: {error: {type: NoRoute}}")
-
-    assert value == ""
-    assert result == text("""
-        claim E [turn 2]
-        turn 2 did not run: turn 1 ended with error NoRoute
-        at `user: And now?`
-        -> Claim the error in turn 1, `error: NoRoute`: then the conversation continues. Or remove the turns.
-    """)
-
-
-def test_turns_that_a_claimed_lint_kept_from_running_are_a_finding() -> None:
-    talk = "limits: {agent_runs_per_turn: 1}" + LOST.replace("nobody", "coach")
-
-    value = describe_findings(talk + "    expect: {findings: [FLW-01]}")
-    result = describe_findings(talk + "    expect: {findings: [FLW-01]}" + AFTER)
-
-    assert value == ""
-    assert result == text("""
-        claim E [turn 2]
-        turn 2 did not run: turn 1 ended with error LimitExceeded
-        at `user: And now?`
-        -> Claim the error in turn 1, `error: LimitExceeded`: then the conversation continues. Or remove the turns.
-    """)
 
 
 def test_too_many_turns_are_reported_with_those_that_did_not_run() -> None:

@@ -7,7 +7,7 @@ import pytest
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import HitsByTurn
 from tests.checks.golden_findings import assert_findings_are_golden
-from tests.checks.judging import as_code, describe_findings, judged, text
+from tests.checks.judging import as_code, describe_findings, judged
 
 CROWDED = """
 limits: {context_tokens: 10}
@@ -44,49 +44,6 @@ def test_lints_come_after_the_claims_of_their_turn() -> None:
     assert [(finding.id, finding.turn) for finding in judgement.findings] == [
         ("claim", 2), ("CTX-10", 2), ("CTX-10", 2), ("claim", 0),
     ]  # fmt: skip
-
-
-def test_a_claimed_lint_is_noted_and_so_are_others_in_its_turn() -> None:
-    result = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]")
-    noted = describe_findings(CROWDED, "findings: [{id: CTX-10, agent: nutrition}]", noted=True)
-
-    assert result == ""
-    assert noted == text("""
-        CTX-10 E [turn 1, router, call 0]
-        agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-
-        CTX-10 E [turn 1, nutrition, call 0]
-        agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
-        at `user: I had soup, bread, an apple and a pear`
-        | CTX-10 over-budget: a context stays within its token budget; a warning from 80 % on
-        -> Give the history a `window`, or sections a `preview` or `tokens`.
-    """)
-
-
-def test_a_lint_may_be_claimed_for_the_whole_run() -> None:
-    assert (
-        describe_findings(
-            TWO_TURNS + "expect: {findings: [{id: CTX-10, agent: nutrition, turn: 2}]}"
-        )
-        == ""
-    )
-
-
-def test_each_claim_takes_a_hit_of_its_own() -> None:
-    value = describe_findings(CROWDED, "findings: [CTX-10, {id: CTX-10, agent: router}]")
-    result = describe_findings(CROWDED, "findings: [CTX-10, CTX-10, {id: CTX-10, agent: router}]")
-
-    assert value == ""
-    assert result == text("""
-        claim E [turn 1]
-        CTX-10 is claimed, but not so found in turn 1
-        at `{id: CTX-10, agent: router}]`
-        | found: CTX-10 agent 'router' is sent 12 tokens in turn 1, more than its budget of 10
-        | found: CTX-10 agent 'nutrition' is sent 17 tokens in turn 1, more than its budget of 10
-    """)
 
 
 def test_an_empty_list_of_claims_excuses_nothing() -> None:

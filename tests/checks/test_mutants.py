@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from simkit.checks.judging_mutants import LintJudge, claims_hold, mutated
@@ -15,7 +14,6 @@ from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.conversations import ROUTED, ROUTER, conversation
 
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 PIPELINE = """
 channels:
   messages: {reducer: append, scope: session}
