@@ -24,7 +24,9 @@ class MemoryStore:
         """Append entries and the checkpoint that covers them."""
         check_cover("the store in memory", len(self._entries) + len(entries), checkpoint)
         self._entries.extend(entries)
-        self._checkpoints.append(detached(checkpoint))
+        # A copy: the caller's counters go on.
+        counters = dict(checkpoint.counters)
+        self._checkpoints.append(msgspec.structs.replace(checkpoint, counters=counters))
 
     def journal(self) -> Iterator[bytes]:
         """Yield every entry that was committed before the first call of the iterator, in order."""
@@ -45,8 +47,3 @@ def check_cover(name: str, end: int, checkpoint: Checkpoint) -> None:
             f"{name}: checkpoint {checkpoint.id!r} covers {checkpoint.place} entries, but with it "
             f"the journal has {end}. Was another process writing to it? Nothing was added."
         )
-
-
-def detached(checkpoint: Checkpoint) -> Checkpoint:
-    """Return a copy, independent of the caller's counters."""
-    return msgspec.structs.replace(checkpoint, counters=dict(checkpoint.counters))

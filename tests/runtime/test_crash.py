@@ -42,8 +42,6 @@ def counted(*args, **options):
     return connection
 
 sqlite3.connect = counted
-# Short, so that kills meet the log while it is moved into the file.
-sqlite_store.LOG_BYTES = 150_000
 store = sqlite_store.SqliteStore(path)
 for line in sys.stdin:
     texts, place, number = json.loads(line)
