@@ -13,8 +13,6 @@ from tabulate import tabulate
 
 from benchmarks import (
     campaigns,
-    cassettes,
-    collecting,
     exploring,
     framework,
     growth,
@@ -22,12 +20,7 @@ from benchmarks import (
     mutants,
     native,
     planted,
-    processes,
-    restarts,
-    rooms,
     startup,
-    states,
-    viewer,
     wire,
 )
 from benchmarks.page import machine, places, write
@@ -35,24 +28,16 @@ from benchmarks.page import machine, places, write
 TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "growth": growth.rows,
     "native": native.rows,
-    "collecting": collecting.rows,
     "items": items.rows,
     "mutants": mutants.rows,
-    "cassettes": cassettes.rows,
-    "rooms": rooms.rows,
     "startup": startup.rows,
-    "states": states.rows,
     "wire": wire.rows,
     "framework": framework.rows,
     "exploring": exploring.rows,
     "campaigns": campaigns.rows,
     "planted": planted.rows,
-    "processes": processes.rows,
-    "restarts": restarts.rows,
-    "viewer": viewer.rows,
 }
-COUNTS = {"planted", "rooms", "states"}
-WALL = {"restarts", "viewer"}
+COUNTS = {"planted"}
 
 
 def main() -> None:
@@ -71,8 +56,7 @@ def main() -> None:
     if options.write and not options.names:
         names = places(options.write.read_text(encoding="utf-8"))
     for name in names:
-        clock = "wall time" if name in WALL else "CPU time"
-        how = "counts" if name in COUNTS else f"{clock}, median of {options.rounds}, interleaved"
+        how = "counts" if name in COUNTS else f"CPU time, median of {options.rounds}, interleaved"
         print(f"\n{name} ({how})", flush=True)
         rows = [*TABLES[name](options.rounds)]
         print(tabulate(rows, tablefmt="plain"), flush=True)

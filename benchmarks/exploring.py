@@ -9,12 +9,13 @@ of their answers in a certain order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.conversations import PIPELINE, conversation
-from benchmarks.measuring import calls, medians
+from benchmarks.measuring import medians
 from simkit.explore.choices import Plan, TurnPlan
 from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
 from simkit.explore.search import search, search_all
@@ -82,7 +83,7 @@ def subject(text: str = PIPELINE + SIMULATION) -> Subject:
 
 
 def rows(rounds: int) -> list[list[object]]:
-    """Returns times and calls of a scenario, of a simulated conversation, and of drawing one."""
+    """Returns times of a scenario, of a simulated conversation, and of drawing one."""
     scenario = conversation(TURNS, claims=False)
     plan = Plan(tuple(TurnPlan() for _ in range(TURNS)))
     nothing = ExploredRun(({},), {}, 1)
@@ -91,27 +92,24 @@ def rows(rounds: int) -> list[list[object]]:
         search(lambda plan: nothing, runs=CONVERSATIONS, turns_max=TURNS, seed=0)
 
     explore = partial(converse, subject(), plan)
-    subjects = {
+    subjects: dict[str, Callable[[], object]] = {
         "a scenario of 5 turns": lambda: [simulate(scenario) for _ in range(CONVERSATIONS)],
         "a simulated conversation of 5 turns": lambda: [explore() for _ in range(CONVERSATIONS)],
         "drawing its numbers": draw,
     }
-    works = (lambda: simulate(scenario), explore, draw)
-    for work in works:
+    for work in subjects.values():
         work()
-    counts = [calls(work) for work in works]
-    counts[2] //= CONVERSATIONS
     times = medians(subjects, rounds)
     base = next(iter(times.values()))
-    table: list[list[object]] = [["", "CPU", "to the scenario", "calls"]]
-    for (name, seconds), count in zip(times.items(), counts, strict=True):
+    table: list[list[object]] = [["", "CPU", "to the scenario"]]
+    for name, seconds in times.items():
         one = seconds / CONVERSATIONS
-        table.append([name, f"{one * 1000:.2f} ms", f"{seconds / base:.2f}×", count])
+        table.append([name, f"{one * 1000:.2f} ms", f"{seconds / base:.2f}×"])
     return [*table, *order_rows(rounds, base / CONVERSATIONS)]
 
 
 def order_rows(rounds: int, base: float) -> list[list[object]]:
-    """Returns times and calls of campaigns that take every order; ``base`` is a scenario's time."""
+    """Returns times of campaigns that take every order; ``base`` is a scenario's time."""
     campaigns = {}
     for name, text in (("", IN_ONE_CALL), (" of two calls, with functions", IN_TWO_CALLS)):
         run = partial(converse_by, subject(CLERKS + text))
@@ -125,6 +123,6 @@ def order_rows(rounds: int, base: float) -> list[list[object]]:
         )
     times = medians(campaigns, rounds)
     return [
-        [name, f"{seconds * 1000:.2f} ms", f"{seconds / base:.2f}×", calls(campaigns[name])]
+        [name, f"{seconds * 1000:.2f} ms", f"{seconds / base:.2f}×"]
         for name, seconds in times.items()
     ]

@@ -30,6 +30,17 @@ LOOP: Final = "a fixed loop"
 Workload: TypeAlias = Callable[[int], object]
 """Does a number of turns, or items."""
 
+ITEM: Final = """version: 1
+scenario: number {place}
+pipeline: p.pipeline.yaml
+turns:
+  - user: Where is my order {place}?
+    replies: {{triage: {{json: {{to: billing}}}}, billing: It is on its way.}}
+    expect: {{agents: [triage, billing], reply: {{$contains: way}}}}
+  - user: Thanks
+    replies: {{triage: {{json: {{to: billing}}}}, billing: You are welcome.}}
+    expect: {{agents: [triage, billing]}}
+"""
 GRAPH: Final = """
 version: 1
 scenario: graph
@@ -42,7 +53,6 @@ GRAPH_TURN: Final = "{user: Hello, expect: {agents: [triage, billing, writer]}}"
 
 def declared_workloads(folder: Path) -> dict[str, Workload]:
     """Return the workloads of declared pipelines."""
-    from benchmarks.collecting import SCENARIO
     from benchmarks.conversations import conversation, desk
     from benchmarks.suites import PIPELINE
     from simkit.session.simulate import run, simulate
@@ -50,10 +60,8 @@ def declared_workloads(folder: Path) -> dict[str, Workload]:
 
     def items(count: int) -> None:
         file = folder / f"{count}.scenario.yaml"
-        texts = [SCENARIO.format(place=place) for place in range(count)]
-        file.write_text(
-            "---\n".join(texts).replace("pipeline: support", "pipeline: p.pipeline.yaml"), "utf-8"
-        )
+        texts = [ITEM.format(place=place) for place in range(count)]
+        file.write_text("---\n".join(texts), "utf-8")
         library = Library()
         assert all(simulate(library.prepared(case)).passed for case in items_in(str(file)))
 

@@ -8,7 +8,6 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from cProfile import Profile
 from pathlib import Path
 
 
@@ -22,17 +21,6 @@ def medians(subjects: Mapping[str, Callable[[], object]], rounds: int) -> dict[s
             subject()
             times[name].append(time.process_time() - before)
     return {name: statistics.median(found) for name, found in times.items()}
-
-
-def calls(work: Callable[[], object]) -> int:
-    """Returns how many functions a piece of work calls, built-in ones too: it does not flicker."""
-    profile = Profile()
-    gc.disable()  # a collection would run finalizers at any time
-    try:
-        profile.runcall(work)
-    finally:
-        gc.enable()
-    return sum(entry.callcount for entry in profile.getstats())
 
 
 def child_seconds(command: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> float:

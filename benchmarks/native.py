@@ -16,20 +16,14 @@ from pathlib import Path
 
 from benchmarks.conversations import PIPELINE, conversation, desk, prepared_from, scenario_text
 from benchmarks.graph import langgraph, langgraph_desk
-from benchmarks.measuring import calls, child_seconds, medians
-from simkit.checks.judge import Outcome, judge
-from simkit.runtime.functions import function_named
+from benchmarks.measuring import child_seconds, medians
 from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Prepared
-from simkit.trace.store import Trace
 
 
 def rows(rounds: int) -> list[list[object]]:
     """Returns turns per second of each subject, and how often simkit is faster."""
-    table: list[list[object]] = [
-        [f"calls a turn: judge{words}", "simkit", f"{_calls_of_judging(claims):.0f}", ""]
-        for claims, words in ((False, ""), (True, " with three claims"))
-    ]
+    table: list[list[object]] = []
     for turns, saver in ((1_000, False), (200, True)):
         ours = conversation(turns, claims=False)
         subjects: dict[str, Callable[[], object]] = {"simkit": partial(_simulated, ours)}
@@ -45,29 +39,15 @@ def rows(rounds: int) -> list[list[object]]:
     table += _with_tool_and_handoff(rounds)
     for turns in (1_000, 2_000, 3_000):
         table += _command(rounds, turns)
-    turns, warm = 300, conversation(5, claims=False)
-    ours = conversation(turns, claims=False)
-    run(warm)  # what a process makes once
-    first = calls(lambda: run(ours)) / turns
-    table.append(["calls a turn: run", "simkit", f"{first:.0f}", ""])
-    again = calls(lambda: run(ours)) / turns
-    table.append(["calls a turn: run with another seed", "simkit", f"{again:.0f}", ""])
     table.append(["300 seeds / 300 scenarios", "simkit", *_seeds(rounds)])
     return table
 
 
 def _with_tool_and_handoff(rounds: int) -> list[list[object]]:
     """Returns what a turn with a tool and a handoff costs, with schemas for both."""
-    turns, first = 500, desk(5)
+    turns, words = 500, "a tool and a handoff"
     ours = desk(turns)
-    _judged(first, run(first))  # what a process makes once
-    words = "a tool and a handoff"
-    run(ours)
-    table: list[list[object]] = [
-        [f"calls a turn with {words}: run", "simkit", f"{calls(lambda: run(ours)) / turns:.0f}", ""]
-    ]
-    judging = calls(partial(_judged, ours, run(ours))) / turns
-    table.append([f"calls a turn with {words}: judge", "simkit", f"{judging:.0f}", ""])
+    table: list[list[object]] = []
     subjects: dict[str, Callable[[], object]] = {
         "simkit": partial(_simulated, ours),
         "simkit, without judgement": partial(run, ours),
@@ -82,18 +62,6 @@ def _with_tool_and_handoff(rounds: int) -> list[list[object]]:
         ratio = "" if subject.startswith("simkit,") else f"{seconds / times['simkit']:.0f}×"
         table.append([what, subject, f"{turns / seconds:.0f} turns/s", ratio])
     return table
-
-
-def _calls_of_judging(claims: bool) -> float:
-    """Returns how many functions the judge calls a turn."""
-    turns = 300
-    first, ours = conversation(5, claims), conversation(turns, claims)
-    _judged(first, run(first))  # what a process makes once
-    return calls(partial(_judged, ours, run(ours))) / turns
-
-
-def _judged(ours: Prepared, trace: Trace) -> Outcome:
-    return judge(ours.scenario, ours.document, trace, function_named)
 
 
 def _seeds(rounds: int) -> tuple[str, str]:

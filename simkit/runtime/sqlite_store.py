@@ -46,7 +46,6 @@ class SqliteStore:
         end = self._checkpoints[-1].place if self._checkpoints else 0
         check_cover(self._name, end + len(entries), checkpoint)
         number, body = len(self._checkpoints) + 1, msgspec.json.encode(checkpoint)
-        rows = enumerate(entries, end + 1)
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import states
 from simkit.core.errors import TraceError
 from simkit.report.events import event_lines
 from simkit.session.simulate import run, simulate
@@ -24,6 +23,7 @@ from simkit.trace.changes import LastValues, apply_change, is_change
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical, decoded
 from simkit.trace.views import View, view_of
+from tests.trace import growing_states
 
 ROOT = Path(__file__).resolve().parents[2]
 _encode = msgspec.json.Encoder().encode
@@ -99,10 +99,10 @@ def test_traces_of_all_scenarios_hold_the_same_with_and_without_changes() -> Non
     assert number > 20
 
 
-@pytest.mark.parametrize("name", states.CASES)
+@pytest.mark.parametrize("name", growing_states.CASES)
 def test_state_that_grows_is_written_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
-    monkeypatch.syspath_prepend(str(states.APPS))
+    monkeypatch.syspath_prepend(str(growing_states.APPS))
     few, many = (_update_bytes(name, turns) for turns in (40, 80))
 
     assert many < 2.2 * few
@@ -112,19 +112,19 @@ def test_state_that_grows_is_written_once(name: str, monkeypatch: pytest.MonkeyP
 def _update_bytes(name: str, turns: int) -> int:
     if name.startswith("OpenAI"):
         pytest.importorskip("agents")
-    lines = run(states.prepared_for(states.CASES[name], turns)).lines()
+    lines = run(growing_states.prepared_for(growing_states.CASES[name], turns)).lines()
     return sum(len(line) for line in lines if b'"StateUpdated"' in line)
 
 
 def test_claims_see_whole_values_and_people_what_came_to_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.syspath_prepend(str(states.APPS))
+    monkeypatch.syspath_prepend(str(growing_states.APPS))
     log = {"log": {"$len": 12, "$has": {"role": "user", "content": {"$contains": "Question 0"}}}}
     expect = {"state": log, "events": {"$has": {"kind": "StateUpdated", "update": log}}}
-    case = states.CASES["simkit.state, a list"]
+    case = growing_states.CASES["simkit.state, a list"]
     case = msgspec.structs.replace(case, scenario={**case.scenario, "expect": expect})
-    outcome = simulate(states.prepared_for(case, 6))
+    outcome = simulate(growing_states.prepared_for(case, 6))
     lines = [line for line in event_lines(outcome.trace.events) if "StateUpdated" in line]
 
     assert outcome.judgement.findings == ()
