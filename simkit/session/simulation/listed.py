@@ -29,6 +29,10 @@ ItemT = TypeVar("ItemT")
 _FINDINGS: Final = list_of(FINDING, "a list of findings")
 
 
+_NOUNS: Final = {"sections": "section", "tools": "tool", "handoffs_of": "agent"}
+"""The names in a list, by its claim."""
+
+
 class Listed(Looked, list[ItemT]):
     """A list that is compared as a whole, so that every matcher in the other one is evaluated.
 
@@ -37,17 +41,16 @@ class Listed(Looked, list[ItemT]):
     """
 
     __hash__ = None
-    claim: ClassVar[str] = ""
+    claim = ""
     """The claim of a scenario file about such a list."""
     noun: ClassVar[str] = ""
     """The noun for its elements."""
 
-    def __init__(self, items: Iterable[Any], subject: QuestionScope) -> None:
-        super().__init__(self.wrap(item, subject) for item in items)
-        self.subject = subject
+    def __init__(self, items: Iterable[Any], subject: QuestionScope, claim: str = "") -> None:
+        self.subject, self.claim = subject, claim or self.claim
+        super().__init__(map(self.wrap, items))
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
+    def wrap(self, item: Any) -> Any:
         """Return an element for a test."""
         return item
 
@@ -108,7 +111,7 @@ class Listed(Looked, list[ItemT]):
     def _of(self, items: Iterable[Any]) -> Any:
         copy = type(self).__new__(type(self))
         list.__init__(copy, items)
-        copy.subject = self.subject
+        copy.subject, copy.claim = self.subject, self.claim
         return copy
 
     def __eq__(self, other: object) -> bool:
@@ -130,9 +133,8 @@ class Messages(Listed[Any]):
 
     claim, noun = "messages", "a message"
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        return seen_message(item, subject)
+    def wrap(self, item: Any) -> Any:
+        return seen_message(item, self.subject)
 
 
 class Drops(Listed[Any]):
@@ -140,9 +142,8 @@ class Drops(Listed[Any]):
 
     claim, noun = "dropped", "what was dropped"
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        return seen_drop(item, subject)
+    def wrap(self, item: Any) -> Any:
+        return seen_drop(item, self.subject)
 
 
 class Contexts(Listed[Any]):
@@ -166,37 +167,16 @@ class Contexts(Listed[Any]):
 
 
 class Names(Listed[Any]):
-    """A list of names of sections, tools or agents."""
+    """A list of names of sections, of tools, or of agents to which control may be passed."""
 
-    kind_of_name: ClassVar[str] = ""
-
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        return name(item, cls.kind_of_name, subject)
+    def wrap(self, item: Any) -> Any:
+        return name(item, _NOUNS[self.claim], self.subject)
 
     def refuse_plain(self, expected: object) -> None:
         if isinstance(expected, str):
-            self.subject.check_name(self.kind_of_name, expected)
+            self.subject.check_name(_NOUNS[self.claim], expected)
         else:
             self.check_all([plain(expected)])
-
-
-class Sections(Names):
-    """A list of names of sections."""
-
-    claim, kind_of_name = "sections", "section"
-
-
-class Tools(Names):
-    """A list of names of tools."""
-
-    claim, kind_of_name = "tools", "tool"
-
-
-class Targets(Names):
-    """A list of names of agents to which control may be passed."""
-
-    claim, kind_of_name = "handoffs_of", "agent"
 
 
 class Agents(Listed[Any]):
@@ -204,22 +184,20 @@ class Agents(Listed[Any]):
 
     claim = "agents"
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
+    def wrap(self, item: Any) -> Any:
         if isinstance(item, str):
-            return name(item, "agent", subject)
-        return [name(agent, "agent", subject) for agent in item]
+            return name(item, "agent", self.subject)
+        return [name(agent, "agent", self.subject) for agent in item]
 
     def refuse_plain(self, expected: object) -> None:
         self.check_all([plain(expected)])
 
 
 class Records(Listed[Any]):
-    """A list of mappings that a claim concerns."""
+    """A list of handoffs, tool calls, log records or items that sections left out."""
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        return Record(item, cls.claim, subject)
+    def wrap(self, item: Any) -> Any:
+        return Record(item, self.claim, self.subject)
 
     def refuse_plain(self, expected: object) -> None:
         if isinstance(expected, Mapping):
@@ -227,30 +205,6 @@ class Records(Listed[Any]):
             self.check_all([plain(expected)])
         else:
             refuse_plain(expected, self.claim, FIELDS[self.claim].noun)
-
-
-class Handoffs(Records):
-    """A list of handoff requests."""
-
-    claim = "handoffs"
-
-
-class ToolCalls(Records):
-    """A list of tool calls in order."""
-
-    claim = "tool_calls"
-
-
-class LogRecords(Records):
-    """A list of log records in order."""
-
-    claim = "logs"
-
-
-class LeftOut(Records):
-    """A list of items that sections left out."""
-
-    claim = "left_out"
 
 
 class Events(Listed[Any]):
@@ -267,9 +221,8 @@ class Findings(Listed[Any]):
 
     claim, noun = "findings", "a finding"
 
-    @classmethod
-    def wrap(cls, item: Any, subject: QuestionScope) -> Any:
-        return seen_finding(item, subject)
+    def wrap(self, item: Any) -> Any:
+        return seen_finding(item, self.subject)
 
     def fields(self, item: Any) -> Any:
         return finding_fields(item)

@@ -21,14 +21,9 @@ from simkit.session.simulation.listed import (
     Drops,
     Events,
     Findings,
-    Handoffs,
-    LeftOut,
-    LogRecords,
     Messages,
-    Sections,
-    Targets,
-    ToolCalls,
-    Tools,
+    Names,
+    Records,
 )
 from simkit.session.simulation.places import Place
 from simkit.session.simulation.seen import Named, SeenError, seen_error
@@ -89,10 +84,10 @@ class SeenContext(Messages):
         self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
-    def sections(self) -> Sections:
+    def sections(self) -> Names:
         """Return the non-empty sections in order, each once."""
         self._refuse_unseen(self.subject.agent, "sections")
-        return Sections(self._view.sections, self.subject)
+        return Names(self._view.sections, self.subject, "sections")
 
     def section(self, name: str) -> Messages:
         """Return the messages of a section; none if it made nothing."""
@@ -106,20 +101,22 @@ class SeenContext(Messages):
         return Drops(self._view.dropped(), self.subject)
 
     @property
-    def left_out(self) -> LeftOut:
+    def left_out(self) -> Records:
         """Return the items that other sections left out, each with the reason (``by``)."""
         self._refuse_unseen(self.subject.agent, "left_out")
-        return LeftOut(self._view.left_out(), self.subject)
+        return Records(self._view.left_out(), self.subject, "left_out")
 
     @property
-    def tools(self) -> Tools:
+    def tools(self) -> Names:
         """Return the offered tools."""
-        return Tools(self._view.tools, self.subject)
+        return Names(self._view.tools, self.subject, "tools")
 
     @property
-    def handoffs(self) -> Targets | None:
+    def handoffs(self) -> Names | None:
         """Return the agents that control may be passed to; None if an offered tool names none."""
-        return None if self._view.handoffs is None else Targets(self._view.handoffs, self.subject)
+        if self._view.handoffs is None:
+            return None
+        return Names(self._view.handoffs, self.subject, "handoffs_of")
 
     @property
     def tokens(self) -> int:
@@ -262,19 +259,19 @@ class TurnOutcome:
         return Named(counts, "model_calls", "agent", self._subject())
 
     @property
-    def handoffs(self) -> Handoffs:
+    def handoffs(self) -> Records:
         """Return handoff requests in order: ``from to type mode query payload outcome``."""
         self._refuse_unseen("handoffs")
-        return Handoffs((handoff.fields() for handoff in self._turn.handoffs), self._subject())
+        return Records((h.fields() for h in self._turn.handoffs), self._subject(), "handoffs")
 
     @property
-    def tool_calls(self) -> ToolCalls:
+    def tool_calls(self) -> Records:
         """Return tool calls in order: ``agent tool args result error``."""
         self._refuse_unseen("tool_calls")
-        return ToolCalls((tool.fields() for tool in self._turn.tools), self._subject())
+        return Records((tool.fields() for tool in self._turn.tools), self._subject(), "tool_calls")
 
     @property
-    def logs(self) -> LogRecords:
+    def logs(self) -> Records:
         """Return log records of the code's own loggers: ``level logger message error agent``.
 
         For a pipeline that is code, with ``app={"logs": True}``; otherwise none is recorded.
@@ -282,7 +279,7 @@ class TurnOutcome:
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
         records = (log_fields(event) for event in self.events if isinstance(event, LogRecorded))
-        return LogRecords(records, self._subject())
+        return Records(records, self._subject(), "logs")
 
     @property
     def state(self) -> Channels:

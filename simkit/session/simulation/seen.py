@@ -7,8 +7,8 @@ or accessing an unknown name in it, raises ValueError: the answer would always b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 from msgspec.structs import astuple
 
@@ -24,6 +24,7 @@ from simkit.trace.events import ErrorFacts
 _PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
 """Types whose values equal only their own kind; other types may define equality."""
 _ValueT = TypeVar("_ValueT")
+_values: Final[Callable[[Any], tuple[Any, ...]]] = astuple
 
 
 class Name(str):
@@ -59,12 +60,6 @@ def name(text: str, noun: str, subject: QuestionScope) -> Name:
     return name
 
 
-def as_base(base: type, value: Any) -> str:
-    """Return the repr of a value of a library's own type."""
-    text: str = super(type(value), value).__repr__()
-    return base.__name__ + text[text.index("(") :]
-
-
 def _name(text: Any, noun: str, subject: QuestionScope) -> Any:
     return name(text, noun, subject) if text and isinstance(text, str) else text
 
@@ -79,22 +74,47 @@ def refuse_plain(expected: object, claim: str, noun: str) -> None:
 # Messages
 
 
-class SeenCall(Looked, ToolCall, frozen=True, gc=False):
+class _SeenStruct(Looked):
+    """A value of a trace: it equals the same value, and refuses what it can never equal."""
+
+    __slots__ = ()
+    base: ClassVar[Any]
+    """The library's own type of such values."""
+    claim: ClassVar[str] = ""
+    noun: ClassVar[str] = ""
+    key: ClassVar[str] = ""
+    """The field whose text it equals, too."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, self.base):
+            return _values(self) == _values(other)
+        if self.key and isinstance(other, str):
+            return bool(getattr(self, self.key) == other)
+        self.refuse(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    def __repr__(self) -> str:
+        text: str = self.base.__repr__(self)
+        return f"{self.base.__name__}{text[text.index('(') :]}"
+
+    def refuse(self, other: object) -> None:
+        """Raise ValueError for a value that it can never equal."""
+        refuse_plain(other, self.claim, self.noun)
+
+
+class SeenCall(_SeenStruct, ToolCall, frozen=True, gc=False):
     """One call in a message."""
+
+    base = ToolCall
 
     def looked_at(self, expected: Expected) -> Any:
         return self
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ToolCall):
-            return astuple(self) == astuple(other)
+    def refuse(self, other: object) -> None:
         _refuse_call(other)
-        return NotImplemented
-
-    __hash__ = ToolCall.__hash__
-
-    def __repr__(self) -> str:
-        return as_base(ToolCall, self)
 
 
 class SeenCalls(Looked, tuple[ToolCall, ...]):
@@ -119,19 +139,10 @@ def _refuse_call(expected: object) -> None:
         )
 
 
-class SeenMessage(Looked, Message, frozen=True, gc=False):
+class SeenMessage(_SeenStruct, Message, frozen=True, gc=False):
     """One message of a context."""
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Message):
-            return astuple(self) == astuple(other)
-        refuse_plain(other, "messages", "a message")
-        return NotImplemented
-
-    __hash__ = Message.__hash__
-
-    def __repr__(self) -> str:
-        return as_base(Message, self)
+    base, claim, noun = Message, "messages", "a message"
 
     def looked_at(self, expected: Expected) -> Any:
         role = self.role
@@ -160,19 +171,10 @@ def seen_message(message: Message, subject: QuestionScope) -> SeenMessage:
     )
 
 
-class SeenDrop(Looked, Dropped, frozen=True, gc=False):
+class SeenDrop(_SeenStruct, Dropped, frozen=True, gc=False):
     """A message that a history dropped."""
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Dropped):
-            return astuple(self) == astuple(other)
-        refuse_plain(other, "dropped", "what was dropped")
-        return NotImplemented
-
-    __hash__ = Dropped.__hash__
-
-    def __repr__(self) -> str:
-        return as_base(Dropped, self)
+    base, claim, noun = Dropped, "dropped", "what was dropped"
 
     def looked_at(self, expected: Expected) -> Any:
         if isinstance(self.by, Name):
@@ -331,21 +333,10 @@ class Named(Looked, dict[str, _ValueT]):
 # Findings and errors
 
 
-class SeenFinding(Looked, Finding, frozen=True, gc=False):
+class SeenFinding(_SeenStruct, Finding, frozen=True, gc=False):
     """A finding; it equals its lint's id."""
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Finding):
-            return astuple(self) == astuple(other)
-        if isinstance(other, str):
-            return self.id == other
-        refuse_plain(other, "findings", "a finding")
-        return NotImplemented
-
-    __hash__ = Finding.__hash__
-
-    def __repr__(self) -> str:
-        return as_base(Finding, self)
+    base, claim, noun, key = Finding, "findings", "a finding", "id"
 
     def looked_at(self, expected: Expected) -> Any:
         if isinstance(self.id, Name):
@@ -370,21 +361,10 @@ def finding_fields(finding: Finding) -> dict[str, Any]:
     return fields | {key: value for key, value in more.items() if value is not None}
 
 
-class SeenError(Looked, ErrorFacts, frozen=True, gc=False):
+class SeenError(_SeenStruct, ErrorFacts, frozen=True, gc=False):
     """The error of a turn; it equals its type."""
 
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ErrorFacts):
-            return astuple(self) == astuple(other)
-        if isinstance(other, str):
-            return self.type == other
-        refuse_plain(other, "error", "an error")
-        return NotImplemented
-
-    __hash__ = ErrorFacts.__hash__
-
-    def __repr__(self) -> str:
-        return as_base(ErrorFacts, self)
+    base, claim, noun, key = ErrorFacts, "error", "an error", "type"
 
     def looked_at(self, expected: Expected) -> Any:
         check(expected.source, ERROR)
