@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from benchmarks.measuring import child_seconds, medians
-from simkit.explore.choices import Tape
+from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
 from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.drawing import draw
@@ -95,7 +95,7 @@ def long_row(rounds: int) -> list[object]:
         (cause,) = record.causes
         runs = 0
 
-        def run(tape: Tape) -> ExploredRun:
+        def run(tape: ChoiceLog) -> ExploredRun:
             nonlocal runs
             runs += 1
             return converse(subject, tape)

@@ -35,9 +35,9 @@ from simkit.explore.causes import label_of
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.conversations import Subject
 from simkit.explore.network import lines_to_add, network_text
+from simkit.explore.probe_runs import explore_with_probe_runs
 from simkit.explore.reach import reach_lines, unjudged_claims
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
-from simkit.explore.scouts import run_with_scouts
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, subjects_named
 from simkit.report.coverage import summary_line
@@ -173,7 +173,7 @@ def _explore(
         echo(f"note: {line}", err=True)
 
     try:
-        subject, campaign = run_with_scouts(
+        subject, campaign = explore_with_probe_runs(
             name, subject, bounds, places=places, tell=tell, say=say
         )
     finally:

@@ -50,7 +50,7 @@ class Reruns(msgspec.Struct, frozen=True):
     libraries with their own clock in C, such as SQLite."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SecondRun(msgspec.Struct, frozen=True):
     """The result of one second run."""
 
     digest: str
@@ -59,7 +59,7 @@ class Answer(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-def run_again(job: Reruns) -> list[Answer]:
+def run_again(job: Reruns) -> list[SecondRun]:
     """Do a job in this process, which is the second one."""
     from datetime import timedelta
 
@@ -70,15 +70,15 @@ def run_again(job: Reruns) -> list[Answer]:
         return [_answer(again, library, job.seed) for again in job.scenarios]
 
 
-def _answer(again: Again, library: Library, seed: int | None) -> Answer:
+def _answer(again: Again, library: Library, seed: int | None) -> SecondRun:
     try:
         trace = run(library.prepared(again.item), seed=seed)
     except SimkitError as problem:
-        return Answer("", error=str(problem))
+        return SecondRun("", error=str(problem))
     digest = trace.digest()
     if digest == again.digest:
-        return Answer(digest)
-    return Answer(digest, [line.decode() for line in trace.lines()])
+        return SecondRun(digest)
+    return SecondRun(digest, [line.decode() for line in trace.lines()])
 
 
 # ``--verify``: run everything again in another process, with other hashes on another day
@@ -104,7 +104,7 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
     job = Reruns([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
     with start_worker(variables={"PYTHONHASHSEED": hash_seed}) as worker:
         try:
-            answers: list[Answer] = worker.call(run_again, job)
+            answers: list[SecondRun] = worker.call(run_again, job)
         except WorkerDied as death:
             problem = f"--verify: the second process ended with exit code {death.code}"
             raise SimkitError(problem) from None
@@ -114,7 +114,7 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
     ]
 
 
-def _difference(ran: Ran, answer: Answer, how: str) -> Finding | None:
+def _difference(ran: Ran, answer: SecondRun, how: str) -> Finding | None:
     from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
 
     result = ran.result

@@ -16,7 +16,8 @@ order), ``drawing`` (Hypothesis), ``shrinking`` (small conversations), ``search`
 this process), ``spreading`` (every conversation, in several processes),
 ``scenarios`` (files of what was found), ``subjects`` (what a name stands for), ``journal``,
 ``worker``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one place that
-sets a search up), ``scouts`` (the agents of code that does not name them), ``api`` (the function).
+sets a search up), ``probe_runs`` (the agents of code that does not name them), ``api`` (the
+function).
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
 from simkit.explore.causes import label_of
 from simkit.explore.conversations import Subject
 from simkit.explore.network import network_text
+from simkit.explore.probe_runs import explore_with_probe_runs
 from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text
-from simkit.explore.scouts import run_with_scouts
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import scenario_subject, subjects_named
 from simkit.language.json_schema import is_number
@@ -181,7 +181,7 @@ def _check_number(
 def _explored(
     name: str, subject: Subject, bounds: Bounds
 ) -> tuple[Campaign, list[ExplorationFinding]]:
-    subject, campaign = run_with_scouts(name, subject, bounds)
+    subject, campaign = explore_with_probe_runs(name, subject, bounds)
     command = command_of(name, subject, bounds)
     return campaign, [
         ExplorationFinding(

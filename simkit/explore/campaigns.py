@@ -17,7 +17,7 @@ from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.file_reads import FileReads
 from simkit.core.text import counted, shell_word
 from simkit.explore.alone import checked_alone
-from simkit.explore.choices import SIMPLEST, Tape
+from simkit.explore.choices import SIMPLEST, ChoiceLog
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.journal import Journal, Memory, fingerprints, key_of
@@ -147,7 +147,7 @@ class _Exploration:
             campaign = self.draw(places)
         return with_first(campaign, first, self._run)
 
-    def _stop_at_once(self, doomed: Sequence[Tape]) -> Campaign:
+    def _stop_at_once(self, doomed: Sequence[ChoiceLog]) -> Campaign:
         """Return the result of these conversations alone: all others would end like them."""
         campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
         return msgspec.structs.replace(campaign, is_doomed=True)

@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether each of the rare things may happen at all: all of them at once hide each other."""
 
 
-class AnswerTape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class AnswerLog(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The choices that one answer of a model used."""
 
     digits: tuple[int, ...] = ()
@@ -50,21 +50,21 @@ class AnswerTape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     """Which rare thing happened to it; empty for none."""
 
 
-class TurnTape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class TurnLog(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The choices that one turn used, each with its trailing zeros left out."""
 
     user: tuple[int, ...] = ()
     orders: tuple[int, ...] = ()
     fate: str = ""
     """Which rare thing happened to the turn; empty for none."""
-    answers: tuple[AnswerTape, ...] = ()
+    answers: tuple[AnswerLog, ...] = ()
     results: tuple[tuple[int, ...], ...] = ()
 
 
-class Tape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+class ChoiceLog(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
     """The choices that one conversation used: played again, they give the same conversation."""
 
-    turns: tuple[TurnTape, ...] = ()
+    turns: tuple[TurnLog, ...] = ()
     personas: tuple[int, ...] = ()
 
     @property
@@ -78,7 +78,7 @@ class Tape(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
         return weight
 
 
-SIMPLEST: Final = Tape((TurnTape(),))
+SIMPLEST: Final = ChoiceLog((TurnLog(),))
 """One turn of the simplest choices."""
 
 
@@ -197,10 +197,10 @@ class _Recorded:
         oddity = turn.oddities[number] = self._oddity(turn.place, number, shares)
         return oddity
 
-    def tape(self) -> Tape:
+    def tape(self) -> ChoiceLog:
         """Return the choices that were used."""
         turns = (turn.tape(self._fates.get(turn.place, "")) for turn in self._turns)
-        return Tape(tuple(turns), _used(self.personas))
+        return ChoiceLog(tuple(turns), _used(self.personas))
 
     def _answer(self, place: int, number: int) -> Choices:
         raise NotImplementedError
@@ -223,18 +223,18 @@ class _TurnRecord(NamedTuple):
     oddities: list[str]
     results: list[Choices]
 
-    def tape(self, fate: str) -> TurnTape:
+    def tape(self, fate: str) -> TurnLog:
         pairs = zip(self.answers, self.oddities, strict=True)
-        return TurnTape(
+        return TurnLog(
             _used(self.user),
             _used(self.orders),
             fate,
-            _trimmed([AnswerTape(_used(choices), oddity) for choices, oddity in pairs], _PLAIN),
+            _trimmed([AnswerLog(_used(choices), oddity) for choices, oddity in pairs], _PLAIN),
             _trimmed([_used(choices) for choices in self.results], ()),
         )
 
 
-_PLAIN: Final = AnswerTape()
+_PLAIN: Final = AnswerLog()
 
 
 def _used(choices: Choices) -> tuple[int, ...]:
@@ -249,7 +249,7 @@ def _trimmed(values: Sequence[T], simplest: T) -> tuple[T, ...]:
     return tuple(values[:count])
 
 
-class Drawn(_Recorded):
+class RandomChoices(_Recorded):
     """The choices of a plan."""
 
     def __init__(self, plan: Plan, names: Sequence[str] = ()) -> None:
@@ -284,10 +284,10 @@ class Drawn(_Recorded):
         )
 
 
-class Played(_Recorded):
+class ReplayedChoices(_Recorded):
     """The choices of a tape; what it does not say is the simplest choice."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: ChoiceLog) -> None:
         super().__init__(len(tape.turns), _Digits(tape.personas))
         self._tape = tape
 

@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.checks.findings import Finding
 from simkit.explore.causes import Cause
-from simkit.explore.choices import Tape
+from simkit.explore.choices import ChoiceLog
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.reach import Reach
 from simkit.viewer import CoverageCollector, RunsCoverage
@@ -58,7 +58,7 @@ class Example(msgspec.Struct, frozen=True):
     size: Size
     run: int
     """Its number in the campaign: of two that are as small, the first one counts."""
-    tape: Tape
+    tape: ChoiceLog
     finding: Finding
     digits: tuple[int, ...] = ()
     """The digits of one of an enumeration, whose tape is empty."""

@@ -20,7 +20,7 @@ from simkit.explore.causes import (
     is_guardrail,
     is_of_provider,
 )
-from simkit.explore.choices import SIMPLEST, Drawn, Plan, Played, Source, Tape
+from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan, RandomChoices, ReplayedChoices, Source
 from simkit.explore.claims import applicable_claims
 from simkit.explore.declared import agents_named, interfaces_of
 from simkit.explore.denials import may_have_happened
@@ -30,7 +30,7 @@ from simkit.explore.output import unheard
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.restarts import check_restarts
 from simkit.explore.scene import Scene
-from simkit.explore.users import CUT_KEYS, Crowd, Voices
+from simkit.explore.users import CUT_KEYS, SimulatedUsers, Voices
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
@@ -103,18 +103,22 @@ class ExploredRun(msgspec.Struct, frozen=True):
     reach: Reach = Reach()
     denials: Mapping[Cause, Mapping[str, Any]] = {}
     """The claim of each cause that is a thing which must never happen."""
-    tape: Tape = Tape()
+    tape: ChoiceLog = ChoiceLog()
     """The choices that it used; empty for one of an enumeration."""
     observed: tuple[Prepared, View] | None = None
     """The scenario and the trace of which coverage is measured; None if it is not."""
 
 
-def converse(subject: Subject, choices: Plan | Tape, *, observes: bool = False) -> ExploredRun:
+def converse(subject: Subject, choices: Plan | ChoiceLog, *, observes: bool = False) -> ExploredRun:
     """Run the conversation of a plan or a tape; raise SourceError if the pipeline cannot be run.
 
     ``observes``: what happened is kept, so that coverage can be measured.
     """
-    source = Played(choices) if isinstance(choices, Tape) else Drawn(choices, subject.rare)
+    source = (
+        ReplayedChoices(choices)
+        if isinstance(choices, ChoiceLog)
+        else RandomChoices(choices, subject.rare)
+    )
     run = converse_by(subject, source, observes=observes)
     return msgspec.structs.replace(run, tape=source.tape())
 
@@ -133,7 +137,7 @@ class _Conversation:
         self._subject, simulation = subject, subject.simulation
         pipeline = subject.prepared.pipeline
         shares = {**simulation.misbehaves, **simulation.faults}
-        self._crowd = Crowd(
+        self._crowd = SimulatedUsers(
             simulation,
             source,
             {name: shares[name] for name in shares if name in TURN_FAULTS},
@@ -253,7 +257,7 @@ class _Conversation:
             return
         if crowd.speakers[-1].is_asked or not crowd.say_again():
             return
-        self._scene.source = simplest = Played(SIMPLEST)
+        self._scene.source = simplest = ReplayedChoices(SIMPLEST)
         simplest.begin_turn(0)
         self._take_last(conversation)
 

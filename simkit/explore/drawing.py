@@ -24,7 +24,7 @@ except ModuleNotFoundError as problem:
         "pip install 'agent-simkit[explore]'"
     ) from None
 
-from simkit.explore.choices import ODDS, Plan, Tape, TurnPlan
+from simkit.explore.choices import ODDS, ChoiceLog, Plan, TurnPlan
 from simkit.explore.chunks import Chunk, Tally, TallyBuilder
 from simkit.explore.conversations import ExploredRun
 
@@ -41,7 +41,7 @@ ANSWERS_MAX: Final = 8
 """The number of answers in one turn that are chosen, at most; those beyond are the simplest."""
 _MASK: Final = 2**64 - 1
 
-Run: TypeAlias = Callable[[Plan | Tape], ExploredRun]
+Run: TypeAlias = Callable[[Plan | ChoiceLog], ExploredRun]
 
 
 def draw(

@@ -21,7 +21,7 @@ import msgspec
 
 from simkit.core.locks import Lock
 from simkit.core.redact import Redactor
-from simkit.explore.choices import Tape
+from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
 from simkit.explore.spreading import Slice
 
@@ -32,7 +32,7 @@ _KNOWN: Final = "known.json"
 
 
 class _Head(msgspec.Struct, frozen=True):
-    known: tuple[Tape, ...] = ()
+    known: tuple[ChoiceLog, ...] = ()
     """The conversations with which the campaign began."""
 
 
@@ -46,7 +46,9 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
 class Journal:
     """The finished parts of one campaign; only one process at a time has it."""
 
-    def __init__(self, folder: Path, key: str, known: Sequence[Tape], redactor: Redactor) -> None:
+    def __init__(
+        self, folder: Path, key: str, known: Sequence[ChoiceLog], redactor: Redactor
+    ) -> None:
         """Open the journal of a campaign: ``key`` is equal for equal ones.
 
         ``known`` are the conversations with which a new campaign begins. Raise OSError if it
@@ -101,7 +103,9 @@ class Journal:
         os.fsync(self._stream.fileno())
 
 
-def _read(file: Path, known: tuple[Tape, ...]) -> tuple[tuple[Tape, ...], list[_Line], int]:
+def _read(
+    file: Path, known: tuple[ChoiceLog, ...]
+) -> tuple[tuple[ChoiceLog, ...], list[_Line], int]:
     """Return the known conversations, the finished parts, and where the last whole line ends."""
     try:
         content = file.read_bytes()
@@ -137,15 +141,15 @@ class Memory:
         words = re.sub(r"[^\w-]+", "_", name)
         self.folder = root / f"{words[-60:]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
-    def known(self) -> tuple[Tape, ...]:
+    def known(self) -> tuple[ChoiceLog, ...]:
         """Return the conversations that are known; none if they cannot be read."""
         try:
             content = (self.folder / _KNOWN).read_bytes()
-            return msgspec.json.decode(content, type=tuple[Tape, ...])
+            return msgspec.json.decode(content, type=tuple[ChoiceLog, ...])
         except (OSError, msgspec.DecodeError):
             return ()
 
-    def keep(self, tapes: Iterable[Tape]) -> None:
+    def keep(self, tapes: Iterable[ChoiceLog]) -> None:
         """Keep these conversations alone. Raise OSError if they cannot be written."""
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / _KNOWN

@@ -17,12 +17,12 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.causes import is_of_provider
-from simkit.explore.choices import Drawn, Plan, TurnPlan
+from simkit.explore.choices import Plan, RandomChoices, TurnPlan
 from simkit.explore.claims import applicable_claims
 from simkit.explore.conversations import Subject
 from simkit.explore.live_faults import CUTS_OF, LiveFaults, left_out, of_turn, settle
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
-from simkit.explore.users import Crowd
+from simkit.explore.users import SimulatedUsers
 from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import run_name
@@ -128,13 +128,16 @@ class LiveSimulation:
             crowd = self._talk(conversation, users)
         return self._judge(conversation, crowd)
 
-    def _talk(self, conversation: Conversation, users: LiveUsers) -> Crowd:
+    def _talk(self, conversation: Conversation, users: LiveUsers) -> SimulatedUsers:
         """Let the users speak until nobody has anything to say, or a turn fails."""
         chance = Chance(self.prepared.scenario.seed).child(f"live/{self._number}").random
         faults = self._faults
         plan = _plan(self._subject, chance, faults.fates)
-        crowd = Crowd(
-            self._subject.simulation, Drawn(plan, [*faults.of_turns]), faults.of_turns, users
+        crowd = SimulatedUsers(
+            self._subject.simulation,
+            RandomChoices(plan, [*faults.of_turns]),
+            faults.of_turns,
+            users,
         )
         turns: list[Turn] = []
         goes_on = True
@@ -149,7 +152,7 @@ class LiveSimulation:
             self._takes(conversation, crowd, turns)
         return crowd
 
-    def _takes(self, conversation: Conversation, crowd: Crowd, turns: list[Turn]) -> bool:
+    def _takes(self, conversation: Conversation, crowd: SimulatedUsers, turns: list[Turn]) -> bool:
         """Take the crowd's last turn; return whether another one may follow."""
         turns.append(_turn(crowd.turns[-1]))
         # A run that an error breaks off is kept, too.
@@ -193,7 +196,7 @@ class LiveSimulation:
         results = {name: result for name, result in results.items() if result}
         return {"tool_results": results} if results else {}
 
-    def _judge(self, conversation: Conversation, crowd: Crowd) -> Outcome:
+    def _judge(self, conversation: Conversation, crowd: SimulatedUsers) -> Outcome:
         """Judge all claims, then those of the scenario that replays the run; return that."""
         subject, view = self._subject, conversation.view
         claims: list[Mapping[str, Any]] = []
@@ -237,7 +240,7 @@ class LiveSimulation:
     def _findings(
         self,
         conversation: Conversation,
-        crowd: Crowd,
+        crowd: SimulatedUsers,
         claims: Sequence[Mapping[str, Any]],
         whole: Mapping[str, Any],
     ) -> Iterator[Finding]:
@@ -250,7 +253,7 @@ class LiveSimulation:
     def _judged_scenario(
         self,
         conversation: Conversation,
-        crowd: Crowd,
+        crowd: SimulatedUsers,
         claims: Sequence[Mapping[str, Any]],
         whole: Mapping[str, Any],
     ) -> Prepared:

@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.explore.causes import Cause
-from simkit.explore.choices import Tape
+from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import CauseTally, Chunk, Tally
 from simkit.explore.enumeration import Interval
 from simkit.explore.search import Tell
@@ -49,7 +49,7 @@ class Workers(ABC):
             assert answer.tally is not None
             yield chunk, answer.tally
 
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
         """Make the smallest conversation of each cause smaller."""
         tasks = [
             (

@@ -28,7 +28,7 @@ from simkit.explore.user_models import (
     identity_in,
     request_to_user,
 )
-from simkit.explore.users import Talk, UserAnswer
+from simkit.explore.users import UserAnswer, UserConversation
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
 from simkit.session.execution.recorded import user_cassettes
@@ -84,7 +84,9 @@ class RecordedUser:
             return ""
         return f"{recorded} of {counted(self._possible, 'persona')} recorded"
 
-    def answer(self, persona: Mapping[str, Any], talk: Talk, choices: Choices) -> UserAnswer | None:
+    def answer(
+        self, persona: Mapping[str, Any], talk: UserConversation, choices: Choices
+    ) -> UserAnswer | None:
         """Return one of the answers that fit what the user saw, or at least what it said."""
         messages = tuple(talk.messages)
         fitting = self._answers.get((self._identities[_key(persona)], messages), [])
@@ -102,7 +104,7 @@ class RecordedUser:
                 continue
             persona = msgspec.json.decode(identity)["persona"]
             # A recording is redacted, so that only a redacted request can be equal.
-            own = request_to_user(user, persona, Talk())
+            own = request_to_user(user, persona, UserConversation())
             http_request = redacted_request(http_request_of(own), self._redactor)
             expected = PROTOCOLS[own.protocol].parse_request(http_request)
             if _compared_parts(expected) != _compared_parts(request):
@@ -155,7 +157,12 @@ class RecordedVoices:
         return choices.one_of(self._users[name].personas)
 
     def answer(
-        self, name: str, session: str, persona: Mapping[str, Any], talk: Talk, choices: Choices
+        self,
+        name: str,
+        session: str,
+        persona: Mapping[str, Any],
+        talk: UserConversation,
+        choices: Choices,
     ) -> UserAnswer | None:
         """Return a recorded answer; None where the recordings end."""
         return self._users[name].answer(persona, talk, choices)

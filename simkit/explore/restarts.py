@@ -6,15 +6,15 @@ from collections.abc import Container, Iterator, Sequence
 from typing import Final
 
 from simkit.core.errors import SimkitError
-from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.choices import ChoiceLog, TurnLog
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.simulations import CRASH, RESTART, Simulation
 from simkit.trace.events import Event, RunFinished
 
 _TRIALS: Final = {
-    RESTART: Tape((TurnTape(), TurnTape(fate=RESTART))),
-    CRASH: Tape((TurnTape(fate=CRASH), TurnTape())),
+    RESTART: ChoiceLog((TurnLog(), TurnLog(fate=RESTART))),
+    CRASH: ChoiceLog((TurnLog(fate=CRASH), TurnLog())),
 }
 """Fault to the simplest conversation whose second turn a new process takes."""
 _RESTARTABLE: Final = (
@@ -23,7 +23,7 @@ _RESTARTABLE: Final = (
 )
 
 
-def restart_trials(prepared: Prepared, simulation: Simulation, turns: int) -> Iterator[Tape]:
+def restart_trials(prepared: Prepared, simulation: Simulation, turns: int) -> Iterator[ChoiceLog]:
     """Yield the conversations that show whether code can be restarted, if it may have to be."""
     if isinstance(prepared.pipeline, App) and turns > 1:
         yield from (_TRIALS[fault] for fault in _TRIALS if simulation.faults.get(fault))

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import msgspec
 
 from simkit.explore.causes import Cause
-from simkit.explore.choices import Source, Tape
+from simkit.explore.choices import ChoiceLog, Source
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks_of, merged
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import Run, draw
@@ -98,7 +98,7 @@ class Work(Protocol):
         tally of a chunk that is not yet yielded.
         """
 
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
         """Make the smallest conversation of each cause smaller; yield them in any order."""
 
 
@@ -132,12 +132,12 @@ class InProcess:
             if tally.is_stopped:
                 return
 
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, Tape]]:
+    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
         """Make the smallest conversations smaller, one after the other, until it is late."""
         for tally in causes:
             yield tally.cause, self.shrunk(tally.cause, tally.smallest.tape)
 
-    def shrunk(self, cause: Cause, tape: Tape) -> Tape:
+    def shrunk(self, cause: Cause, tape: ChoiceLog) -> ChoiceLog:
         """Return the smallest conversation that shows a cause, as far as there is time."""
         shrinker = Shrinker(self.run, cause, self._is_late)
         shrinker.shrink(tape)
@@ -169,7 +169,7 @@ def conduct(
     run: Run,
     chunks: Sequence[Chunk],
     *,
-    known: Sequence[Tape] = (),
+    known: Sequence[ChoiceLog] = (),
     done: Mapping[int, Tally] = {},
     keep: Callable[[Chunk, Tally], None] = lambda chunk, tally: None,
     tell: Tell = lambda tally: None,
@@ -205,7 +205,7 @@ def conduct(
     return campaign_of(tally, discoveries)
 
 
-def _tally_of(run: Run, tapes: Sequence[Tape]) -> Tally:
+def _tally_of(run: Run, tapes: Sequence[ChoiceLog]) -> Tally:
     builder = TallyBuilder()
     for tape in tapes:
         builder.add(run(tape))
@@ -247,7 +247,7 @@ def with_first(campaign: Campaign, first: ExploredRun, run: Run) -> Campaign:
     return msgspec.structs.replace(campaign, discoveries=(*lost, *campaign.discoveries))
 
 
-def _discovery(run: Run, tally: CauseTally, tape: Tape) -> Discovery:
+def _discovery(run: Run, tally: CauseTally, tape: ChoiceLog) -> Discovery:
     """Return a cause with its smallest conversation, which is run once more.
 
     One that shows it only now and then is reported as it was when it did.

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 from msgspec.structs import replace
 
 from simkit.explore.causes import Cause
-from simkit.explore.choices import AnswerTape, Tape, TurnTape
+from simkit.explore.choices import AnswerLog, ChoiceLog, TurnLog
 from simkit.explore.chunks import Size, size_of
 from simkit.explore.conversations import ExploredRun
 
@@ -40,24 +40,24 @@ class Shrinker:
 
     def __init__(
         self,
-        run: Callable[[Tape], ExploredRun],
+        run: Callable[[ChoiceLog], ExploredRun],
         cause: Cause,
         is_late: Callable[[], bool] = lambda: False,
     ) -> None:
         """It ends early when ``is_late`` returns true."""
         self._run, self._cause, self._is_late = run, cause, is_late
         self._tries, self._turns = TRIES_MAX, TURNS_MAX
-        self._known: set[Tape] = set()
+        self._known: set[ChoiceLog] = set()
         """Tapes that were tried."""
         self._size: Size | None = None
         self._turn = 0
         """The number of the turn that shows the cause; 0 if it is not one turn."""
         self._kinds: Sequence[TurnKind] = ()
         """The kind of each turn of the smallest one so far."""
-        self.best = Tape()
+        self.best = ChoiceLog()
         """The smallest one so far."""
 
-    def _takes(self, tape: Tape) -> bool:
+    def _takes(self, tape: ChoiceLog) -> bool:
         """Return whether a tape shows the cause and is smaller than the best; then it is that."""
         if tape in self._known:
             return False
@@ -76,7 +76,7 @@ class Shrinker:
         self._kinds = [*map(_kind_of, record.turns)]
         return True
 
-    def shrink(self, tape: Tape) -> None:
+    def shrink(self, tape: ChoiceLog) -> None:
         """Make a tape smaller until nothing helps.
 
         One that shows the cause only now and then stays as it is.
@@ -120,7 +120,7 @@ class Shrinker:
                 return
             count *= 2
 
-    def _try_turns(self, turns: Sequence[TurnTape]) -> bool:
+    def _try_turns(self, turns: Sequence[TurnLog]) -> bool:
         return self._takes(replace(self.best, turns=tuple(turns)))
 
     def _cut_turns(self) -> None:
@@ -200,37 +200,37 @@ def _ranges(count: Callable[[], int]) -> Iterator[tuple[int, int]]:
         size //= 2
 
 
-def _plain(turn: TurnTape) -> TurnTape:
-    return TurnTape(user=turn.user)
+def _plain(turn: TurnLog) -> TurnLog:
+    return TurnLog(user=turn.user)
 
 
-def _without_oddities(turn: TurnTape) -> TurnTape:
+def _without_oddities(turn: TurnLog) -> TurnLog:
     return replace(_expected_answers(turn, 0, len(turn.answers)), fate="")
 
 
-def _expected_answers(turn: TurnTape, start: int, end: int) -> TurnTape:
+def _expected_answers(turn: TurnLog, start: int, end: int) -> TurnLog:
     expected = (replace(answer, oddity="") for answer in turn.answers[start:end])
     return replace(turn, answers=(*turn.answers[:start], *expected, *turn.answers[end:]))
 
 
-def _simplest_answers(turn: TurnTape, start: int, end: int) -> TurnTape:
-    simplest = (AnswerTape(oddity=answer.oddity) for answer in turn.answers[start:end])
+def _simplest_answers(turn: TurnLog, start: int, end: int) -> TurnLog:
+    simplest = (AnswerLog(oddity=answer.oddity) for answer in turn.answers[start:end])
     return replace(turn, answers=(*turn.answers[:start], *simplest, *turn.answers[end:]))
 
 
-def _simplest_results(turn: TurnTape, start: int, end: int) -> TurnTape:
+def _simplest_results(turn: TurnLog, start: int, end: int) -> TurnLog:
     simplest = ((),) * len(turn.results[start:end])
     return replace(turn, results=(*turn.results[:start], *simplest, *turn.results[end:]))
 
 
-_SIMPLER_TURNS: Final[tuple[Callable[[TurnTape], TurnTape], ...]] = (
+_SIMPLER_TURNS: Final[tuple[Callable[[TurnLog], TurnLog], ...]] = (
     _plain,
     _without_oddities,
     lambda turn: replace(turn, results=()),
     lambda turn: replace(turn, orders=()),
     lambda turn: replace(turn, user=()),
 )
-_CHANGED_ANSWERS: Final[tuple[Callable[[TurnTape, int, int], TurnTape], ...]] = (
+_CHANGED_ANSWERS: Final[tuple[Callable[[TurnLog, int, int], TurnLog], ...]] = (
     lambda turn, start, end: replace(turn, answers=turn.answers[:start] + turn.answers[end:]),
     lambda turn, start, end: replace(turn, results=turn.results[:start] + turn.results[end:]),
     _simplest_answers,
@@ -239,7 +239,7 @@ _CHANGED_ANSWERS: Final[tuple[Callable[[TurnTape, int, int], TurnTape], ...]] = 
 )
 
 
-def _parts(tape: Tape) -> list[tuple[int, ...]]:
+def _parts(tape: ChoiceLog) -> list[tuple[int, ...]]:
     """Return the digits of a tape, choice by choice."""
     parts = [tape.personas]
     for turn in tape.turns:
@@ -248,18 +248,18 @@ def _parts(tape: Tape) -> list[tuple[int, ...]]:
     return parts
 
 
-def _with_parts(tape: Tape, parts: Sequence[tuple[int, ...]]) -> Tape:
+def _with_parts(tape: ChoiceLog, parts: Sequence[tuple[int, ...]]) -> ChoiceLog:
     """Return a tape with other digits, which are as many choices."""
     left = iter(parts)
     personas = next(left)
     turns = [
-        TurnTape(
+        TurnLog(
             next(left),
             next(left),
             turn.fate,
-            tuple(AnswerTape(next(left), answer.oddity) for answer in turn.answers),
+            tuple(AnswerLog(next(left), answer.oddity) for answer in turn.answers),
             tuple(next(left) for _ in turn.results),
         )
         for turn in tape.turns
     ]
-    return Tape(tuple(turns), personas)
+    return ChoiceLog(tuple(turns), personas)

@@ -9,14 +9,16 @@ from typing import Final
 import msgspec
 
 from simkit.explore.causes import label_of
-from simkit.explore.choices import SIMPLEST, Tape, TurnTape
+from simkit.explore.choices import SIMPLEST, ChoiceLog, TurnLog
 from simkit.explore.conversations import ExploredRun
 
 _USER_DIGITS: Final = tuple(product(range(5), range(3)))
 """The choices of who speaks first, and of what is said, that are tried."""
 
 
-def first_turns_that_fail(first: ExploredRun, run: Callable[[Tape], ExploredRun]) -> Sequence[Tape]:
+def first_turns_that_fail(
+    first: ExploredRun, run: Callable[[ChoiceLog], ExploredRun]
+) -> Sequence[ChoiceLog]:
     """Return conversations of one turn, if each one ends with the same error before a model call.
 
     They differ in what the user says; ``first`` is the simplest. Return none if the pipeline can be
@@ -26,7 +28,7 @@ def first_turns_that_fail(first: ExploredRun, run: Callable[[Tape], ExploredRun]
         return ()
     tapes = {_message_of(first): SIMPLEST}
     for user in _USER_DIGITS:
-        tape = Tape((TurnTape(user=user),))
+        tape = ChoiceLog((TurnLog(user=user),))
         record = run(tape)
         if not _fails_at_once(record) or {*record.causes} != {*first.causes}:
             return ()

@@ -19,7 +19,7 @@ from simkit.capture.cassettes.traffic import Terms, Traffic, TrafficObserver
 from simkit.core.errors import ModelError, OutputInvalid, UserSilent
 from simkit.core.messages import Fails, JsonValue, Message
 from simkit.explore.choices import Choices
-from simkit.explore.users import Talk, UserAnswer
+from simkit.explore.users import UserAnswer, UserConversation
 from simkit.language.paths import as_text
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS
@@ -79,7 +79,9 @@ def identity_in(request: ParsedRequest) -> str:
     return line if is_known else ""
 
 
-def request_to_user(user: SimulatedUser, persona: Mapping[str, Any], talk: Talk) -> ParsedRequest:
+def request_to_user(
+    user: SimulatedUser, persona: Mapping[str, Any], talk: UserConversation
+) -> ParsedRequest:
     """Return the request for the next message of a user with a model."""
     options = user.model
     assert options is not None
@@ -200,7 +202,12 @@ class LiveUsers:
         return chosen
 
     def answer(
-        self, name: str, session: str, persona: Mapping[str, Any], talk: Talk, choices: Choices
+        self,
+        name: str,
+        session: str,
+        persona: Mapping[str, Any],
+        talk: UserConversation,
+        choices: Choices,
     ) -> UserAnswer:
         """Ask a user's model for its next message, again if it gives none; raise UserSilent."""
         request = request_to_user(self._simulation.users[name], persona, talk)

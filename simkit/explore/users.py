@@ -55,7 +55,7 @@ START: Final = "The conversation begins."
 """The text that a user's model gets before the user's first message."""
 
 
-class Talk:
+class UserConversation:
     """The part of a conversation that one user sees."""
 
     def __init__(self) -> None:
@@ -82,7 +82,12 @@ class Voices(Protocol):
         """Return the persona of a user in a conversation."""
 
     def answer(
-        self, name: str, session: str, persona: Mapping[str, Any], talk: Talk, choices: Choices
+        self,
+        name: str,
+        session: str,
+        persona: Mapping[str, Any],
+        talk: UserConversation,
+        choices: Choices,
     ) -> UserAnswer | None:
         """Return what a user says next; None if that is not known."""
 
@@ -102,7 +107,7 @@ class UserSession:
         """``voices`` speak for a user with a model, whose name in the file is ``user_name``."""
         self.name, self._user = name, user
         self._user_name, self._voices = user_name, voices
-        self.talk = Talk()
+        self.talk = UserConversation()
         """The part of the conversation that a user with a model sees."""
         self.states: set[str] = set()
         """The states in which the user spoke."""
@@ -177,7 +182,7 @@ class UserSession:
         self._state = name
 
 
-class Crowd:
+class SimulatedUsers:
     """All users of one conversation with the pipeline, and the order in which they speak."""
 
     def __init__(

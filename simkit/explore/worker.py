@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.core.errors import SimkitError
 from simkit.explore.causes import Cause
-from simkit.explore.choices import Tape
+from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
 from simkit.explore.enumeration import Interval
 
@@ -53,7 +53,7 @@ class Shrinking(msgspec.Struct, frozen=True):
     """A conversation to be made small."""
 
     cause: Cause
-    tape: Tape
+    tape: ChoiceLog
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The result of a task."""
 
     tally: Tally | None = None
-    tape: Tape | None = None
+    tape: ChoiceLog | None = None
     left: tuple[Interval, ...] = ()
     """The conversations of an interval that were not run."""
     error: str = ""

@@ -19,7 +19,7 @@ from simkit.cli.explore import LogTimes, progress_text
 from simkit.core.locks import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.causes import Cause
-from simkit.explore.choices import Tape, TurnTape
+from simkit.explore.choices import ChoiceLog, TurnLog
 from simkit.explore.chunks import CauseTally, Chunk, Example, Tally
 from simkit.explore.journal import KEPT_MAX, Journal, Memory
 from simkit.explore.reach import Part, Reach
@@ -256,13 +256,13 @@ CAUSE = Cause("HND-03", "a", "")
 def tally(run: int) -> Tally:
 
     example = Example(
-        (1, 1, 0), run, Tape((TurnTape((1,)),)), Finding("HND-03", "E", "77-hunter2-77", "")
+        (1, 1, 0), run, ChoiceLog((TurnLog((1,)),)), Finding("HND-03", "E", "77-hunter2-77", "")
     )
     return Tally(1, 1, 1, (CauseTally(CAUSE, 1, run, example),))
 
 
 def test_a_journal_keeps_chunks_and_no_secrets(tmp_path: Path) -> None:
-    known = (Tape((TurnTape((2,)),)),)
+    known = (ChoiceLog((TurnLog((2,)),)),)
     journal = Journal(tmp_path, "k", known, Redactor({"API_KEY": "77-hunter2-77"}))
     journal.keep(Chunk(3, 0, 1, 1), tally(1))
     with pytest.raises(BlockingIOError):
@@ -314,8 +314,8 @@ def test_old_journals_are_forgotten_unless_a_process_has_them(tmp_path: Path) ->
 def test_a_memory_that_cannot_be_read_is_empty(tmp_path: Path) -> None:
     memory = Memory(tmp_path, "a.simulation.yaml::it")
     assert memory.known() == ()
-    memory.keep([Tape(), Tape()])
-    assert memory.known() == (Tape(),)
+    memory.keep([ChoiceLog(), ChoiceLog()])
+    assert memory.known() == (ChoiceLog(),)
     (memory.folder / "known.json").write_text("{")
     assert memory.known() == ()
 

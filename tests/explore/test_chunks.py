@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
 from simkit.explore.causes import Cause
-from simkit.explore.choices import ODDS, Plan, Tape, TurnPlan, TurnTape
+from simkit.explore.choices import ODDS, ChoiceLog, Plan, TurnLog, TurnPlan
 from simkit.explore.chunks import (
     RUNS_LEAST,
     RUNS_MOST,
@@ -29,16 +29,14 @@ CAUSES = st.sampled_from(
     [Cause("HND-03", "a", ""), Cause("claim", "", "x"), Cause("CTX-01", "", "")]
 )
 PARTS = st.frozensets(st.sampled_from([Part("agent", "a"), Part("tool", "t"), Part("tool", "u")]))
-TAPES = st.lists(
-    st.builds(TurnTape, st.lists(st.integers(0, 2), max_size=2).map(tuple)), max_size=3
-)
+TAPES = st.lists(st.builds(TurnLog, st.lists(st.integers(0, 2), max_size=2).map(tuple)), max_size=3)
 RECORDS = st.builds(
     lambda tape, causes, calls, offered, reached: ExploredRun(
         tuple({} for _ in tape),
         {cause: Finding(cause.id, "E", f"{tape}", "") for cause in causes},
         calls,
         reach=Reach(offered, reached),
-        tape=Tape(tuple(tape)),
+        tape=ChoiceLog(tuple(tape)),
     ),
     TAPES,
     st.sets(CAUSES),
@@ -90,7 +88,7 @@ def test_a_tally_is_the_same_after_it_was_sent(record: ExploredRun) -> None:
 
 def test_of_two_that_are_as_small_the_first_one_counts() -> None:
     cause = Cause("a", "", "")
-    tapes = [Tape((TurnTape((digit,)),)) for digit in (2, 1, 1)]
+    tapes = [ChoiceLog((TurnLog((digit,)),)) for digit in (2, 1, 1)]
     records = [
         ExploredRun(({},), {cause: Finding("a", "E", str(number), "")}, 1, tape=tape)
         for number, tape in enumerate(tapes)
@@ -130,7 +128,7 @@ def test_the_numbers_of_a_turn_are_those_of_splitmix64() -> None:
 def test_any_number_of_turns_up_to_the_most_is_drawn() -> None:
     counts: list[int] = []
 
-    def run(plan: Plan | Tape) -> ExploredRun:
+    def run(plan: Plan | ChoiceLog) -> ExploredRun:
         counts.append(len(plan.turns))
         return ExploredRun(({},), {}, 1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.explore.choices import Plan, Tape
+from simkit.explore.choices import ChoiceLog, Plan
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import draw, enabled_things
@@ -13,7 +13,7 @@ RUNS = 300
 def test_each_rare_thing_is_enabled_in_about_half_of_the_conversations() -> None:
     plans: list[Plan] = []
 
-    def run(plan: Plan | Tape) -> ExploredRun:
+    def run(plan: Plan | ChoiceLog) -> ExploredRun:
         assert isinstance(plan, Plan)
         plans.append(plan)
         return ExploredRun((), {}, 0)

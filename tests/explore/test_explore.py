@@ -21,7 +21,7 @@ from msgspec import structs
 from simkit.checks.findings import Finding
 from simkit.explore import campaigns
 from simkit.explore.causes import Cause, cause_of
-from simkit.explore.choices import Plan, Tape, TurnPlan
+from simkit.explore.choices import ChoiceLog, Plan, TurnPlan
 from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
 from simkit.explore.scenarios import headline, scenario_text
 from simkit.explore.search import Campaign, Discovery, search, search_all
@@ -124,7 +124,7 @@ def test_a_seed_draws_the_same_whatever_the_process_has_imported(
     def plans() -> list[Plan]:
         drawn: list[Plan] = []
 
-        def run(plan: Plan | Tape) -> ExploredRun:
+        def run(plan: Plan | ChoiceLog) -> ExploredRun:
             assert isinstance(plan, Plan)
             drawn.append(plan)
             return ExploredRun(({},), {}, 1)
@@ -158,7 +158,7 @@ def test_a_cause_that_comes_and_goes_is_reported_without_its_claim(
     finding = Finding("claim", "E", "it broke once", "", path=("turns", 9, "expect", "state"))
     first = iter([{cause: finding}])
 
-    def run(choices: Plan | Tape) -> ExploredRun:
+    def run(choices: Plan | ChoiceLog) -> ExploredRun:
         return structs.replace(converse(subject, choices), causes=next(first, {}))
 
     (discovery,) = search(run, runs=5, turns_max=2, seed=0).discoveries

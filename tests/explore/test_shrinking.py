@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
 from simkit.explore.causes import Cause
-from simkit.explore.choices import ODDS, Drawn, Plan, Played, Tape, TurnPlan, TurnTape
+from simkit.explore.choices import (
+    ODDS,
+    ChoiceLog,
+    Plan,
+    RandomChoices,
+    ReplayedChoices,
+    TurnLog,
+    TurnPlan,
+)
 from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.shrinking import TRIES_MAX, Shrinker
 from tests.explore.test_simulations import BUYER, REFUNDS, subject_of
@@ -48,20 +56,20 @@ def test_a_tape_plays_the_conversation_that_it_was_taken_of(
 
 
 def test_what_a_tape_does_not_say_is_the_simplest_choice() -> None:
-    played = Played(Tape((TurnTape(), TurnTape(user=(9,)))))
+    played = ReplayedChoices(ChoiceLog((TurnLog(), TurnLog(user=(9,)))))
 
     played.begin_turn(0)
     assert played.answer().below(5) == 0
     played.begin_turn(1)
     assert played.user().below(5) == 4
-    assert played.tape() == Tape((TurnTape(), TurnTape(user=(4,))))
+    assert played.tape() == ChoiceLog((TurnLog(), TurnLog(user=(4,))))
 
 
-def run_that_shows(shows: Callable[[Tape], bool]) -> Callable[[Tape], ExploredRun]:
+def run_that_shows(shows: Callable[[ChoiceLog], bool]) -> Callable[[ChoiceLog], ExploredRun]:
     """Returns a run without a pipeline: each turn has a user's digit and an answer's."""
 
-    def run(tape: Tape) -> ExploredRun:
-        source = Played(tape)
+    def run(tape: ChoiceLog) -> ExploredRun:
+        source = ReplayedChoices(tape)
         for place in range(source.turns):
             source.begin_turn(place)
             source.user().below(10)
@@ -73,9 +81,9 @@ def run_that_shows(shows: Callable[[Tape], bool]) -> Callable[[Tape], ExploredRu
     return run
 
 
-def long_tape(count: int) -> Tape:
+def long_tape(count: int) -> ChoiceLog:
     plan = Plan(tuple(TurnPlan(user=n * 7919, answers=(n * 104_729,)) for n in range(count)))
-    source = Drawn(plan)
+    source = RandomChoices(plan)
     for place in range(count):
         source.begin_turn(place)
         source.user().below(10)
@@ -88,7 +96,7 @@ def test_the_smallest_of_two_hundred_turns_is_found_in_few_tries(digits: set[int
     """A cause that needs certain digits of users needs as many turns, all else simple."""
     tries = 0
 
-    def shows(tape: Tape) -> bool:
+    def shows(tape: ChoiceLog) -> bool:
         nonlocal tries
         tries += 1
         return digits <= {(*turn.user, 0)[0] for turn in tape.turns}
@@ -144,7 +152,7 @@ def test_a_failure_of_two_hundred_turns_shrinks_to_its_minimum(
     record = converse(subject, REFUNDING)
     runs = turns = 0
 
-    def run(tape: Tape) -> ExploredRun:
+    def run(tape: ChoiceLog) -> ExploredRun:
         nonlocal runs, turns
         record = converse(subject, tape)
         runs, turns = runs + 1, turns + len(record.turns)

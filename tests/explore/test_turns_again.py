@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 import yaml
 
-from simkit.explore.choices import Plan, Tape
+from simkit.explore.choices import ChoiceLog, Plan
 from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.search import search
 from simkit.session.simulate import simulate
@@ -47,7 +47,7 @@ def test_what_runs_again_is_what_ran_and_is_kept_once(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, SIMULATION, pipeline=PIPELINE)
     records: list[ExploredRun] = []
 
-    def run(choices: Plan | Tape) -> ExploredRun:
+    def run(choices: Plan | ChoiceLog) -> ExploredRun:
         records.append(converse(subject, choices))
         return records[-1]
 

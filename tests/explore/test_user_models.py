@@ -21,7 +21,7 @@ from simkit.explore.conversations import Subject, converse, converse_by
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import search_all
 from simkit.explore.user_models import http_request_of, request_to_user
-from simkit.explore.users import Talk
+from simkit.explore.users import UserConversation
 from simkit.providers.http import HttpResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import OutgoingReply
@@ -72,7 +72,7 @@ def record(
     simulated = SimulatedUser.model_validate(user)
     interactions = []
     for conversation in conversations:
-        talk = Talk()
+        talk = UserConversation()
         for place, line in enumerate(conversation):
             if place:
                 talk.show(line.after or "Application: Hm.")

@@ -11,7 +11,7 @@ from simkit.core.messages import ROLE_ALIASES
 from simkit.language.matching import kinds
 from simkit.language.yaml import Open, near
 from simkit.providers.failures import FAILURES
-from simkit.session.simulation.places import Place, document_at
+from simkit.session.simulation.places import CallSite, document_at
 from simkit.spec.fields import ANYTHING, validated
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claim_names import ClaimNames
@@ -92,7 +92,7 @@ class CodeNames:
 class QuestionScope:
     """The valid questions about one turn, or about one context of an agent."""
 
-    def __init__(self, names: Callable[[], KnownNames], place: Place, agent: str = "") -> None:
+    def __init__(self, names: Callable[[], KnownNames], place: CallSite, agent: str = "") -> None:
         """``agent`` is the agent of the context; ``place`` is the place of the user message."""
         self._names, self._place, self.agent = names, place, agent
 

@@ -19,7 +19,7 @@ from simkit.session.simulation.asking import CodeNames, QuestionScope
 from simkit.session.simulation.listed import Findings
 from simkit.session.simulation.outcome import TurnOutcome
 from simkit.session.simulation.pipelines import is_code, pipeline_of
-from simkit.session.simulation.places import Place, document_at, place_of_caller
+from simkit.session.simulation.places import CallSite, call_site_of_caller, document_at
 from simkit.spec.fields import validated
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
@@ -48,10 +48,10 @@ class _Script(NamedTuple):
     turns: tuple[Turn, ...] = ()
     turn_values: tuple[Mapping[str, Any], ...] = ()
     """The turns as the test wrote them."""
-    places: tuple[Place, ...] = ()
+    places: tuple[CallSite, ...] = ()
     """Their places in the test."""
 
-    def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: Place) -> _Script:
+    def longer(self, turn: Turn, turn_data: Mapping[str, Any], place: CallSite) -> _Script:
         """Return the script with one more turn."""
         return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
 
@@ -94,7 +94,7 @@ class Simulation:
         ``judge`` is the model whose recorded answers `TurnOutcome.judge` returns.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
-        self._place = place_of_caller()
+        self._place = call_site_of_caller()
         self._values = {
             "version": 1,
             "scenario": name or self._place.where,
@@ -266,7 +266,7 @@ class Simulation:
         self._judgement = None
         return self._caught_up().ask(number, question)
 
-    def place_of(self, number: int) -> Place:
+    def place_of(self, number: int) -> CallSite:
         """Return the place of a turn's user message."""
         return self._script.places[number - 1]
 
@@ -291,7 +291,7 @@ class Simulation:
         pause: str | None,
     ) -> TurnOutcome:
         """Add a turn; it is run on the first access to its results."""
-        place = place_of_caller()
+        place = call_site_of_caller()
         turn_data |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
         turn_data |= {
             key: name for key, name in (("session", session), ("project", project)) if name
@@ -367,7 +367,7 @@ class Simulation:
             raise _located(problem, place) from None
 
 
-def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
+def _hold_to_repeat(once: Trace, again: Trace, place: CallSite) -> None:
     """Raise if a second run differs from the first, in which the judge was asked, too."""
     events = (event for event in once.events if not isinstance(event, JudgeAnswered))
     for left, right in zip(events, again.events, strict=False):
@@ -379,7 +379,7 @@ def _hold_to_repeat(once: Trace, again: Trace, place: Place) -> None:
             )
 
 
-def _located(problem: SimkitError, place: Place) -> SourceError:
+def _located(problem: SimkitError, place: CallSite) -> SourceError:
     """Return the error at the line of the test that caused it."""
     if not isinstance(problem, SourceError):
         return place.error(str(problem))

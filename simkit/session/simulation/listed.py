@@ -166,7 +166,7 @@ class Contexts(Listed[Any]):
         return self
 
 
-class Names(Listed[Any]):
+class NameList(Listed[Any]):
     """A list of names of sections, of tools, or of agents to which control may be passed."""
 
     def wrap(self, item: Any) -> Any:

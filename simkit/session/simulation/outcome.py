@@ -22,10 +22,10 @@ from simkit.session.simulation.listed import (
     Events,
     Findings,
     Messages,
-    Names,
+    NameList,
     Records,
 )
-from simkit.session.simulation.places import Place
+from simkit.session.simulation.places import CallSite
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claim_kinds import ASPECTS
 from simkit.spec.scenario.claims import Expect, selected
@@ -66,7 +66,7 @@ class OutcomeSource(Protocol):
     def ask_judge(self, number: int, question: Question) -> JudgeAnswered | None:
         """Return the judge's answer to a question about a turn; None if nobody can answer."""
 
-    def place_of(self, number: int) -> Place:
+    def place_of(self, number: int) -> CallSite:
         """Return the place of a turn's user message."""
 
     def known(self) -> KnownNames:
@@ -84,10 +84,10 @@ class SeenContext(Messages):
         self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
-    def sections(self) -> Names:
+    def sections(self) -> NameList:
         """Return the non-empty sections in order, each once."""
         self._refuse_unseen(self.subject.agent, "sections")
-        return Names(self._view.sections, self.subject, "sections")
+        return NameList(self._view.sections, self.subject, "sections")
 
     def section(self, name: str) -> Messages:
         """Return the messages of a section; none if it made nothing."""
@@ -107,16 +107,16 @@ class SeenContext(Messages):
         return Records(self._view.left_out(), self.subject, "left_out")
 
     @property
-    def tools(self) -> Names:
+    def tools(self) -> NameList:
         """Return the offered tools."""
-        return Names(self._view.tools, self.subject, "tools")
+        return NameList(self._view.tools, self.subject, "tools")
 
     @property
-    def handoffs(self) -> Names | None:
+    def handoffs(self) -> NameList | None:
         """Return the agents that control may be passed to; None if an offered tool names none."""
         if self._view.handoffs is None:
             return None
-        return Names(self._view.handoffs, self.subject, "handoffs_of")
+        return NameList(self._view.handoffs, self.subject, "handoffs_of")
 
     @property
     def tokens(self) -> int:

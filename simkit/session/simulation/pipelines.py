@@ -9,7 +9,7 @@ from typing import Any
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, load_text, near
-from simkit.session.simulation.places import Place, document_at, place_of_caller
+from simkit.session.simulation.places import CallSite, call_site_of_caller, document_at
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library
@@ -23,7 +23,7 @@ __tracebackhide__ = True
 
 def pipeline_of(
     named: str | os.PathLike[str] | Mapping[str, Any],
-    place: Place,
+    place: CallSite,
     library: Library,
     folders: Sequence[Path],
     scenario: Scenario,
@@ -56,7 +56,7 @@ def is_code(named: object) -> bool:
     return isinstance(named, str) and FUNCTION_NAME.fullmatch(named) is not None
 
 
-def _file(name: str, place: Place, folders: Sequence[Path]) -> str:
+def _file(name: str, place: CallSite, folders: Sequence[Path]) -> str:
     """Return the file, beside the test, in one of the folders, or in the working directory."""
     around = [Path(place.file).parent, *folders, Path()]
     for folder in around:
@@ -81,7 +81,7 @@ def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mappin
     >>> simkit.fakes(seed=7, customers=2) == simkit.fakes(seed=7, customers=2)
     True
     """
-    place = place_of_caller()
+    place = call_site_of_caller()
     values = {"seed": seed, "start": start, "given": {"fakes": people}}
     try:
         return Filling(document_at(values, place, ()), None).people

@@ -20,7 +20,7 @@ from simkit.language.yaml import Document
 _OWN: Final = "simkit.session.simulation."
 
 
-class Place(NamedTuple):
+class CallSite(NamedTuple):
     """The place of one call in a Python file."""
 
     file: str
@@ -42,17 +42,17 @@ class Place(NamedTuple):
         return SourceError(self.where, problem, near=near, known=tuple(known))
 
 
-def place_of_caller() -> Place:
+def call_site_of_caller() -> CallSite:
     """Return the place of the nearest calling code outside simkit."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
         frame = frame.f_back
     if frame is None:
-        return Place("<unknown>", 1, 0, 1, 0)
+        return CallSite("<unknown>", 1, 0, 1, 0)
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), ())
     first, last, column, last_column = positions or (None, None, None, None)
     line = first or frame.f_lineno
-    return Place(
+    return CallSite(
         _typed(frame.f_code.co_filename), line, column or 0, last or line, last_column or 0
     )
 
@@ -65,25 +65,25 @@ def _typed(file: str) -> str:
         return file
 
 
-def document_at(data: Mapping[str, Any], whole: Place, turns: Sequence[Place]) -> Document:
+def document_at(data: Mapping[str, Any], whole: CallSite, turns: Sequence[CallSite]) -> Document:
     """Return a scenario as a document of the Python file, each turn at its call."""
     text = "".join(linecache.getlines(whole.file))
     # A restart sends the document to another process, which a lambda would not survive.
     return Document(whole.file, 0, data, partial(_root, whole, tuple(turns)), text)
 
 
-def _root(whole: Place, turns: tuple[Place, ...]) -> Node:
+def _root(whole: CallSite, turns: tuple[CallSite, ...]) -> Node:
     """Return nodes for values with their own place; others use the nearest ancestor's."""
     items = [_node(turn) for turn in turns]
     key = ScalarNode("", "turns", *_marks(whole))
     return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
 
 
-def _node(place: Place) -> ScalarNode:
+def _node(place: CallSite) -> ScalarNode:
     return ScalarNode("", "", *_marks(place), style='"')
 
 
-def _marks(place: Place) -> tuple[Mark, Mark]:
+def _marks(place: CallSite) -> tuple[Mark, Mark]:
     return (
         _mark(place.file, place.line, place.column),
         _mark(place.file, place.last_line, place.last_column),

@@ -18,7 +18,7 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import Message
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, Places, run_campaign, seed_of, turns_most
-from simkit.explore.choices import SIMPLEST, Plan, Tape
+from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan
 from simkit.explore.chunks import chunks_of
 from simkit.explore.conversations import ExploredRun, Subject, converse
 from simkit.explore.profiles import with_profile
@@ -41,13 +41,14 @@ they did not, it is multiplied."""
 _MORE: Final = 4
 _LOOKS_MAX: Final = 3
 _ROUNDS_MAX: Final = 4
-"""How often scouts run with the rules that were made so far: agents that have names may do more. If
-there are calls that no rule fits each time, instructions of an agent begin differently in each."""
+"""How often code is probed with the rules that were made so far: agents that have names may do
+more. If there are calls that no rule fits each time, instructions of an agent begin differently in
+each."""
 _LIMITS: Final = {"agent_runs_per_turn": 100, "model_calls_per_run": 100, "handoffs_per_turn": 100}
 """The limits while the calls of several agents are those of one."""
 
 
-def run_with_scouts(
+def explore_with_probe_runs(
     name: str,
     subject: Subject,
     bounds: Bounds,
@@ -60,29 +61,29 @@ def run_with_scouts(
 
     Return the subject, with the rules of the agents, too. Raise SimkitError if it cannot be run.
     """
-    scouts = Scouts(name, subject, bounds)
+    probe_runs = ProbeRuns(name, subject, bounds)
     while True:
-        timed = msgspec.structs.replace(bounds, seconds=scouts.seconds_left())
+        timed = msgspec.structs.replace(bounds, seconds=probe_runs.seconds_left())
         try:
             return subject, run_campaign(name, subject, timed, places=places, tell=tell, say=say)
         except SimkitError as problem:
             # A scenario's rules are its author's.
             if not METHOD_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
                 raise
-            again = scouts.look()
+            again = probe_runs.look()
             if again is None:
                 raise
             subject = again
 
 
-class Scouts:
+class ProbeRuns:
     """The calls that conversations showed so far, and the rules that were made of them."""
 
     def __init__(self, name: str, subject: Subject, bounds: Bounds) -> None:
         self._name, self._bounds, self._started = name, bounds, time.monotonic()
         self._turns_max, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
         self._deadline: float | None = None
-        """When scouts end, even if there are more conversations to run."""
+        """When probing ends, even if there are more conversations to run."""
         self._looks, self._runs, self._turns = 0, 0, 0
         self._calls: list[ObservedCall] = []
         self._rules: dict[str, Any] = {}
@@ -133,7 +134,7 @@ class Scouts:
             subject = with_profile(subject, self._bounds.profile)
         calls_before = len(self._calls)
 
-        def run(choices: Plan | Tape) -> ExploredRun:
+        def run(choices: Plan | ChoiceLog) -> ExploredRun:
             record = converse(subject, choices, observes=True)
             assert record.observed is not None
             self._runs += 1
