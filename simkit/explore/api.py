@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
 
@@ -100,25 +101,10 @@ def explore(
     is no exception; raise SimkitError if the subject cannot be run. Of several, as below a folder,
     those that cannot are in ``broken``.
     """
-    _check_number("runs", runs, most=RUNS_LIMIT)
-    if turns is not None:
-        _check_number("turns", turns, most=TURNS_LIMIT)
-    if seed is not None:
-        _check_number("seed", seed, least=None)
-    if seconds is not None and not (is_number(seconds) and seconds > 0):
-        raise SimkitError(f"`seconds` must be a number above 0, not {shown_value(seconds)}")
-    if not isinstance(subject, (str, PathLike, Prepared)):
-        raise SimkitError(
-            "a file, a folder, `module:name` or a loaded scenario can be explored, not "
-            f"{shown_value(subject)}"
-        )
-    if profile is not None and profile not in PROFILES:
-        nearest = near(str(profile), PROFILES)
-        hint = f" Did you mean {nearest!r}?" if nearest else ""
-        raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
     bounds = Bounds(
         runs=runs, turns=turns, seed=seed, profile=profile, seconds=seconds, exhaustive=exhaustive
     )
+    _check(subject, bounds)
     subjects: list[tuple[str, Subject | SimkitError]]
     if isinstance(subject, Prepared):
         subjects = [(subject.item.id, scenario_subject(subject))]
@@ -139,6 +125,15 @@ def explore(
             if len(subjects) == 1 or isinstance(problem, DirectoryGone):
                 raise
             broken.append(f"{name}: {problem}")
+    return _joined(parts, skipped, broken)
+
+
+def _joined(
+    parts: Sequence[tuple[Campaign, list[ExplorationFinding]]],
+    skipped: Sequence[str],
+    broken: Sequence[str],
+) -> Exploration:
+    """Return the exploration of several subjects."""
     campaigns = [campaign for campaign, _ in parts]
     return Exploration(
         findings=tuple(finding for _, findings in parts for finding in findings),
@@ -164,6 +159,27 @@ def explore(
             for each in campaign.refused
         ),
     )
+
+
+def _check(subject: object, bounds: Bounds) -> None:
+    """Raise SimkitError for an argument of `explore` that cannot be used."""
+    _check_number("runs", bounds.runs, most=RUNS_LIMIT)
+    if bounds.turns is not None:
+        _check_number("turns", bounds.turns, most=TURNS_LIMIT)
+    if bounds.seed is not None:
+        _check_number("seed", bounds.seed, least=None)
+    seconds, profile = bounds.seconds, bounds.profile
+    if seconds is not None and not (is_number(seconds) and seconds > 0):
+        raise SimkitError(f"`seconds` must be a number above 0, not {shown_value(seconds)}")
+    if not isinstance(subject, (str, PathLike, Prepared)):
+        raise SimkitError(
+            "a file, a folder, `module:name` or a loaded scenario can be explored, not "
+            f"{shown_value(subject)}"
+        )
+    if profile is not None and profile not in PROFILES:
+        nearest = near(str(profile), PROFILES)
+        hint = f" Did you mean {nearest!r}?" if nearest else ""
+        raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
 
 
 def _check_number(

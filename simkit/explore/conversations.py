@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.judge import Judgement
 from simkit.core.errors import SourceError
 from simkit.core.messages import JsonValue
 from simkit.explore.called_names import check_called
@@ -49,6 +50,7 @@ from simkit.trace.events import (
     Event,
     FaultInjected,
 )
+from simkit.trace.pipeline_metadata import PipelineFacts
 from simkit.trace.store import copied
 from simkit.trace.views import View
 
@@ -169,11 +171,7 @@ class _Conversation:
                 pass
             self._repeat_after_fault(conversation)
             if subject.always or subject.finally_:
-                channels: set[str] = set()
-                for turn, session in zip(conversation.view.turns, crowd.speakers, strict=False):
-                    channels.update(name for event in turn.updates for name in event.update)
-                    claims = applicable_claims(subject.always, turn, channels, session.persona)
-                    self._claims.append(claims)
+                self._add_claims(conversation)
             compares = self._has_others(conversation.turns_taken)
             if self._claims or compares or any("expect" in turn for turn in crowd.turns[-1:]):
                 # Only now is it known that an error ends the last turn on purpose.
@@ -195,7 +193,27 @@ class _Conversation:
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         } | denied
-        calls = [*map(type, events)].count(ContextBuilt)
+        return ExploredRun(
+            tuple(self._script()),
+            causes,
+            [*map(type, events)].count(ContextBuilt),
+            tuple(self._claims),
+            self._reach(events, facts, judgement),
+            self._denials,
+            observed=observed,
+        )
+
+    def _add_claims(self, conversation: Conversation) -> None:
+        """Add the claims on every turn that apply to each of the turns."""
+        channels: set[str] = set()
+        always = self._subject.always
+        for turn, session in zip(conversation.view.turns, self._crowd.speakers, strict=False):
+            channels.update(name for event in turn.updates for name in event.update)
+            self._claims.append(applicable_claims(always, turn, channels, session.persona))
+
+    def _reach(self, events: Sequence[Event], facts: PipelineFacts, judgement: Judgement) -> Reach:
+        """Return what the conversation may have reached, and what it did reach."""
+        subject = self._subject
         agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
         pipeline = subject.prepared.pipeline
         # Of code, only these names are known, and one that is misspelt is never reached.
@@ -209,22 +227,13 @@ class _Conversation:
             if tuple(part.name.split(".", 2)[1:]) not in skipped
         }
         declared_parts = {Part("agent", name) for name in declared}
-        may, did = crowd.states()
+        may, did = self._crowd.states()
         ways = frozenset(edges_offered(facts))
-        reach = Reach(
+        return Reach(
             ways.union(self._scene.offered, declared_parts, claim_parts(subject.always), may),
             frozenset(
                 self._scene.reached | agents | judged | did | ways.intersection(edges_taken(events))
             ),
-        )
-        return ExploredRun(
-            tuple(self._script()),
-            causes,
-            calls,
-            tuple(self._claims),
-            reach,
-            self._denials,
-            observed=observed,
         )
 
     def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:

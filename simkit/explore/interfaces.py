@@ -145,18 +145,26 @@ class ChoosingModel:
             return self._record(request, Answer(unusual), line)
         place, line = self._line(request, choices)
         if line is not None:
-            where = ("models", request.agent, place)
-            try:
-                answer = self._checker.answer(reply_line(line), request, where)
-            except ScriptMisfit as problem:
-                self._scene.misfit = problem
-                raise
-            is_computed = isinstance(line, dict) and "function" in line
-            text = line_of(answer.reply) if is_computed else without(line, "when")
-            if isinstance(answer.reply, (Calls, Handoff)):
-                self._repeats.update(_actions(request.agent, line))
-                self._last[request.agent] = answer.reply
-            return self._record(request, answer, text)
+            return self._written(request, line, place)
+        return self._free(request, choices, searches=searches)
+
+    def _written(self, request: ModelRequest, line: Any, place: int) -> Answer:
+        """Return the answer of a line of the simulation."""
+        where = ("models", request.agent, place)
+        try:
+            answer = self._checker.answer(reply_line(line), request, where)
+        except ScriptMisfit as problem:
+            self._scene.misfit = problem
+            raise
+        is_computed = isinstance(line, dict) and "function" in line
+        text = line_of(answer.reply) if is_computed else without(line, "when")
+        if isinstance(answer.reply, (Calls, Handoff)):
+            self._repeats.update(_actions(request.agent, line))
+            self._last[request.agent] = answer.reply
+        return self._record(request, answer, text)
+
+    def _free(self, request: ModelRequest, choices: Choices, *, searches: bool) -> Answer:
+        """Return any answer that the request permits."""
         reply = self._reply(request, choices)
         line = line_of(reply)
         if isinstance(reply, (Calls, Handoff)):

@@ -93,13 +93,21 @@ def _several(
             others.append((simulation_file, problem))
     others += _scenario_subjects(library, file) if Path(file).is_dir() else []
     known = [case for case in cases if chosen in ("", case.name)]
+    problems = [subject for _, subject in others if chosen and isinstance(subject, SimkitError)]
     if chosen:
-        problems = [subject for _, subject in others if isinstance(subject, SimkitError)]
         others = [(own, subject) for own, subject in others if parted(own)[1] == chosen]
-        if not known and not others and problems:
-            raise problems[0]
     if not known and not others:
-        raise SimkitError(_nothing_there(name, [case.id for case in cases]))
+        raise next(iter(problems), SimkitError(_nothing_there(name, [case.id for case in cases])))
+    yield from _each(library, name, known, others)
+
+
+def _each(
+    library: Library,
+    name: str,
+    known: Sequence[ScenarioCase],
+    others: Sequence[tuple[str, Subject | SimkitError]],
+) -> Iterator[tuple[str, Subject | SimkitError]]:
+    """Yield subjects under their names; the only one under that of the command."""
     is_single = len(known) + len(others) == 1
     for case in known:
         try:
