@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -40,11 +40,6 @@ if TYPE_CHECKING:
     from simkit.session.execution.judging import Judge
 
 
-AHEAD: Final = 16
-"""The number of turns after which their events are encoded, and read by the lints: they are few
-enough to be in the processor's cache still. A shorter conversation has no such need."""
-
-
 class Recorded(msgspec.Struct, frozen=True):
     """The result of a recorded scenario."""
 
@@ -67,7 +62,7 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
     if seed is not None:
         prepared = prepared.with_seed(seed)
     with gc_paused(), Conversation(prepared) as conversation:
-        conversation.follow(prepared, is_judged=True)
+        conversation.follow(prepared)
         return conversation.finish()
 
 
@@ -150,12 +145,11 @@ class Conversation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def follow(self, prepared: Prepared, *, is_judged: bool = False) -> None:
+    def follow(self, prepared: Prepared) -> None:
         """Take the new turns of a scenario, up to an error without a claim.
 
         The turns taken so far must be those of the scenario. The first restart, in a conversation
         without a store, begins it again: it is then taken from its first turn, with a store.
-        With ``is_judged`` the lints read along.
         """
         turns = prepared.scenario.turns
         coming = turns[len(self._execution.turns) :]
@@ -166,21 +160,16 @@ class Conversation:
         with gc_paused(), placed(prepared):
             for place in sorted(prepared.waiting):
                 # The replies that a turn refers to are known once the turns before it are taken.
-                self._take(turns[: max(place, 0)], is_judged)
+                self._take(turns[: max(place, 0)])
                 if self.turns_taken == place:
                     now = prepared.turn_after(place, said_in(self.view))
                     turns = (*turns[:place], now, *turns[place + 1 :])
-            self._take(turns, is_judged)
+            self._take(turns)
 
-    def _take(self, turns: Sequence[Turn], is_judged: bool) -> None:
+    def _take(self, turns: Sequence[Turn]) -> None:
         """Take the new turns of these, and ask the judge about each after it."""
         first = self.turns_taken
         if not self._asks_judge or not any(turn.expect.has("judge") for turn in turns[first:]):
-            for place in range(first + AHEAD, len(turns), AHEAD):
-                self._execution.follow(turns, until=place)
-                self._execution.trace.encode_ahead()
-                if is_judged:
-                    self._lint_runner.feed(self._execution.trace)
             self._execution.follow(turns)
             return
         for place in range(first, len(turns)):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from enum import Enum
 from functools import cache
 from math import isfinite
@@ -186,14 +185,14 @@ class Trace:
     encoding them later, together, gives the same bytes as one by one.
     """
 
-    __slots__ = ("_chunks", "_last", "_size", "emit", "events")
+    __slots__ = ("_encoded", "_last", "_size", "emit", "events")
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
         self.emit: Callable[[AnyEvent], None] = self.events.append
         """Adds an event."""
-        self._chunks: list[bytes] = []
-        """The stored form of the first events, in pieces."""
+        self._encoded = b""
+        """The stored form of the events; empty until it is needed."""
         self._size = 0
         """The number of these events."""
         self._last: AnyEvent | None = None
@@ -208,35 +207,16 @@ class Trace:
 
         Raise TraceError with the event that holds a value that JSON cannot express.
         """
-        self._encode_new()
-        if len(self._chunks) > 1:
-            self._chunks = [b"".join(self._chunks)]
-        return self._chunks[0]
-
-    def encode_ahead(self) -> None:
-        """Encode the events so far, which must not change any more.
-
-        To do so from time to time is cheaper than all at once: new events are still in the
-        processor's cache. A value that JSON cannot express is left for `encoded` to report.
-        """
-        with suppress(TraceError):
-            self._encode_new()
-
-    def _encode_new(self) -> None:
-        events, size = self.events, self._size
-        if not self._chunks or size > len(events) or (size and events[size - 1] is not self._last):
-            self._chunks, self._size, size = [_HEADER], 0, 0
-        if size < len(events):
-            self._chunks.append(_encode_lines(events[size:]))
-            self._size, self._last = len(events), events[-1]
+        events = self.events
+        last = events[-1] if events else None
+        if not self._encoded or self._size != len(events) or self._last is not last:
+            self._encoded = _HEADER + _encode_lines(events)
+            self._size, self._last = len(events), last
+        return self._encoded
 
     def digest(self) -> str:
         """Return the sha256 of the stored form; equal exactly for equal runs."""
-        self._encode_new()
-        digest = hashlib.sha256()
-        for chunk in self._chunks:
-            digest.update(chunk)
-        return digest.hexdigest()
+        return hashlib.sha256(self.encoded()).hexdigest()
 
 
 _ENCODER: Final = msgspec.json.Encoder()

@@ -9,10 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit.checks.judge import judge
-from simkit.runtime.functions import function_named
 from simkit.session import execution
-from simkit.session.simulate import AHEAD, Conversation, run, simulate
+from simkit.session.simulate import Conversation, run, simulate
 from simkit.session.workers import Worker, start_worker
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import AnyEvent, CheckpointRestored, RunFinished, UncontrolledEffect
@@ -68,22 +66,6 @@ def test_every_look_shows_what_a_scenario_of_these_turns_comes_to(
     )
 
     assert taken_one_by_one(turns, pipeline) == simulated(turns, pipeline)
-
-
-@pytest.mark.parametrize("odd", [2, AHEAD, AHEAD + 1, 2 * AHEAD, 2 * AHEAD + 3])
-@pytest.mark.parametrize("reply", ["{error: refusal}", "{interrupt: Which?}", "[Yes., Unused.]"])
-def test_a_long_conversation_is_judged_along_the_way_as_at_its_end(odd: int, reply: str) -> None:
-    turns = [f"{{user: Question {number}, replies: {{a: Answer.}}}}" for number in range(odd + 5)]
-    turns[odd] = f"{{user: Odd, replies: {{a: {reply}}}}}"
-    scenario = of(*turns)
-
-    outcome = simulate(scenario)
-
-    trace = run(scenario)
-    judged = judge(scenario.scenario, scenario.document, trace, function_named)
-    assert outcome.trace.lines() == trace.lines()
-    assert outcome.judgement == judged.judgement
-    assert bool(outcome.judgement.findings) is not reply.startswith("{interrupt")
 
 
 def test_a_look_does_not_end_the_conversation() -> None:

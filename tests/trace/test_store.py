@@ -234,37 +234,14 @@ def test_digest_is_equal_exactly_for_equal_traces() -> None:
     assert trace.digest() != before
 
 
-def test_events_that_are_encoded_ahead_are_stored_as_together() -> None:
-    events = trace_of("a", {"b": 1}, ["c"]).events
-    trace = Trace()
-    for place, event in enumerate(events):
-        trace.emit(event)
-        if place in (1, 2):
-            trace.encode_ahead()
-            trace.encode_ahead()
-
-    assert trace.encoded() == trace_of("a", {"b": 1}, ["c"]).encoded()
-    assert trace.encoded() is trace.encoded()
-
-
 def test_an_event_in_another_ones_place_is_encoded() -> None:
     trace = trace_of("a")
-    trace.encode_ahead()
+    assert trace.encoded() is trace.encoded()
     trace.events[-1] = RunFinished(8)
 
     assert trace.lines()[-1] == b'{"kind":"RunFinished","at":8}'
     trace.events.pop()
     assert len(trace.lines()) == 3
-
-
-def test_a_value_that_no_json_can_hold_is_not_told_ahead() -> None:
-    trace = trace_of("a")
-    trace.emit(ToolReturned(0, result=object()))
-    trace.encode_ahead()
-    trace.emit(RunFinished(8))
-
-    with pytest.raises(TraceError, match="ToolReturned"):
-        trace.encoded()
 
 
 def test_stored_trace_is_read_back_as_it_was(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -91,18 +91,14 @@ class Execution:
         if self.traffic is not None:
             self.traffic.turns = numbers
         self._last = _Last()
-        self._leave: Callable[[], object] = self._last.close
-        file = ""
-        doors: tuple[GatedTraffic | None, Answering | None] = None, None
-        if self.is_durable or is_apart or self.traffic is not None or is_code(prepared):
-            resources = ExitStack()
-            # The caller may drop a conversation without closing it, and the process may end.
-            self._leave = weakref.finalize(self, resources.close)
-            if self.is_durable:
-                folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
-                file = str(Path(folder) / "store.sqlite")
-            resources.callback(self._last.close)
-            doors = self._doors(prepared, resources)
+        resources, file = ExitStack(), ""
+        # The caller may drop a conversation without closing it, and the process may end.
+        self._leave = weakref.finalize(self, resources.close)
+        if self.is_durable:
+            folder = resources.enter_context(TemporaryDirectory(prefix="simkit-"))
+            file = str(Path(folder) / "store.sqlite")
+        resources.callback(self._last.close)
+        doors = self._doors(prepared, resources)
         self._task = ProcessSetup(prepared, file, (), given_project, *doors, simulate)
         self._process: Process = (
             self._new_process() if is_apart else InProcessWorker(self._task, self.trace)
@@ -138,15 +134,12 @@ class Execution:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def follow(
-        self, turns: Sequence[Turn], starts: Sequence[int] = (), until: int | None = None
-    ) -> None:
+    def follow(self, turns: Sequence[Turn], starts: Sequence[int] = ()) -> None:
         """Take a scenario's next turns, up to an error without a claim.
 
-        ``starts`` are virtual times before which its turns do not begin; ``until`` is the number
-        of turns at which to pause.
+        ``starts`` are virtual times before which its turns do not begin.
         """
-        for place in range(len(self.turns), len(turns) if until is None else until):
+        for place in range(len(self.turns), len(turns)):
             if self.stops(turns):
                 break
             self.take(turns[place], starts[place] if starts else 0)
