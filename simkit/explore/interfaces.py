@@ -145,10 +145,10 @@ class ChoosingModel:
             return self._record(request, Answer(unusual), line)
         place, line = self._line(request, choices)
         if line is not None:
-            return self._written(request, line, place)
-        return self._free(request, choices, searches=searches)
+            return self._answer_of_line(request, line, place)
+        return self._any_answer(request, choices, searches=searches)
 
-    def _written(self, request: ModelRequest, line: Any, place: int) -> Answer:
+    def _answer_of_line(self, request: ModelRequest, line: Any, place: int) -> Answer:
         """Return the answer of a line of the simulation."""
         where = ("models", request.agent, place)
         try:
@@ -163,7 +163,7 @@ class ChoosingModel:
             self._last[request.agent] = answer.reply
         return self._record(request, answer, text)
 
-    def _free(self, request: ModelRequest, choices: Choices, *, searches: bool) -> Answer:
+    def _any_answer(self, request: ModelRequest, choices: Choices, *, searches: bool) -> Answer:
         """Return any answer that the request permits."""
         reply = self._reply(request, choices)
         line = line_of(reply)
