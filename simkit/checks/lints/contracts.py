@@ -1,4 +1,4 @@
-"""Contracts and payloads of handoffs, as lints check them, and a proof that there is no fault."""
+"""Contracts and payloads of handoffs, as lints check them."""
 
 from __future__ import annotations
 
