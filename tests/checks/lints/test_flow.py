@@ -116,6 +116,21 @@ def test_an_agent_that_the_last_route_does_not_name_is_found() -> None:
     ]
 
 
+def test_a_route_of_the_turn_before_is_no_reason() -> None:
+    story = flowing(decider="router", starts=("router",))
+    story.start("router")
+    story.route("a")
+    story.finish()
+    story.answers("a")
+    story.end()
+    story.turn("Once more")
+    story.answers("a")
+
+    assert texts_of("FLW-02", story.trace) == [
+        "agent 'a' started in turn 2, but a turn starts with: router"
+    ]
+
+
 def test_a_second_start_without_a_reason_is_found() -> None:
     story = flowing()
     story.answers("a")

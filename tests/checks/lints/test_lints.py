@@ -64,16 +64,16 @@ def test_a_condition_that_facts_do_not_have_is_refused() -> None:
 
 
 def test_hits_at_one_event_are_in_the_order_of_the_catalogue() -> None:
-    """Lints that share a condition are asked together."""
+    """Lints that share a condition are asked together, and CTX-12 waits for another one."""
     story = Story(["a"])
-    story.turn("Hello")
+    message = story.turn("Hello")
     story.start("a")
-    twice = context_message("notes", "Take notes.", role="user")
-    story.call(twice, twice, context_message("notes", "", role="user"))
+    twice = context_message("input", "Hello", role="user", of=message, turn=1)
+    story.call(story.instructions(), twice, twice, context_message("notes", "", role="user"))
 
     _, hits = run_lints(story.trace)
 
-    assert [hit.id for hit in hits] == ["CTX-03", "CTX-07", "CTX-12"]
+    assert [hit.id for hit in hits] == ["CTX-12", "CTX-16"]
 
 
 def conversation(turns: int) -> Story:
