@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 
 from benchmarks.graph import TEXT
 from simkit.language.yaml import Document, load_text
-from simkit.spec.fields import validated
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.files import Prepared, ScenarioCase
 from simkit.spec.scenario.model import Scenario

@@ -28,7 +28,7 @@ from simkit.report.results import Result, lints_off, skips, summary_of
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
-from simkit.spec.fields import validated
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario

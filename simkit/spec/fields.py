@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +17,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     StrictBool,
     StrictInt,
-    ValidationError,
     WithJsonSchema,
     model_validator,
 )
@@ -26,7 +24,6 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
-from simkit.core.output import note_secrets
 from simkit.core.patterns import late_pattern
 from simkit.language.json_schema import check_schema
 from simkit.language.matching import check
@@ -165,12 +162,13 @@ def _as_text(value: Any) -> str:
         return value
     text = text_of(value)
     if text is None:
-        problem = "nothing" if value is None else _kind(value)
+        problem = "nothing" if value is None else kind_text(value)
         raise PydanticCustomError("text_expected", "must be a text, not {what}", {"what": problem})
     return text
 
 
-def _kind(value: Any) -> str:
+def kind_text(value: Any) -> str:
+    """Return what a value is, for messages: `a mapping`, `a list`, `null`."""
     if value is None:
         return "null"
     if isinstance(value, Mapping):
@@ -294,10 +292,11 @@ def _renamed(text: str) -> str:
 def located(problem: MatcherError, at: SourcePath = ()) -> PydanticCustomError:
     """Return the exception with which a validator reports a matcher at ``at`` in its value."""
     path = (*at, *problem.path)
-    return _refusal(_Fault(path, problem.what, problem.word, tuple(problem.known), problem.advice))
+    return refusal(Fault(path, problem.what, problem.word, tuple(problem.known), problem.advice))
 
 
-def _refusal(fault: _Fault) -> PydanticCustomError:
+def refusal(fault: Fault) -> PydanticCustomError:
+    """Return the exception that carries the fault to `simkit.spec.loading`."""
     return PydanticCustomError("refused", "{what}", {"what": fault.problem, "fault": fault})
 
 
@@ -392,7 +391,7 @@ def shown_value(value: Any) -> str:
     """Return a value for messages: texts in backquotes, lists and mappings by their kind."""
     if isinstance(value, str):
         return f"the text `{value}`" if value else "an empty text"
-    return text_of(value) or _kind(value)
+    return text_of(value) or kind_text(value)
 
 
 def refuse(
@@ -402,7 +401,7 @@ def refuse(
 
     ``at`` is the path of the error in the value.
     """
-    return _refusal(_Fault(at, problem, word, known, advice))
+    return refusal(Fault(at, problem, word, known, advice))
 
 
 def one_key(value: Any, noun: str, known: tuple[str, ...], also: tuple[str, ...] = ()) -> None:
@@ -439,10 +438,7 @@ def require(
         raise document.error(path, f"unknown {noun} `{word}`", word=word, known=known, key=key)
 
 
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
-
-
-class _Fault(NamedTuple):
+class Fault(NamedTuple):
     """The first error of a value: its path and its text."""
 
     path: SourcePath
@@ -451,100 +447,3 @@ class _Fault(NamedTuple):
     known: tuple[str, ...] = ()
     advice: str = ""
     key: bool = False
-
-
-def validated(model: type[AnyModel], document: Document) -> AnyModel:
-    """Return the document as the model; raise SourceError for the first error."""
-    note_secrets(document.secrets)
-    return validated_at(model, document.data, document, ())
-
-
-def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
-    """Return the value at a path of a document as the model, as `validated` does."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as problem:
-        path, detail, word, known, advice, key = _fault(problem, value)
-    raise document.error((*at, *path), detail, word=word, known=known, advice=advice, key=key)
-
-
-def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
-    """Return a part of a validator's value as a model; ``at`` is the path of the part."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as problem:
-        fault = _fault(problem, value)
-    raise _refusal(fault._replace(path=(*at, *fault.path)))
-
-
-def _fault(problem: ValidationError, data: Any) -> _Fault:
-    first = min(problem.errors(include_url=False), key=lambda err: _rank(err["type"]))
-    path = _path_in(data, first["loc"])
-    kind, context, value = first["type"], first.get("ctx", {}), first.get("input")
-    if kind == "refused":
-        fault: _Fault = context["fault"]
-        return fault._replace(path=(*path, *fault.path))
-    if kind == "unknown_key":
-        word = str(context["key"])
-        detail = f"unknown {context['noun']} `{word}`"
-        return _Fault((*path, word), detail, word, tuple(context["known"]), key=True)
-    if kind == "missing":
-        key = str(first["loc"][-1])
-        return _Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
-    if kind == "literal_error":
-        known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
-        key = next((step for step in reversed(path) if isinstance(step, str)), "this")
-        value_text = f"`{value}`" if isinstance(value, str) else shown_value(value)
-        return _Fault(path, f"`{key}` cannot be {value_text}", text_of(value) or "", known)
-    phrase = _PHRASES.get(kind)
-    detail = first["msg"] if phrase is None else phrase(value)
-    return _Fault(path, detail, advice=_LISTED if kind == "tuple_type" else "")
-
-
-def _rank(kind: str) -> int:
-    """Return the rank of an error; unknown keys come first.
-
-    A typo often explains a missing key.
-    """
-    return 0 if kind == "unknown_key" else 1
-
-
-_ADDED: Final = {
-    "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
-    "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
-    "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
-    "turns": "Write what the user says: `turns: [{user: Hello}]`.",
-}
-"""Advice for a missing key that is true for any file."""
-
-_LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
-
-_PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
-    "model_type": lambda value: f"must be a mapping, not {_kind(value)}",
-    "model_attributes_type": lambda value: f"must be a mapping, not {_kind(value)}",
-    "dict_type": lambda value: f"must be a mapping, not {_kind(value)}",
-    "tuple_type": lambda value: f"must be a list, not {_kind(value)}",
-    "string_type": lambda value: f"must be a text, not {_kind(value)}",
-    "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
-    "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
-    "too_short": lambda _: "must not be empty",
-}
-
-
-def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
-    """Return the steps of pydantic's location that exist in the data.
-
-    Pydantic also names union members.
-    """
-    path: list[int | str] = []
-    for step in loc:
-        if _has(data, step):
-            path.append(step)
-            data = data[step]
-    return tuple(path)
-
-
-def _has(data: Any, step: int | str) -> bool:
-    if isinstance(data, list):
-        return isinstance(step, int) and 0 <= step < len(data)
-    return isinstance(data, dict) and step in data

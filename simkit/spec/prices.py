@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field
 from simkit.core.errors import SourceError
 from simkit.core.messages import Usage
 from simkit.language.yaml import DocumentCache
-from simkit.spec.fields import YamlModel, refuse, shown_value, validated
+from simkit.spec.fields import YamlModel, refuse, shown_value
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.models import PROVIDERS
 
 

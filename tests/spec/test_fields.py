@@ -9,7 +9,7 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import load_text
-from simkit.spec.fields import validated
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.model import Agent
 from simkit.spec.scenario.model import XFail
 

@@ -20,8 +20,8 @@ from simkit.session.execution.recorded import Recording, cassette_path
 from simkit.session.live.meter import Meter, ModelCallFacts
 from simkit.session.live.scripted_words import ClaimUnit, parts_of, without_units
 from simkit.session.simulate import Conversation, simulate
-from simkit.spec.fields import validated
 from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable
 from simkit.spec.scenario.apps import App

@@ -12,7 +12,8 @@ from simkit.language.matching import kinds
 from simkit.language.yaml import Open, near
 from simkit.providers.failures import FAILURES
 from simkit.session.simulation.places import CallSite, document_at
-from simkit.spec.fields import ANYTHING, validated
+from simkit.spec.fields import ANYTHING
+from simkit.spec.loading import validated
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import Expect

@@ -20,7 +20,7 @@ from simkit.session.simulation.listed import Findings
 from simkit.session.simulation.outcome import TurnOutcome
 from simkit.session.simulation.pipelines import is_code, pipeline_of
 from simkit.session.simulation.places import CallSite, call_site_of_caller, document_at
-from simkit.spec.fields import validated
+from simkit.spec.loading import validated
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared

@@ -12,7 +12,8 @@ from simkit.core.errors import SourceError
 from simkit.core.redact import Redactor, secrets_written_in
 from simkit.language.paths import lookup
 from simkit.language.yaml import Document, DocumentCache, near, text_of
-from simkit.spec.fields import FUNCTION_NAME, validated, validated_at
+from simkit.spec.fields import FUNCTION_NAME
+from simkit.spec.loading import validated, validated_at
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.names import check_pipeline
 from simkit.spec.scenario.apps import (

@@ -8,17 +8,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from simkit.core.errors import FakeInvalid, ReferenceInvalid, SourceError
+from simkit.core.errors import FakeInvalid, ReferenceInvalid
 from simkit.core.messages import ABSENT
-from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
 from simkit.language.paths import head_of, lookup
 from simkit.language.references import compile as compile_references
 from simkit.language.references import references_in
-from simkit.language.yaml import Document, SourcePath, near
-from simkit.spec.fields import shown_value, validated_at
-from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
-from simkit.spec.scenario.fakes import Fakes, Words, provider_in
+from simkit.language.yaml import Document, SourcePath
+from simkit.spec.fields import shown_value
+from simkit.spec.loading import validated_at
+from simkit.spec.scenario.fakes import Fakes, Words
 from simkit.spec.scenario.model import DEFAULT_START, Given, UserMessage
 from simkit.spec.scenario.personas import Person, TakenNames, made_up, written_out
 from simkit.spec.scenario.speeches import Speech, speech_of
@@ -31,9 +30,15 @@ from simkit.spec.scenario.turns import (
     spots,
     waiting,
 )
+from simkit.spec.scenario.wrong_references import (
+    OF_TURNS,
+    ROOTS,
+    absent_target,
+    check_name,
+    forms_of,
+    invalid_fake,
+)
 
-ROOTS: Final = ("column", "env", "fake")
-_OF_TURNS: Final = ("turn", "turns")
 _PLACES: Final = (("app", "config"), ("app", "store"))
 _AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
 """References that are resolved while the pipeline runs, and the keys that may contain them."""
@@ -46,17 +51,22 @@ _OF_SIMULATIONS: Final[Mapping[str, str]] = {
     "model": "Write what the user says, or a simulation whose user has a `model:`.",
 }
 """Keys of simulated users that have a meaning only in simulations, and what scenarios have."""
-_NAME: Final = late_pattern(r"[^\W\d]\w*")
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
-_INDEX: Final = late_pattern(r"\w+\[(\d+)\]")
 
 
 def _is_simulated(turn: Mapping[str, Any]) -> bool:
     """Return whether a simulated user says what a turn's user says."""
     user = turn.get("user")
     return type(user) is not str and isinstance(user, Mapping) and [*user] == ["simulate"]
+
+
+def _has_repeats(turns: Any) -> bool:
+    """Return whether a turn stands for several, or for what a simulated user says."""
+    return isinstance(turns, list) and any(
+        isinstance(turn, dict) and ("repeat" in turn or _is_simulated(turn)) for turn in turns
+    )
 
 
 class Filling:
@@ -138,18 +148,24 @@ class Filling:
         if not isinstance(data, dict):
             return document
         turns = data.get("turns") if "scenario" in data else None
-        repeats = isinstance(turns, list) and any(
-            isinstance(turn, dict) and ("repeat" in turn or _is_simulated(turn)) for turn in turns
-        )
-        if not repeats and not document.mentions("${"):
+        if not document.mentions("${") and not _has_repeats(turns):
             return document
         apart = (*_APART, "turns", "expect") if isinstance(turns, list) else _APART
-        body = {key: value for key, value in data.items() if key not in apart}
-        fakes = _fakes_in(data)
+        filled = self._filled_body(
+            document, {key: value for key, value in data.items() if key not in apart}
+        )
+        if isinstance(turns, list):
+            return self._with_turns(document, turns, filled)
+        whole = {**data, **filled}
+        return document if whole == data else document.with_data(whole)
+
+    def _filled_body(self, document: Document, body: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of a document that is no turn with its references resolved."""
+        fakes = _fakes_in(document.data)
         if fakes:
-            body["given"] = {k: v for k, v in data["given"].items() if k != "fakes"}
+            body["given"] = {k: v for k, v in body["given"].items() if k != "fakes"}
         users = body.pop("users") if self._personas else {}
-        filled = self._filled(document, body)
+        filled: dict[str, Any] = self._filled(document, body)
         if users:
             filled["users"] = {
                 name: self._filled(document, user, ("users", name), self._root_of_user(name))
@@ -157,10 +173,7 @@ class Filling:
             }
         if fakes:
             filled["given"] = {**filled["given"], "fakes": self._with_heads(fakes)}
-        if not isinstance(turns, list):
-            whole = {**data, **filled}
-            return document if whole == data else document.with_data(whole)
-        return self._with_turns(document, turns, filled)
+        return filled
 
     def _root_of_user(self, name: str) -> Mapping[str, Any]:
         """Return what a simulated user may refer to."""
@@ -288,7 +301,7 @@ class Filling:
         self, document: Document, name: str, entry: Any, names_taken: TakenNames
     ) -> Person:
         at: SourcePath = (*_FAKES, name)
-        _check_name(document, at, name)
+        check_name(document, at, name)
         values, head = {}, entry
         if isinstance(entry, dict):
             head = {key: value for key, value in entry.items() if key != "values"}
@@ -305,7 +318,7 @@ class Filling:
             return made_up(name, fake, self._words, self._seed, names_taken, fill)
         except FakeInvalid as problem:
             where = (*at, "locale") if isinstance(entry, dict) and "locale" in entry else at
-            raise _refused(document, where, problem) from None
+            raise invalid_fake(document, where, problem) from None
 
     def _filled(
         self,
@@ -339,29 +352,29 @@ class Filling:
             raise document.error(
                 path, f"`{head}` is made up after this entry: move this entry below it"
             )
-        if head in _OF_TURNS and head not in root:
+        if head in OF_TURNS and head not in root:
             raise document.error(
                 path,
                 f"`${{{reference}}}` is in a place without turns",
                 advice="It can stand in a turn, and `turns` in claims on the whole run too.",
             )
-        is_known = head in (*ROOTS, *_OF_TURNS, *self._unresolved) or (
+        is_known = head in (*ROOTS, *OF_TURNS, *self._unresolved) or (
             head in (*self._entries, _PERSONA) and head in root
         )
         if not is_known:
             raise document.error(
                 path,
                 f"unknown reference `${{{reference}}}`",
-                advice=_forms_of(head, root, [name for name in self._entries if name in root]),
+                advice=forms_of(head, root, [name for name in self._entries if name in root]),
             )
         try:
             if lookup(root, reference) is not ABSENT:
                 return
         except FakeInvalid as problem:
-            raise _refused(document, path, problem) from None
+            raise invalid_fake(document, path, problem) from None
         except ReferenceInvalid as problem:
             raise document.error(path, str(problem)) from None
-        raise _absent(document, path, reference, root)
+        raise absent_target(document, path, reference, root)
 
 
 def _fakes_in(data: Any) -> Mapping[str, Any]:
@@ -382,93 +395,6 @@ def used_files(document: Document, row: int | None) -> list[str]:
         return [str(name) for name in compile_references(use).resolve(root)]
     except ReferenceInvalid:
         return []
-
-
-def _check_name(document: Document, at: SourcePath, name: str) -> None:
-    """Raise SourceError for a name that cannot be used in references."""
-    if _NAME.fullmatch(name) is None:
-        raise document.error(
-            at,
-            f"`{name}` is no name that a reference can begin with",
-            key=True,
-            advice="Write letters, digits and `_`: `customer`, `order_2`.",
-        )
-    if name in (*ROOTS, *_OF_TURNS, *PIPELINE_ROOTS):
-        raise document.error(
-            at,
-            f"`${{{name}}}` has a meaning already",
-            key=True,
-            advice="Give who is made up another name, such as `customer`.",
-        )
-
-
-def _forms_of(head: str, root: Mapping[str, Any], names_known: Sequence[str]) -> str:
-    """Describe the correct form of a reference that begins with no root, from the nearest names."""
-    forms = {key: f"{first}.{key}" for first in ("env", "column") for key in root.get(first, ())}
-    forms |= {first: f"{first}.NAME" for first in ROOTS}
-    forms |= {
-        name: f"{name}[0].NAME" if isinstance(root[name], list) else f"{name}.NAME"
-        for name in names_known
-    }
-    nearest = forms.get(head) or forms.get(near(head, forms), "")
-    if nearest:
-        return f"Write `${{{nearest}}}`; a literal is written `$${{`."
-    return (
-        "Write `${column.NAME}` for a column of `examples`, `${env.NAME}` for a variable under "
-        "`env`, `${fake.NAME}` for a value of Faker's; a literal is written `$${`."
-    )
-
-
-def _absent(
-    document: Document, path: SourcePath, reference: str, root: Mapping[str, Any]
-) -> SourceError:
-    """Return the error that a reference has no target."""
-    head = head_of(reference)
-    value_there = root[head]
-    if isinstance(value_there, list):
-        match = _INDEX.match(reference)
-        if match is None or int(match[1]) >= len(value_there):
-            last = (
-                f"{head}[0]"
-                if len(value_there) == 1
-                else f"{head}[0] to {head}[{len(value_there) - 1}]"
-            )
-            return document.error(
-                path,
-                f"`${{{reference}}}` is not there",
-                advice=f"There are {last}: write `${{{head}[0].name}}`.",
-            )
-        value_there = value_there[int(match[1])]
-    if isinstance(value_there, Fakes):
-        word = reference.removeprefix(head).partition(".")[2]
-        owner = "Faker" if head == "fake" else f"`{reference.removesuffix(word).rstrip('.')}`"
-        word = provider_in(word)
-        nearest = near(word, value_there.known())
-        return document.error(
-            path, f"{owner} has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
-        )
-    known = tuple(f"{head}.{key}" for key in value_there)
-    advice = "" if known else "The scenario has no `examples:` table."
-    if head == "persona":
-        advice = "Each user needs this key in its `persona:`."
-    if head == "env":
-        advice = "List the variable under `env:`."
-    return document.error(
-        path, f"`${{{reference}}}` is not there", word=reference, known=known, advice=advice
-    )
-
-
-def _refused(document: Document, path: SourcePath, problem: FakeInvalid) -> SourceError:
-    advice = "" if problem.known or not problem.near else f"did you mean `{problem.near}`?"
-    problem_found = document.error(path, str(problem), advice=advice)
-    return SourceError(
-        problem_found.where,
-        problem_found.what,
-        problem_found.at,
-        problem.near if problem.known else "",
-        problem.known,
-        problem_found.advice,
-    )
 
 
 def _refers(value: Any) -> bool:

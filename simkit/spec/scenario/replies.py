@@ -35,8 +35,8 @@ from simkit.spec.fields import (
     one_key,
     refuse,
     shown_value,
-    validated_inside,
 )
+from simkit.spec.loading import validated_inside
 from simkit.spec.refers_to import AgentName, RefersTo
 from simkit.spec.scenario.beside import (
     EXTRA_KEYS,

@@ -26,8 +26,8 @@ from simkit.spec.fields import (
     defaults_of,
     one_key,
     refuse,
-    validated,
 )
+from simkit.spec.loading import validated
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.filling import Filling

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, SourcePath, path_text
-from simkit.spec.fields import validated
+from simkit.spec.loading import validated
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
 from simkit.spec.scenario.files import Library

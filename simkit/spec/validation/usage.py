@@ -98,23 +98,25 @@ def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
     if not scenario.examples and not scenario.env and not scenario.given.fakes:
         return
     body = {key: value for key, value in document.data.items() if key not in ("examples", "env")}
+    rows = scenario.examples or ()
     read = {text for _, text in references_in(body)}
-    in_tables = {text for _, text in references_in(scenario.examples or ())}
-    for name in scenario.given.fakes:
-        if not _leads_to(name, read | in_tables):
-            problem = f"nothing refers to `{name}`: write `${{{name}.name}}`"
-            if scenario.given.fakes[name].count is not None:
-                problem = f"nothing refers to `{name}`: write `${{{name}[0].name}}`"
-            yield Flaw("VAL-25", ("given", "fakes", name), problem, key=True)
-    columns = dict.fromkeys(key for row in scenario.examples or () for key in row)
-    for name in columns:
+    yield from _unread_fakes(scenario, read | {text for _, text in references_in(rows)})
+    for name in dict.fromkeys(key for row in rows for key in row):
         if not _leads_to(f"column.{name}", read):
-            row = next(at for at, row_ in enumerate(scenario.examples or ()) if name in row_)
+            index = next(index for index, row in enumerate(rows) if name in row)
             problem = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
-            yield Flaw("VAL-25", ("examples", row, name), problem, key=True)
-    for place, name in enumerate(scenario.env):
+            yield Flaw("VAL-25", ("examples", index, name), problem, key=True)
+    for index, name in enumerate(scenario.env):
         if not _leads_to(f"env.{name}", read):
-            yield Flaw("VAL-25", ("env", place), f"nothing refers to `${{env.{name}}}`")
+            yield Flaw("VAL-25", ("env", index), f"nothing refers to `${{env.{name}}}`")
+
+
+def _unread_fakes(scenario: Scenario, references: Iterable[str]) -> Iterator[Flaw]:
+    for name, fake in scenario.given.fakes.items():
+        if not _leads_to(name, references):
+            person = name if fake.count is None else f"{name}[0]"
+            problem = f"nothing refers to `{name}`: write `${{{person}.name}}`"
+            yield Flaw("VAL-25", ("given", "fakes", name), problem, key=True)
 
 
 def _leads_to(name: str, references: Iterable[str]) -> bool:

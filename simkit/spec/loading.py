@@ -1,0 +1,112 @@
+"""Documents as models: a valid one is the model, and another one is one clear error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from simkit.core.output import note_secrets
+from simkit.language.yaml import Document, SourcePath, text_of
+from simkit.spec.fields import Fault, kind_text, refusal, shown_value
+
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
+
+
+def validated(model: type[AnyModel], document: Document) -> AnyModel:
+    """Return the document as the model; raise SourceError for the first error."""
+    note_secrets(document.secrets)
+    return validated_at(model, document.data, document, ())
+
+
+def validated_at(model: type[AnyModel], value: Any, document: Document, at: SourcePath) -> AnyModel:
+    """Return the value at a path of a document as the model, as `validated` does."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        path, detail, word, known, advice, key = _fault(problem, value)
+    raise document.error((*at, *path), detail, word=word, known=known, advice=advice, key=key)
+
+
+def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyModel:
+    """Return a part of a validator's value as a model; ``at`` is the path of the part."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as problem:
+        fault = _fault(problem, value)
+    raise refusal(fault._replace(path=(*at, *fault.path)))
+
+
+def _fault(problem: ValidationError, data: Any) -> Fault:
+    first = min(problem.errors(include_url=False), key=lambda err: _rank(err["type"]))
+    path = _path_in(data, first["loc"])
+    kind, context, value = first["type"], first.get("ctx", {}), first.get("input")
+    if kind == "refused":
+        fault: Fault = context["fault"]
+        return fault._replace(path=(*path, *fault.path))
+    if kind == "unknown_key":
+        word = str(context["key"])
+        detail = f"unknown {context['noun']} `{word}`"
+        return Fault((*path, word), detail, word, tuple(context["known"]), key=True)
+    if kind == "missing":
+        key = str(first["loc"][-1])
+        return Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
+    if kind == "literal_error":
+        known = tuple(re.findall(r"'([^']*)'", str(context["expected"])))
+        key = next((step for step in reversed(path) if isinstance(step, str)), "this")
+        value_text = f"`{value}`" if isinstance(value, str) else shown_value(value)
+        return Fault(path, f"`{key}` cannot be {value_text}", text_of(value) or "", known)
+    phrase = _PHRASES.get(kind)
+    detail = first["msg"] if phrase is None else phrase(value)
+    return Fault(path, detail, advice=_LISTED if kind == "tuple_type" else "")
+
+
+def _rank(kind: str) -> int:
+    """Return the rank of an error; unknown keys come first.
+
+    A typo often explains a missing key.
+    """
+    return 0 if kind == "unknown_key" else 1
+
+
+_ADDED: Final = {
+    "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
+    "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
+    "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
+    "turns": "Write what the user says: `turns: [{user: Hello}]`.",
+}
+"""Advice for a missing key that is true for any file."""
+
+_LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
+
+_PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
+    "model_type": lambda value: f"must be a mapping, not {kind_text(value)}",
+    "model_attributes_type": lambda value: f"must be a mapping, not {kind_text(value)}",
+    "dict_type": lambda value: f"must be a mapping, not {kind_text(value)}",
+    "tuple_type": lambda value: f"must be a list, not {kind_text(value)}",
+    "string_type": lambda value: f"must be a text, not {kind_text(value)}",
+    "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
+    "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
+    "too_short": lambda _: "must not be empty",
+}
+
+
+def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Return the steps of pydantic's location that exist in the data.
+
+    Pydantic also names union members.
+    """
+    path: list[int | str] = []
+    for step in loc:
+        if _has(data, step):
+            path.append(step)
+            data = data[step]
+    return tuple(path)
+
+
+def _has(data: Any, step: int | str) -> bool:
+    if isinstance(data, list):
+        return isinstance(step, int) and 0 <= step < len(data)
+    return isinstance(data, dict) and step in data
