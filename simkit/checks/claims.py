@@ -43,37 +43,23 @@ class FindingBuilder:
         path: Path,
         label: str,
         *,
-        turn: int = 0,
-        agent: str = "",
-        call: int | None = None,
-        context: Iterable[str] = (),
-        fix: str = "",
         several: bool = False,
         event: Callable[[Sequence[Mismatch]], int | None] | None = None,
+        **details: Any,
     ) -> list[Finding]:
         """Return the finding that a value does not match; nothing if it does.
 
-        ``context`` is only read for a finding, so it may be an expensive generator. ``several``
-        says that the claim concerns other values, too; the advice then does not propose the actual
-        value. ``event`` returns the index of the event that the mismatches concern.
+        ``details`` are those of `finding`; its ``context`` is only read for a finding, so it may be
+        an expensive generator. ``several`` says that the claim concerns other values, too; the
+        advice then does not propose the actual value. ``event`` returns the index of the event that
+        the mismatches concern.
         """
         misses = self.misses(matcher, value)
         if not misses:
             return []
-        return [
-            self.finding(
-                path,
-                f"{label} does not match",
-                turn=turn,
-                agent=agent,
-                call=call,
-                differences=differences(misses),
-                context=context,
-                fix=fix,
-                at=misses[0].at,
-                event=None if event is None or self.is_quiet else event(misses),
-            )
-        ]
+        details |= {"differences": differences(misses), "at": misses[0].at}
+        index = None if event is None or self.is_quiet else event(misses)
+        return [self.finding(path, f"{label} does not match", **details, event=index)]
 
     def holds(self, matcher: Any, value: Any) -> bool:
         """Return whether a whole claim holds for a value."""

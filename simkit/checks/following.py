@@ -119,7 +119,9 @@ class _Causes:
         elif claim in ("reply", "interrupt"):
             value = scope.reply if claim == "reply" else scope.interrupt
             expected_agents = {*_texts(scope.expect.agents)}
-            is_another = claim == "reply" and _author(scope) not in expected_agents
+            run = scope.replying_run
+            author = run.agent if run is not None else ""
+            is_another = claim == "reply" and author not in expected_agents
             names = expected if value is None or is_another else set()
         elif claim == "state":
             names = expected if _is_unwritten(finding, scope) else set()
@@ -216,12 +218,6 @@ _CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
     "judge": lambda _finding, _scope: True,
 }
 """Claim to whether an error that ended the turn explains its finding."""
-
-
-def _author(scope: Scope) -> str:
-    """Return the agent that wrote the reply."""
-    finished = [run for run in scope.runs if run.finished and run.output is not None]
-    return max(finished, key=lambda run: run.finished_at).agent if finished else ""
 
 
 def _is_unwritten(finding: Finding, scope: Scope) -> bool:

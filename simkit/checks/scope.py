@@ -43,6 +43,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return [call for calls in self.calls.values() for call in calls]
 
     @property
+    def replying_run(self) -> RunView | None:
+        """The run whose output is the reply: the last finished one with an output."""
+        finished = [run for run in self.runs if run.finished and run.output is not None]
+        return max(finished, key=lambda run: run.finished_at, default=None)
+
+    @property
     def state(self) -> Mapping[str, Any]:
         """The channels after the turn, or after the run."""
         return self.view.state_at_end() if self.turn_view is None else self.turn_view.state

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -17,10 +18,29 @@ from simkit.language.matching import Mismatch
 from simkit.language.matching.compiling import is_operator
 from simkit.language.paths import head_of, walk
 from simkit.trace import events as e
-from simkit.trace.views import CallView, RunView, event_fields, log_fields
+from simkit.trace.views import event_fields, log_fields
 
 _ENDS: Final = ("outcome", "reason")
 """Fields of a handoff's outcome; only a rejected one has a reason."""
+
+
+Locate = Callable[[Sequence[Mismatch]], int | None]
+"""Returns the index of the event that some mismatches concern."""
+
+
+def _compare(
+    name: str,
+    claimed: Any,
+    value: Any,
+    lines: Iterable[str],
+    event: Locate,
+    scope: Scope,
+    builder: FindingBuilder,
+) -> Iterator[Finding]:
+    path = (*scope.path, name)
+    yield from builder.compare(
+        claimed, value, path, name, turn=scope.turn, context=lines, event=event
+    )
 
 
 def _check_list(
@@ -38,10 +58,7 @@ def _check_list(
         index = element_of(claimed, values, misses)
         return None if index is None else event_of(index)
 
-    path = (*scope.path, name)
-    yield from builder.compare(
-        claimed, values, path, name, turn=scope.turn, context=lines, event=event
-    )
+    return _compare(name, claimed, values, lines, event, scope, builder)
 
 
 def check_handoffs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
@@ -170,17 +187,10 @@ def _event_line(event: e.AnyEvent) -> str:
 
 def check_state(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Check the channels after the turn, or after the run."""
-    misses = builder.misses(scope.expect.state, scope.state)
-    if misses:
-        yield from builder.compare(
-            scope.expect.state,
-            scope.state,
-            (*scope.path, "state"),
-            "state",
-            turn=scope.turn,
-            context=list(_writers(misses, scope)),
-            event=lambda misses: _write_of(misses, scope),
-        )
+    claimed, state = scope.expect.state, scope.state
+    lines = _writers(builder.misses(claimed, state), scope)
+    event = partial(_write_of, scope=scope)
+    return _compare("state", claimed, state, lines, event, scope, builder)
 
 
 def _write_of(misses: Sequence[Mismatch], scope: Scope) -> int | None:
@@ -230,90 +240,60 @@ def _writer(update: e.StateUpdated) -> str:
 
 def check_reply(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Check the output of the last finished run."""
-    lines = []
-    finished = [run for run in scope.runs if run.finished and run.output is not None]
+    lines, last = [], scope.replying_run
     if scope.error is not None:
         lines.append(error_line(scope))
     elif scope.reply is None:
         lines.append(f"no run left a reply {scope.words}")
-    elif finished:
-        last = max(finished, key=lambda run: run.finished_at)
+    elif last is not None:
         lines.append(f"the last run with an output is {last.agent}'s")
-    yield from builder.compare(
-        scope.expect.reply,
-        scope.reply,
-        (*scope.path, "reply"),
-        "reply",
-        turn=scope.turn,
-        context=lines,
-        event=lambda _: end_of(scope) if scope.error else _reply_at(finished, scope),
-    )
 
+    def event(_: Sequence[Mismatch]) -> int | None:
+        if scope.error is not None:
+            return end_of(scope)
+        return None if last is None else run_of(scope, last, "end")
 
-def _reply_at(finished: Sequence[RunView], scope: Scope) -> int | None:
-    """Return the last event of the run that replied."""
-    if not finished:
-        return None
-    last = max(finished, key=lambda run: run.finished_at)
-    return run_of(scope, last, "end")
+    claimed = scope.expect.reply
+    return _compare("reply", claimed, scope.reply, lines, event, scope, builder)
 
 
 def check_model_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Check the number of each agent's model calls."""
     for agent, expected in (scope.expect.model_calls or {}).items():
-        calls_found = scope.calls.get(agent, ())
-        actual = len(calls_found)
+        ids = [call.id for call in scope.calls.get(agent, ())]
+        actual = len(ids)
         if actual == expected:
             continue
         counts = [f"{name} {len(calls)}" for name, calls in scope.calls.items()]
+        first = ids[min(expected, actual - 1)] if ids else None
+        calls = counted(actual, "model call")
         yield builder.finding(
             (*scope.path, "model_calls", agent),
-            f"agent {agent!r} made {counted(actual, 'model call')} {scope.words}, wanted "
-            f"{expected}",
+            f"agent {agent!r} made {calls} {scope.words}, wanted {expected}",
             turn=scope.turn,
             agent=agent,
             context=[f"model calls {scope.words}: {listed(counts)}"],
-            event=_call_at(calls_found[min(expected, actual - 1)], scope) if actual else None,
+            event=event_at(scope, e.ContextBuilt, lambda event: event.call == first),  # noqa: B023
         )
-
-
-def _call_at(call: CallView, scope: Scope) -> int | None:
-    return event_at(scope, e.ContextBuilt, lambda event: event.call == call.id)
 
 
 def check_error(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Check the error that ended the turn, or the run; a plain text is its type."""
-    expected = scope.expect.error
-    if isinstance(expected, str):
-        expected = {"type": expected}
-    actual = None if scope.error is None else error_fields(scope)
-    lines = [f"there was no error {scope.words}" if actual is None else error_line(scope)]
-    yield from builder.compare(
-        expected,
-        actual,
-        (*scope.path, "error"),
-        "error",
-        turn=scope.turn,
-        context=lines,
-        event=lambda _: end_of(scope) if scope.error else None,
-    )
-
-
-def error_fields(scope: Scope) -> dict[str, Any]:
-    """Return the error's fields for claims; an empty field is absent."""
-    fields: dict[str, Any] = msgspec.to_builtins(scope.error)
-    return {name: value for name, value in fields.items() if value not in ("", 0)}
+    claimed, error = scope.expect.error, scope.error
+    if isinstance(claimed, str):
+        claimed = {"type": claimed}
+    if error is None:
+        lines = [f"there was no error {scope.words}"]
+        return _compare("error", claimed, None, lines, lambda _: None, scope, builder)
+    fields: dict[str, Any] = msgspec.to_builtins(error)
+    actual = {name: value for name, value in fields.items() if value not in ("", 0)}
+    lines = [error_line(scope)]
+    return _compare("error", claimed, actual, lines, lambda _: end_of(scope), scope, builder)
 
 
 def check_interrupt(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     """Check the question with which the turn ended."""
-    lines = [] if scope.interrupt is not None else [f"nothing was asked {scope.words}"]
-    yield from builder.compare(
-        scope.expect.interrupt,
-        scope.interrupt,
-        (*scope.path, "interrupt"),
-        "interrupt",
-        turn=scope.turn,
-        context=lines,
-        event=lambda _: event_at(scope, e.TurnInterrupted, last=True),
-    )
+    claimed, question = scope.expect.interrupt, scope.interrupt
+    lines = [] if question is not None else [f"nothing was asked {scope.words}"]
+    index = event_at(scope, e.TurnInterrupted, last=True)
+    return _compare("interrupt", claimed, question, lines, lambda _: index, scope, builder)

@@ -105,20 +105,8 @@ def malformed(key: str) -> tuple[str, str] | None:
 
 MessageMatcher = Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER]
 MessagesMatcher = Annotated[Any, matcher_of(kinds.MESSAGES), AS_MATCHER]
-DropsMatcher = Annotated[Any, matcher_of(kinds.DROPS), AS_MATCHER]
 NamesMatcher = Annotated[Any, matcher_of(kinds.NAMES), AS_MATCHER]
-NumberMatcher = Annotated[Any, matcher_of(kinds.NUMBER), AS_MATCHER]
-SharesMatcher = Annotated[Any, matcher_of(kinds.SHARES), AS_MATCHER]
-SettingsMatcher = Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER]
-HandoffsMatcher = Annotated[Any, matcher_of(kinds.HANDOFFS), AS_MATCHER]
-ToolCallsMatcher = Annotated[Any, matcher_of(kinds.TOOL_CALLS), AS_MATCHER]
-LogsMatcher = Annotated[Any, matcher_of(kinds.LOGS), AS_MATCHER]
-ErrorMatcher = Annotated[Any, matcher_of(kinds.ERROR, alone=str), AS_MATCHER]
-EventsMatcher = Annotated[Any, matcher_of(kinds.EVENTS), AS_MATCHER]
 StateMatcher = Annotated[Any, matcher_of(kinds.STATE), AS_MATCHER]
-UpdateMatcher = Annotated[Any, matcher_of(kinds.UPDATE), AS_MATCHER]
-LeftOutMatcher = Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER]
-FindingMatcher = Annotated[Any, matcher_of(kinds.FINDING), AS_MATCHER]
 
 
 class ContextClaims(YamlModel):
@@ -150,7 +138,7 @@ class ContextClaims(YamlModel):
         tuple[MessageMatcher, ...] | None, ClaimKind(form="messages", polarity="bounds")
     ] = None
     """None matches any message of any call, instructions and arguments too."""
-    dropped: Annotated[DropsMatcher, ClaimKind(
+    dropped: Annotated[Any, matcher_of(kinds.DROPS), AS_MATCHER, ClaimKind(
         read=lambda context: context.dropped(), phrase="what was dropped from {context}",
         example="what was dropped from the context of nutrition has only items with by "
         '"tool_messages"',
@@ -158,7 +146,7 @@ class ContextClaims(YamlModel):
         form="list", names=CUT_NAMES,
     )] = None  # fmt: skip
     """Messages that history sections read and dropped, in the order of the log."""
-    left_out: Annotated[LeftOutMatcher, ClaimKind(
+    left_out: Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER, ClaimKind(
         read=lambda context: context.left_out(), phrase="what was left out of {context}",
         example='what was left out of the context of nutrition has an item with by "max"',
         needs=("sections",), is_assignable=False, form="list", names=CUT_NAMES,
@@ -181,18 +169,18 @@ class ContextClaims(YamlModel):
         refers_to="agent",
     )] = None  # fmt: skip
     """The agents that every call may pass control to."""
-    tokens: Annotated[NumberMatcher, ClaimKind(
+    tokens: Annotated[Any, matcher_of(kinds.NUMBER), AS_MATCHER, ClaimKind(
         read=lambda context: context.tokens, phrase="the tokens in {context}",
         example="the tokens in the context of nutrition are at most 60", polarity="bounds",
     )] = None  # fmt: skip
     """The size of every context."""
-    share: Annotated[SharesMatcher, ClaimKind(
+    share: Annotated[Any, matcher_of(kinds.SHARES), AS_MATCHER, ClaimKind(
         read=lambda context: context.shares(), phrase="the shares in {context}",
         example="the shares in the context of nutrition have router that is 0",
         needs=("sections",), is_assignable=False, values=shares_of_all, polarity="bounds",
     )] = None  # fmt: skip
     """The share of tokens by agent or section, of every call."""
-    settings: Annotated[SettingsMatcher, ClaimKind(
+    settings: Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER, ClaimKind(
         read=lambda context: context.settings or {}, phrase="the settings of {context}",
         example="the settings of the context of nutrition have temperature 0", is_in_request=True,
         recorded_in=(e.ContextBuilt, "settings"), shapes="values", polarity="bounds",
@@ -248,7 +236,7 @@ class RunClaims(YamlModel):
         recorded_in=(e.AgentFinished, "output"), shapes="values",
     )] = None  # fmt: skip
     """Its output."""
-    update: Annotated[UpdateMatcher, ClaimKind(
+    update: Annotated[Any, matcher_of(kinds.UPDATE), AS_MATCHER, ClaimKind(
         read=lambda run: run.update, phrase="what {run} wrote",
         example="what the router wrote has router_decision that is a mapping", needs=("state",),
         happens_at="write", refers_to="channel",
@@ -280,33 +268,19 @@ def _finding(value: Any) -> Any:
 
 
 FindingClaim = Annotated[
-    FindingMatcher,
+    Any,
+    matcher_of(kinds.FINDING),
     BeforeValidator(_finding),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {
-                    "type": "object",
-                    "required": ["id"],
-                    "additionalProperties": dict(MATCHER_SCHEMA),
-                },
-            ]
-        }
-    ),
-]
-
-_AGENTS_SCHEMA = {
-    "anyOf": [
-        {
-            "type": "array",
-            "items": {
-                "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]
-            },
-        },
-        dict(MATCHER_SCHEMA),
-    ]
-}
+    WithJsonSchema({"anyOf": [{"type": "string"}, {
+        "type": "object", "required": ["id"], "additionalProperties": dict(MATCHER_SCHEMA),
+    }]}),
+]  # fmt: skip
+_AGENTS_SCHEMA = {"anyOf": [
+    {"type": "array", "items": {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    }},
+    dict(MATCHER_SCHEMA),
+]}  # fmt: skip
 
 
 class Expect(YamlModel):
@@ -333,12 +307,12 @@ class Expect(YamlModel):
         needs=("state",), values=states, shapes=updates, refers_to="channel",
     )] = None  # fmt: skip
     """The channels after the turn."""
-    handoffs: Annotated[HandoffsMatcher, ClaimKind(
+    handoffs: Annotated[Any, matcher_of(kinds.HANDOFFS), AS_MATCHER, ClaimKind(
         phrase="the handoffs", example="the handoffs are empty", needs=("handoffs",), form="list",
         values=lambda view: (each.fields() for turn in view.turns for each in turn.handoffs),
     )] = None  # fmt: skip
     """Handoff requests, in order."""
-    tool_calls: Annotated[ToolCallsMatcher, ClaimKind(
+    tool_calls: Annotated[Any, matcher_of(kinds.TOOL_CALLS), AS_MATCHER, ClaimKind(
         phrase="the tool calls", example='the tool calls have an item with tool "log_meal"',
         values=lambda view: (each.fields() for turn in view.turns for each in turn.tools),
         form="list",
@@ -346,11 +320,11 @@ class Expect(YamlModel):
     """Tool calls, in the order of the requests."""
     model_calls: Annotated[dict[str, Count] | None, ClaimKind(refers_to="agent")] = None
     """Agent to the number of its model calls; 0 means none."""
-    logs: Annotated[LogsMatcher, ClaimKind(
+    logs: Annotated[Any, matcher_of(kinds.LOGS), AS_MATCHER, ClaimKind(
         phrase="the log records", needs=("logs",), values=log_records, form="list",
     )] = None  # fmt: skip
     """Log records of the code's own loggers, in order."""
-    events: Annotated[EventsMatcher, ClaimKind(
+    events: Annotated[Any, matcher_of(kinds.EVENTS), AS_MATCHER, ClaimKind(
         phrase="the events", example='the events have an item with kind "RouteChosen"',
         values=lambda view: (event_fields(view.whole_event(event)) for event in view.events),
         form="list",
@@ -358,7 +332,7 @@ class Expect(YamlModel):
     """The events."""
     findings: Annotated[tuple[FindingClaim, ...] | None, ClaimKind(refers_to="lint")] = None
     """Lints that must be found."""
-    error: Annotated[ErrorMatcher, ClaimKind(
+    error: Annotated[Any, matcher_of(kinds.ERROR, alone=str), AS_MATCHER, ClaimKind(
         phrase="the error", example='the error has type "NoRoute"', values=errors,
         recorded_in=(e.TurnFinished, "error"), shapes="values",
     )] = None  # fmt: skip
