@@ -140,6 +140,12 @@ def index_error(index: int, count: int) -> str:
     return f"so there is no [{index}]: {existing}"
 
 
+def cut_short(lines: Sequence[str]) -> list[str]:
+    """Return the first of many lines, and how many more there are."""
+    more = len(lines) - LINES_MAX
+    return [*lines[:LINES_MAX], f"… {more} more"] if more > 0 else [*lines]
+
+
 def listing(
     title: str, items: Sequence[T], line_of: Callable[[T], str], otherwise: str
 ) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from simkit.checks.claims import LINES_MAX, FindingBuilder, listed
+from simkit.checks.claims import FindingBuilder, cut_short, listed
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.scope import Path, Scope
 from simkit.language.matching import holds
@@ -34,9 +34,7 @@ def check_waivers(
         hits_of_lint = [hit for hit in hits if hit.id == code]
         if any(names_place(_texts(hit, builder), place) for hit in hits_of_lint):
             continue
-        lines = [f"found: {hit.what}" for hit in hits_of_lint[:LINES_MAX]]
-        if len(hits_of_lint) > LINES_MAX:
-            lines.append(f"… {len(hits_of_lint) - LINES_MAX} more")
+        lines = cut_short([f"found: {hit.what}" for hit in hits_of_lint])
         yield builder.finding(
             ("lints", code, place),
             f"`{code}` was not found at `{place}`, so nothing is turned off there",
@@ -112,13 +110,11 @@ def check_lint_claims(
             lint = claims[place]["id"]
             name = lint if isinstance(lint, str) else "a lint"
             lines = [f"found: {hit.id} {hit.what}" for hit in scope_hits if hit.id == name]
-            if len(lines) > LINES_MAX:
-                lines[LINES_MAX:] = [f"… {len(lines) - LINES_MAX} more"]
             yield builder.finding(
                 (*scope.path, "findings", place),
                 f"{name} is claimed, but {'not so ' if lines else 'not '}found {scope.words}",
                 turn=scope.turn,
-                context=lines or [_found_instead(scope_hits, scope)],
+                context=cut_short(lines) or [_found_instead(scope_hits, scope)],
             )
 
 

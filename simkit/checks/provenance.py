@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from simkit.checks.claims import LINES_MAX, FindingBuilder, differences, listed, listing
+from simkit.checks.claims import LINES_MAX, FindingBuilder, cut_short, differences, listed, listing
 from simkit.checks.findings import Difference
 from simkit.checks.scope import Scope
 from simkit.core.messages import Dropped, Message, ToolCall
@@ -155,10 +155,7 @@ def left_out(drops: Sequence[Dropped]) -> Iterator[str]:
 
 def lost(drops: Sequence[Dropped]) -> Iterator[str]:
     """Yield dropped messages that a claim wants."""
-    for drop in drops[:LINES_MAX]:
-        yield f"what it wants is not shown: {message_text(drop)}"
-    if len(drops) > LINES_MAX:
-        yield f"… {len(drops) - LINES_MAX} more"
+    yield from cut_short([f"what it wants is not shown: {message_text(drop)}" for drop in drops])
 
 
 def wanted_but_left_out(

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.checks.claims import LINES_MAX, FindingBuilder, listed, listing
+from simkit.checks.claims import LINES_MAX, FindingBuilder, cut_short, listed, listing
 from simkit.checks.event_locations import element_of, end_of, event_at, run_of, write_of
 from simkit.checks.findings import Finding
 from simkit.checks.runs import error_line
@@ -164,10 +164,8 @@ def _events_near(scope: Scope) -> Iterator[str]:
         yield f"kinds of events {scope.words}: {', '.join(known_kinds) or 'none'}"
         return
     yield f"events of these kinds {scope.words}:"
-    for place, event in near[:LINES_MAX]:
-        yield f"  [{place}] {_event_line(event)}"
-    if len(near) > LINES_MAX:
-        yield f"  … {len(near) - LINES_MAX} more"
+    lines = cut_short([f"[{index}] {_event_line(event)}" for index, event in near])
+    yield from (f"  {line}" for line in lines)
 
 
 def _event_line(event: e.AnyEvent) -> str:

@@ -269,4 +269,7 @@ def test_every_kind_of_claim_has_a_row() -> None:
 
     without = kinds - {name.split(":")[0] for name in ROWS} - {*EXEMPT}
 
-    assert not without, f"add {without} to ROWS: a value that is there, another, one nowhere"
+    assert not without, (
+        f"say in the rows of {without} where their value is `recorded_in`; or add them to ROWS: a "
+        "value that is there, one that is elsewhere in the run, one that is nowhere"
+    )
