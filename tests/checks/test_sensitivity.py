@@ -371,8 +371,8 @@ def test_every_kind_of_claim_has_a_row() -> None:
     without = kinds - {kind.split(":")[0] for kind in CLAIMS}
 
     assert not without, (
-        f"say in the rows of {without} where their value is `recorded_in`; or add them to CLAIMS, with "
-        "the PLACES that break them when they change"
+        f"say in the rows of {without} where their value is `recorded_in`; or add them to CLAIMS, "
+        "with the PLACES that break them when they change"
     )
 
 
