@@ -28,7 +28,12 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
         if run is None:
             run = Activation(turn, start, agents[start.agent], start.branch)
             run.start()
-        yield from _run_in_time(run)
+        handoff = run.spec.handoff
+        timeout = _timeout_of(handoff) if handoff is not None else None
+        if handoff is None or timeout is None:
+            yield from run_agent(run)
+        else:
+            yield from _run_in_time(run, handoff, timeout)
         if run.onward is None:
             turn.reply = run.output
             return run
@@ -36,18 +41,13 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
         start = Start(onward.target, onward, onward.depth, run.branch, goal=run.spec.goal)
 
 
-def _run_in_time(run: Activation) -> Steps:
+def _run_in_time(run: Activation, handoff: Request, timeout_ms: int) -> Steps:
     """Run an announced agent within the time that the handoff to it allows."""
-    handoff = run.spec.handoff
-    timeout = _timeout_of(handoff) if handoff is not None else None
-    if handoff is None or timeout is None:
-        yield from run_agent(run)
-        return
     try:
-        yield from bounded(run.turn, run_agent(run), timeout)
+        yield from bounded(run.turn, run_agent(run), timeout_ms)
     except TimedOut:
         raise HandoffTimeout(
-            f"agent {run.agent.name!r} took longer than the {timeout} ms that the handoff "
+            f"agent {run.agent.name!r} took longer than the {timeout_ms} ms that the handoff "
             f"from {handoff.source!r} allows"
         ) from None
 

@@ -19,6 +19,7 @@ from simkit.core.errors import (
 )
 from simkit.core.messages import Message
 from simkit.runtime.activation import Activation
+from simkit.runtime.context.assembly import Assembled
 from simkit.runtime.context.on_demand import ContextMessages
 from simkit.runtime.handoff_execution import hand_off
 from simkit.runtime.history_selection import HistorySelection
@@ -34,7 +35,9 @@ def converse(run: Activation) -> Steps:
     """Make a run's model calls until it is over."""
     while not run.is_over:
         if run.built is None:
-            yield from _build_context(run)
+            run.built = _build_context(run)
+            if run.reading is not None and run.reading.latency_ms:
+                yield from _wait_for_summaries(run, run.reading)
         _record_call(run)
         answer = yield from _answer(run)
         reply, usage = answer.reply, answer.usage
@@ -57,22 +60,24 @@ def converse(run: Activation) -> Steps:
                 raise ScriptBroken(f"a reply of kind {kind} cannot be served here")
 
 
-def _build_context(run: Activation) -> Steps:
-    """Build what the run's model calls begin with; wait for agents that summarise histories."""
+def _build_context(run: Activation) -> Assembled:
+    """Return what the run's model calls begin with; agents may summarise its histories."""
     turn, agent, handoff = run.turn, run.agent, run.spec.handoff
     current = turn.user
     if handoff is not None and handoff.query is not None:
         current = Message("user", handoff.query, turn=turn.number), 0, 0
-    run.reading = reading = HistorySelection(
+    run.reading = HistorySelection(
         turn, agent.name, run.id, handoff, run.values, run.branch, run.log, current
     )
-    run.built = agent.assembly.build(run.root(), reading)
-    if reading.latency_ms:
-        yield reading.latency_ms
-        reading.latency_ms = 0
-        if run.branch is not None:
-            # A parallel run may have emitted meanwhile what this context was about to emit.
-            run.built = agent.assembly.build(run.root(), reading)
+    return agent.assembly.build(run.root(), run.reading)
+
+
+def _wait_for_summaries(run: Activation, reading: HistorySelection) -> Steps:
+    yield reading.latency_ms
+    reading.latency_ms = 0
+    if run.branch is not None:
+        # A parallel run may have emitted meanwhile what this context was about to emit.
+        run.built = run.agent.assembly.build(run.root(), reading)
 
 
 def _record_call(run: Activation) -> None:

@@ -22,7 +22,8 @@ _encode = msgspec.json.Encoder().encode
 def run_agent(run: Activation) -> Steps:
     """Run an announced agent to its end."""
     try:
-        yield from _work(run)
+        if not _stands_in(run):
+            yield from converse(run) if run.agent.function is None else _call_function(run)
         _finish(run)
     except GeneratorExit:
         run.cancel(run.turn.closing)
@@ -35,18 +36,14 @@ def run_agent(run: Activation) -> Steps:
         raise
 
 
-def _work(run: Activation) -> Steps:
+def _stands_in(run: Activation) -> bool:
+    """Check a run's input; return whether a rule writes in place of the agent."""
     agent = run.agent
     if agent.input is not None:
         run.check(agent.input, run.input, InputInvalid, "input")
     if agent.before:
         run.stood_in = _first_that_holds(agent.before, run.root())
-    if run.stood_in is not None:
-        return
-    if agent.function is None:
-        yield from converse(run)
-    else:
-        yield from _call_function(run)
+    return run.stood_in is not None
 
 
 def _finish(run: Activation) -> None:

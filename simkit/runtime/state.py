@@ -232,6 +232,8 @@ class ChannelWrites:
         """The new values that only users' reducers know."""
         self.impure: dict[str, str] = {}
         """Channel to what is wrong with its user's reducer."""
+        self.may_grow = False
+        """Whether it writes a channel anew whose value may be longer each time."""
 
     def add(self, name: str, delta: Any) -> None:
         """Prepare the write of one channel, with its messages logged; raise WriteInvalid."""
@@ -240,6 +242,7 @@ class ChannelWrites:
             raise state.no_channel(name)
         channel = state.channels[name]
         self.recorded[name] = canonical(delta)
+        self.may_grow = self.may_grow or channel.may_grow
         is_appended = channel.reducer == "append" and not channel.last and not is_reset(delta)
         if channel.holds_messages and not is_appended:
             self._replaced.add(name)

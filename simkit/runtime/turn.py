@@ -162,7 +162,7 @@ class Turn(msgspec.Struct, eq=False):
             writes.add(name, delta)
         writes.apply(self.session, branch)
         recorder, recorded, computed = self.recorder, writes.recorded, writes.computed or None
-        if any(self.state.channels[name].may_grow for name in update):
+        if writes.may_grow:
             recorded, computed = recorder.last_values.shorten_all(
                 self.session,
                 "",
@@ -183,10 +183,11 @@ class Turn(msgspec.Struct, eq=False):
             branch_values=writes.values_in(branch),
             handoff=handoff,
         )
-        for name in update:
-            scope = self.state.scope_if_shared(name, update[name])
-            if scope:
-                recorder.record_store_write(position, channel=name, scope=scope)
+        if self.state.has_shared:
+            for name in update:
+                scope = self.state.scope_if_shared(name, update[name])
+                if scope:
+                    recorder.record_store_write(position, channel=name, scope=scope)
 
     def _log(self, item: Any, agent: str, run: str, branch: Branch | None) -> Message:
         """Add values to the log that were written into the conversation and are no messages yet."""

@@ -206,12 +206,14 @@ class HistoryReader:
         omit: str = "",
     ) -> int:
         """Add what filters keep of messages to entries and numbers; return its tokens."""
-        total = 0
+        filters, total = self._filters, 0
         for message in messages:
             if message.id == omit:
                 continue
             number, tokens = sizes[message.id]
-            entry = self._filter(self._filters, message, tokens, number, committed, cuts)
+            entry: tuple[Message, int] | None = message, tokens
+            if filters:
+                entry = self._filter(filters, message, tokens, number, committed, cuts)
             if entry is not None:
                 numbers.append(number)
                 entries.append(entry)
