@@ -233,7 +233,7 @@ class ChannelWrites:
         self.impure: dict[str, str] = {}
         """Channel to what is wrong with its user's reducer."""
         self.may_grow = False
-        """Whether it writes a channel anew whose value may be longer each time."""
+        """Whether it replaces the value of a channel, which may be longer each time."""
 
     def add(self, name: str, delta: Any) -> None:
         """Prepare the write of one channel, with its messages logged; raise WriteInvalid."""
