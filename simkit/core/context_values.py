@@ -57,7 +57,7 @@ class Inside(Generic[ValueT]):
 
 
 class Together:
-    """A context manager in which several values are current; it costs little more than one."""
+    """A context manager in which several values are current."""
 
     __slots__ = ("_insides",)
 
@@ -65,17 +65,9 @@ class Together:
         self._insides = insides
 
     def __enter__(self) -> None:
-        with LOCK:
-            for inside in self._insides:
-                if inside.among is not None:
-                    inside.among.append(inside.value)
         for inside in self._insides:
-            inside.token = set_until_reset(inside.variable, inside.value, None)
+            inside.__enter__()
 
     def __exit__(self, *problem: object) -> None:
         for inside in reversed(self._insides):
-            inside.variable.reset(inside.token)
-        with LOCK:
-            for inside in self._insides:
-                if inside.among is not None:
-                    inside.among.remove(inside.value)
+            inside.__exit__(*problem)

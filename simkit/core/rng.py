@@ -4,19 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from random import Random
-from typing import Any, Final
 
 import msgspec
-
-_SEED: Final[Any] = Random.__mro__[1].seed  # type: ignore[attr-defined]
-
-
-def _seeded(seed: int) -> Random:
-    """Return ``Random(seed)``, without the functions in Python that it calls for other seeds."""
-    generator: Random = Random.__new__(Random, seed)  # type: ignore[call-arg]
-    _SEED(generator, seed)
-    generator.gauss_next = None  # type: ignore[attr-defined]
-    return generator
 
 
 class Chance(msgspec.Struct, eq=False):
@@ -35,7 +24,7 @@ class Chance(msgspec.Struct, eq=False):
         generator = self._random
         if generator is None:
             digest = hashlib.sha256(f"{self.seed}/{self.path}".encode()).digest()
-            generator = self._random = _seeded(int.from_bytes(digest[:8], "big"))
+            generator = self._random = Random(int.from_bytes(digest[:8], "big"))
         return generator
 
     def child(self, name: str) -> Chance:

@@ -91,28 +91,13 @@ def _log_start(world: World, now: Any) -> Any:
     return world.start_ns if isinstance(now, int) else world.start_ns / 1_000_000_000
 
 
-_TZ: Final = os.environ.encodekey("TZ")
-
-
 class _Zone:
     """The local time zone of the process."""
 
     kind, module = "clock", "os"
 
-    def __init__(self) -> None:
-        self._raw: Any = None
-        self._text: str | None = None
-
     def read(self) -> Any:
-        # Every turn reads it, and `os.environ.get` calls six functions to find nothing new.
-        try:
-            values = os.environ._data  # type: ignore[attr-defined]
-        except AttributeError:  # A test, or the code, has put a mapping of its own in its place.
-            return os.environ.get("TZ")
-        raw = values.get(_TZ)
-        if raw is None or raw != self._raw:
-            self._raw, self._text = raw, os.environ.get("TZ")
-        return self._text
+        return os.environ.get("TZ")
 
     def write(self, value: Any) -> None:
         if value is None:

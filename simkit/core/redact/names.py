@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -59,12 +58,8 @@ def is_secret_variable(name: str) -> bool:
     return name == "TOKEN" or name.endswith(_SECRET_ENDINGS) or "API_KEY" in name
 
 
-def secrets_of(environ: Mapping[str, str]) -> Iterable[str]:
+def secrets_of(environ: Mapping[str, str]) -> frozenset[str]:
     """Return the values of environment variables with secret names."""
-    return _ENVIRONMENT.secrets() if environ is os.environ else _secrets_in(environ)
-
-
-def _secrets_in(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(
         value
         for variable, value in environ.items()
@@ -72,46 +67,7 @@ def _secrets_in(environ: Mapping[str, str]) -> frozenset[str]:
     )
 
 
-@lru_cache(maxsize=4096)
-def _is_secret_encoded(name: bytes | str) -> bool:
-    return is_secret_variable(os.fsdecode(name))
-
-
-class _Environment:
-    """The secrets of this process's environment, made again only if one of them changed.
-
-    Each report asks for them, several times a scenario, and `os.environ` decodes each variable
-    whenever it is read.
-    """
-
-    def __init__(self) -> None:
-        self._names: frozenset[object] = frozenset()
-        """The names of all variables, as the environment encodes them."""
-        self._secret_names: list[Any] = []
-        self._values: list[object] = []
-        self._secrets: frozenset[str] = frozenset()
-
-    def secrets(self) -> frozenset[str]:
-        # The encoded variables; if Python has them elsewhere one day, all are decoded each time.
-        variables = getattr(os.environ, "_data", None)
-        if variables is None:
-            return _secrets_in(os.environ)
-        if variables.keys() != self._names:
-            self._names = frozenset(variables)
-            self._secret_names = [name for name in self._names if _is_secret_encoded(name)]
-        values = [variables.get(name) for name in self._secret_names]
-        if values != self._values:
-            self._values, self._secrets = values, _secrets_in(os.environ)
-        return self._secrets
-
-
-_ENVIRONMENT: Final = _Environment()
-
-
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-SILENT_NAMES: Final[set[str]] = set()
-"""Names of which it is known that what stands under them is no secret."""
-_SILENT_MAX: Final = 4_096
 
 
 def secrets_written_in(data: Any) -> Iterator[str]:
@@ -136,17 +92,6 @@ def secrets_written_in(data: Any) -> Iterator[str]:
                 elif (type(name) is str or isinstance(name, str)) and _says_so(name):
                     for element in value if isinstance(value, (list, tuple)) else (value,):
                         yield from _secret_parts(element)
-
-
-def no_secret_stands_under(names: Set[str]) -> bool:
-    """Return whether `secrets_written_in` finds nothing where all mappings have only such names."""
-    new_names = names - SILENT_NAMES
-    if not new_names:
-        return True
-    silent = {name for name in new_names if name != "env" and not _says_so(name)}
-    if len(SILENT_NAMES) < _SILENT_MAX:
-        SILENT_NAMES.update(silent)
-    return len(silent) == len(new_names)
 
 
 def _texts(variables: Mapping[Any, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.gc_pause import gc_paused
-from simkit.core.redact import no_secret_stands_under, secrets_written_in
+from simkit.core.redact import secrets_written_in
 from simkit.core.text import near
 from simkit.language.yaml.nodes import (
     LINE_END,
@@ -33,7 +33,6 @@ from simkit.language.yaml.values import construct, mapping_of
 EXCERPT_LINES_MAX: Final = 8
 NODES_KEPT_MAX: Final = 100_000
 """Characters of the texts whose nodes are kept: they take about thirty times as many bytes."""
-_NO_SECRETS: Final[frozenset[str]] = frozenset()
 _T = TypeVar("_T")
 HEAD_KEYS: Final = frozenset(
     ("scenario", "simulation", "pipeline", "tags", "skip", "needs", "use", "xfail", "examples")
@@ -75,12 +74,10 @@ class Document:
         root: Callable[[], Node],
         text: str,
         span: tuple[int, int] | None = None,
-        secrets: frozenset[str] | None = None,
     ) -> None:
         """``root`` returns the document's node; it is called only when a place is needed.
 
-        ``span`` is the range of the document in ``text``; None means all of it. ``secrets`` are
-        those in the data; None means that they are not known yet.
+        ``span`` is the range of the document in ``text``; None means all of it.
         """
         self.file = file
         """The file's path as the user gave it."""
@@ -94,7 +91,7 @@ class Document:
         self._lines: list[str] = []
         self._turns: tuple[tuple[int, str], ...] = ()
         self._move: Callable[[SourcePath], SourcePath] | None = None
-        self._secrets = secrets
+        self._secrets: frozenset[str] | None = None
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -266,12 +263,10 @@ class _Nodes:
 
     def document(self, index: int, root: Node) -> Document:
         """Return the document of a node; raise SourceError."""
-        names: set[str] = set()
-        data = built(self._file, root, lambda node: construct(node, names))
+        data = built(self._file, root, construct)
         span = root.start_mark.index, root.end_mark.index
-        secrets = _NO_SECRETS if no_secret_stands_under(names) else None
         root_of = partial(self.root, index)
-        return Document(self._file, index, data, root_of, self.text, span, secrets)
+        return Document(self._file, index, data, root_of, self.text, span)
 
     def root(self, index: int) -> Node:
         """Return the node of a document."""
@@ -310,8 +305,7 @@ def _head_values(root: Node) -> dict[str, Any]:
             (key, value)
             for key, value in root.value
             if isinstance(key, ScalarNode) and key.value in HEAD_KEYS
-        ],
-        set(),
+        ]
     )
 
 

@@ -8,7 +8,6 @@ from typing import Any, Final
 from yaml.nodes import Node, ScalarNode, SequenceNode
 
 from simkit.core.patterns import late_pattern
-from simkit.core.redact import SILENT_NAMES
 from simkit.language.yaml.nodes import Fault
 from simkit.language.yaml.syntax import LONE_QUESTION_MARK, QUOTE, refused_tag
 
@@ -70,39 +69,25 @@ def text_of(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) else None
 
 
-def construct(node: Node, names: set[str]) -> Any:
-    """Return the plain value of ``node``; every alias becomes its own copy.
-
-    Keys under which a secret may stand are added to ``names``.
-    """
+def construct(node: Node) -> Any:
+    """Return the plain value of ``node``; every alias becomes its own copy."""
     if node.tag:
         raise Fault(node, *refused_tag(node.tag))
     if isinstance(node, ScalarNode):
         return node.value if node.style else _plain(node)
     if isinstance(node, SequenceNode):
-        return [construct(item, names) for item in node.value]
-    return mapping_of(node.value, names)
+        return [construct(item) for item in node.value]
+    return mapping_of(node.value)
 
 
-def mapping_of(pairs: Iterable[tuple[Node, Node]], names: set[str]) -> dict[str, Any]:
-    """Return the plain mapping of a mapping node's ``pairs``; keys are their source texts.
-
-    Keys under which a secret may stand are added to ``names``.
-    """
+def mapping_of(pairs: Iterable[tuple[Node, Node]]) -> dict[str, Any]:
+    """Return the plain mapping of a mapping node's ``pairs``; keys are their source texts."""
     data: dict[str, Any] = {}
     for key_node, value_node in pairs:
         key = key_node.value
         if not isinstance(key, str) or key_node.tag or key in data or key in ("", "<<"):
             _check_key(key_node, pairs)
-        if key not in SILENT_NAMES:
-            names.add(key)
-        # Most values are scalars, which need no call of a function.
-        if type(value_node) is ScalarNode and not value_node.tag:
-            text = value_node.value
-            is_text = value_node.style or (text not in _WORDS and text[0] not in _NUMBER_STARTS)
-            data[key] = text if is_text else _plain(value_node)
-        else:
-            data[key] = construct(value_node, names)
+        data[key] = construct(value_node)
     return data
 
 
