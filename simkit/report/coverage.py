@@ -14,6 +14,9 @@ FORMAT: Final = 1
 """The version of the JSON."""
 
 
+_ITEM: Final = ("pipeline", "kind", "name", "file", "line", "hits")
+
+
 def coverage_lines(report: CoverageReport) -> Iterator[str]:
     """Yield the counts by kind and by file, and then what is missing, with a way to cover it."""
     items = report.items
@@ -54,12 +57,7 @@ def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) ->
             },
             "items": [
                 {
-                    "pipeline": item.pipeline,
-                    "kind": item.kind,
-                    "name": item.name,
-                    "file": item.file,
-                    "line": item.line,
-                    "hits": item.hits,
+                    **{name: getattr(item, name) for name in _ITEM},
                     **({"code": item.code} if item.code else {}),
                     **({} if item.hits else {"hint": item.hint}),
                 }

@@ -9,7 +9,7 @@ from simkit.checks.findings import Finding
 from simkit.language.yaml import Document
 from simkit.language.yaml.nodes import SourcePath
 from simkit.report.results import Result
-from simkit.viewer.document import ClaimLine
+from simkit.viewer.document import ClaimLine, difference_data
 
 DEPTH: Final = 3
 """How far claims are separated: ``context``, its agent, its operator."""
@@ -85,5 +85,4 @@ def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | N
 def _detail(finding: Finding | None) -> tuple[tuple[tuple[str, str, str, str], ...], str]:
     if finding is None:
         return (), ""
-    differences = tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences)
-    return differences, finding.what
+    return difference_data(finding), finding.what

@@ -10,7 +10,7 @@ from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.store import canonical
 from simkit.trace.views import CallView, ContextView, MadePart, RunView, ShownPart, View
-from simkit.viewer.document import CallData, CutData, LeftOutData, PartData, StreamData
+from simkit.viewer.document import CallData, CutData, LeftOutData, PartData, StreamData, copied
 from simkit.viewer.tables import Tables
 
 ITEMS_MAX: Final = 20
@@ -34,11 +34,8 @@ class Contexts:
         reply = call.reply
         self.places[event.call] = len(self.places)
         return CallData(
-            id=call.id,
-            agent=call.agent,
-            run=call.run,
-            turn=call.turn,
-            at=call.at,
+            **copied(call, "id", "agent", "run", "turn", "at"),
+            **copied(context, "tokens", "budget", "hidden"),
             base=self.places.get(event.base, -1),
             parts=() if event.base else tuple(self._parts(context)),
             own=tuple(tables.message(message) for message in context.own_messages),
@@ -46,9 +43,6 @@ class Contexts:
             named=() if context.named is None else tuple(_named(context)),
             tools=tables.toolset(tuple(context.tools)),
             settings=tables.value(context.settings),
-            tokens=context.tokens,
-            budget=context.budget,
-            hidden=context.hidden,
             left_out=() if event.base else tuple(self._left_out(event, call)),
             handoffs=tuple(context.handoffs or ()),
             reply=-1 if reply is None else tables.message(reply),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from simkit.checks.coverage import KINDS, Measurement, PlacedItem, coverage_of
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.views import View
-from simkit.viewer.document import CoverageData, CoveredPart, Graph
+from simkit.viewer.document import CoverageData, CoveredPart, Graph, copied
 from simkit.viewer.pipeline_graph import graph_of, together
 
 
@@ -69,15 +69,8 @@ def coverage_data(
     items = coverage_of(collected.items).items
     parts = tuple(
         CoveredPart(
-            pipeline=item.pipeline,
-            kind=item.kind,
-            name=item.name,
-            file=item.file,
-            line=item.line,
-            hits=item.hits,
+            **copied(item, "pipeline", "kind", "name", "file", "line", "hits", "code", "agent"),
             hint="" if item.hits else item.hint,
-            code=item.code,
-            agent=item.agent,
         )
         for item in items
     )

@@ -8,10 +8,11 @@ them by index. A context is a list of parts as in the trace: ranges of streams, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.findings import Finding
 from simkit.core.messages import JsonValue
 from simkit.report.results import Result
 
@@ -414,25 +415,24 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
 def scenario_data(result: Result, key: str, agents: tuple[str, ...] = ()) -> ScenarioData:
     """Return the overview's line of a result."""
     return ScenarioData(
+        **copied(result, "id", "file", "line", "outcome", "pipeline", "turns", "tokens", "seed"),
+        **copied(result, "virtual_ms", "digest", "error", "reason", "reproduce"),
         key=key,
-        id=result.id,
-        file=result.file,
-        line=result.line,
         name=result.name or result.id,
-        outcome=result.outcome,
-        pipeline=result.pipeline,
-        turns=result.turns,
         calls=result.model_calls,
-        tokens=result.tokens,
-        virtual_ms=result.virtual_ms,
-        seed=result.seed,
-        digest=result.digest,
         findings=tuple(f"{finding.id}: {finding.what}" for finding in result.findings),
         warnings=len(result.warnings),
         noted=len(result.noted),
         skipped=len(result.passed_over),
-        error=result.error,
-        reason=result.reason,
-        reproduce=result.reproduce,
         agents=agents,
     )
+
+
+def copied(source: object, *names: str) -> dict[str, Any]:
+    """Return the values of attributes, for data with fields of the same names."""
+    return {name: getattr(source, name) for name in names}
+
+
+def difference_data(finding: Finding) -> tuple[tuple[str, str, str, str], ...]:
+    """Return the differences of a finding: place, wanted, found, note."""
+    return tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences)

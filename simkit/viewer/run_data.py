@@ -27,6 +27,8 @@ from simkit.viewer.document import (
     ToolData,
     TurnData,
     WriteData,
+    copied,
+    difference_data,
 )
 from simkit.viewer.pins import Pins
 from simkit.viewer.pipeline_graph import graph_of
@@ -84,10 +86,8 @@ class _Reader:
         findings = [] if result is None else list(self._findings(result))
         agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
         return RunData(
-            texts=tables.texts,
-            messages=tables.messages,
+            **copied(tables, "texts", "messages", "toolsets"),
             streams=self._contexts.streams,
-            toolsets=tables.toolsets,
             turns=[self._turn(turn, states) for turn in view.turns],
             calls=[self._with_reply(call) for call in self._calls],
             runs=[self._run(run) for run in view.runs.values()],
@@ -127,14 +127,8 @@ class _Reader:
 
     def _run(self, run: Any) -> AgentRunData:
         return AgentRunData(
-            id=run.id,
-            agent=run.agent,
-            turn=run.turn,
-            at=run.at,
-            status=run.status,
+            **copied(run, "id", "agent", "turn", "at", "status", "handoff", "handoff_from"),
             until=self._ends.get(run.id, run.at),
-            handoff=run.handoff,
-            handoff_from=run.handoff_from,
             group=run.group or self._group_around(run.id),
             after=self._after.get(run.id, ()),
             input=self._tables.value(run_input(run)),
@@ -169,17 +163,12 @@ class _Reader:
         for handoff in self._view.handoffs.values():
             event = handoff.event
             yield HandoffData(
-                id=handoff.id,
+                **copied(handoff, "id", "turn", "outcome", "mode", "reason"),
+                **copied(event, "at", "type"),
                 source=event.from_agent,
                 target=event.to_agent,
-                turn=handoff.turn,
-                at=event.at,
-                outcome=handoff.outcome,
-                type=event.type,
-                mode=handoff.mode,
                 query=self._tables.value(event.query),
                 payload=self._tables.value(handoff.payload),
-                reason=handoff.reason,
                 run=runs.get(handoff.id, ""),
                 by=event.run,
                 wrote=tuple(wrote.get(handoff.id, ())),
@@ -201,20 +190,14 @@ class _Reader:
         mark = pins.mark_of(finding)
         pinned = self._marks[mark] if mark >= 0 else None
         return FindingData(
+            **copied(finding, "id", "what", "where", "turn", "context", "excerpt"),
+            **copied(finding, "fix", "follows"),
             level=level,
-            id=finding.id,
-            what=finding.what,
-            where=finding.where,
-            turn=finding.turn,
             agent=_agent_of(finding, pinned),
             call=pinned.ref if pinned is not None and pinned.kind == "call" else -1,
             mark=mark,
             handoff=finding.id.startswith(HANDOFF_LINTS) or "handoffs" in finding.path,
-            differences=tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences),
-            context=finding.context,
-            excerpt=finding.excerpt,
-            fix=finding.fix,
-            follows=finding.follows,
+            differences=difference_data(finding),
         )
 
     # Events, in the order of a run: `on_` and the event's class.
@@ -250,12 +233,8 @@ class _Reader:
         value = self._tables.value
         arguments = event.args if tool is None or event.args is not None else tool.request
         return ToolData(
+            **copied(event, "tool", "agent", "turn", "at", "run"),
             id=event.call_id,
-            tool=event.tool,
-            agent=event.agent,
-            turn=event.turn,
-            at=event.at,
-            run=event.run,
             args=value(arguments),
             result=-1 if tool is None else value(tool.result),
             error="" if tool is None else tool.error or "",
@@ -273,15 +252,8 @@ class _Reader:
         self._mark("write", event, len(self._writes), ", ".join(event.update))
         self._writes.append(
             WriteData(
-                turn=event.turn,
-                at=event.at,
-                cause=event.cause,
+                **copied(event, "turn", "at", "cause", "agent", "run", "group", "handoff", "state"),
                 update={name: value(_without_reset(resolved(raw))) for name, raw in update.items()},
-                agent=event.agent,
-                run=event.run,
-                group=event.group,
-                handoff=event.handoff,
-                state=event.state,
                 impure=dict(event.impure or {}),
             )
         )
