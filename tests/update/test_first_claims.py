@@ -4,52 +4,25 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from simkit.language.matching import holds
 from simkit.update.first_claims import common, shape_of
 from simkit.update.observed_values import MESSAGES_MAX
+from tests.golden import assert_file_is
 from tests.update.running import accepted, failing_claims, propose_claims
 from tests.update.test_fixes import HEAD, ROWS, TURN
 
+GOLDEN = Path(__file__).with_name("golden")
 
+
+@pytest.mark.golden
 def test_a_turn_without_claims_gets_a_full_set(tmp_path: Path) -> None:
     text = HEAD + TURN.replace("    expect:\n", "")
 
     new = accepted(text, tmp_path, propose_claims)
 
-    assert (
-        new.text
-        == text
-        + """\
-    expect:
-      agents: [clerk, boss]
-      reply: "It's: done"
-      context:
-        clerk:
-          sections: [instructions, current_message]
-          current_message:
-            - user: Hello
-        clerk[1]:
-          run:
-            - assistant: ""
-              calls:
-                - look: {at: door}
-            - tool: {open: true}
-        boss:
-          sections: [instructions, handoff, current_message]
-          handoff:
-            - system: {nr: 7}
-          current_message:
-            - user: Hello
-      handoffs:
-        - {from: clerk, to: boss, type: case, payload: {nr: 7}}
-      tool_calls:
-        - {agent: clerk, tool: look, args: {at: door}, result: {open: true}}
-      state:
-        messages:
-          - user: Hello
-          - assistant: "It's: done"
-"""
-    )
+    assert_file_is(GOLDEN / "first-claims.txt", new.text)
     assert failing_claims(str(tmp_path / "a.scenario.yaml"), new.text) == []
 
 

@@ -11,7 +11,10 @@ import pytest
 from simkit.core.messages import Message
 from simkit.core.redact import Redactor
 from simkit.update.observed_values import StableClaims
+from tests.golden import assert_file_is
 from tests.update.running import accepted, failing_claims, propose_claims
+
+GOLDEN = Path(__file__).with_name("golden")
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
 APP = f"""
@@ -50,38 +53,14 @@ turns:
 """
 
 
+@pytest.mark.golden
 def test_what_code_sent_is_claimed_without_secrets_and_what_passes(tmp_path: Path) -> None:
     (tmp_path / "stable_claims_app.py").write_text(APP, encoding="utf-8")
     text = SCENARIO.replace("You are triage}", '{system: {$starts: "You are triage"}}}')
 
     new = accepted(text, tmp_path, propose_claims).text
 
-    assert (
-        new.removeprefix(text)
-        == """\
-    expect:
-      agents: [triage]
-      reply: On its way.
-      context:
-        triage:
-          messages:
-            - system: {$starts: You are triage. Today is}
-            - user: Where is it?
-          tools: [find_order]
-        triage[1]:
-          includes:
-            - assistant: ""
-              calls:
-                - find_order: {customer: Ada}
-            - tool: {order: A-1, note: {$starts: the key is}, at: {$any: true}}
-      handoffs: []
-      tool_calls:
-        - agent: triage
-          tool: find_order
-          args: {customer: Ada}
-          result: {order: A-1, note: {$starts: the key is}, at: {$any: true}}
-"""
-    )
+    assert_file_is(GOLDEN / "what-code-sent-is-claimed-without.txt", new.removeprefix(text))
     assert failing_claims(str(tmp_path / "a.scenario.yaml"), new) == []
 
 

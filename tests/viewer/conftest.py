@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -37,34 +36,29 @@ def tab(chromium: Any) -> Iterator[Any]:
     assert problems == []
 
 
-@pytest.fixture(scope="package")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page with a failing and a passing scenario."""
-    return _page(tmp_path_factory.mktemp("shop"), SHOP)
+def _page_of(text: str) -> Any:
+    """A fixture: the address of a page with the scenarios of a file."""
+
+    @pytest.fixture(scope="package")
+    def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+        folder = tmp_path_factory.mktemp("page")
+        file = folder / "shop.scenario.yaml"
+        file.write_text(text, encoding="utf-8")
+        return write_page(folder / "report.html", pages_of(file))
+
+    return address
 
 
-@pytest.fixture(scope="package")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page whose texts are an attacker's."""
-    return _page(tmp_path_factory.mktemp("hostile"), HOSTILE)
-
-
-@pytest.fixture(scope="package")
-def hostile_names(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page whose names are an attacker's."""
-    return _page(tmp_path_factory.mktemp("names"), HOSTILE_NAMES)
-
-
-@pytest.fixture(scope="package")
-def long_words(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page whose values have no place to break."""
-    return _page(tmp_path_factory.mktemp("words"), LONG_WORDS)
-
-
-@pytest.fixture(scope="package")
-def late(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a page with a run in which time passes."""
-    return _page(tmp_path_factory.mktemp("late"), LATE)
+shop = _page_of(SHOP)
+"""A failing and a passing scenario."""
+hostile = _page_of(HOSTILE)
+"""Texts of an attacker."""
+hostile_names = _page_of(HOSTILE_NAMES)
+"""Names of an attacker."""
+long_words = _page_of(LONG_WORDS)
+"""Values without a place to break."""
+late = _page_of(LATE)
+"""A run in which time passes."""
 
 
 @pytest.fixture(scope="package")
@@ -79,9 +73,3 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> str:
     diff = diff_object(Compared(page.scenario.id, ("old", "new"), trace_diff(*views)))
     page = replace(page, scenario=replace(page.scenario, diff=diff), base=pages_of(old)[0])
     return write_page(folder / "diff.html", [page], ("old", "new"))
-
-
-def _page(folder: Path, text: str) -> str:
-    file = folder / "shop.scenario.yaml"
-    file.write_text(text, encoding="utf-8")
-    return write_page(folder / "report.html", pages_of(file))

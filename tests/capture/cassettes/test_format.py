@@ -15,6 +15,7 @@ from vcr.serializers import jsonserializer, yamlserializer
 from simkit.capture.cassettes import Cassette, Interaction, encoded, load, loads
 from simkit.core.errors import CassetteInvalid
 from simkit.providers.http import HttpRequest, HttpResponse
+from tests.golden import assert_file_is
 
 EVENTS = (b'data: {"n": 1}\n\ndata: {"n"', b": 2}\n\n", b"data: [DONE]\n\n")
 STREAMED = Interaction(
@@ -30,58 +31,7 @@ PLAIN = Interaction(
     request=HttpRequest("GET", "https://x.com/a"),
     response=HttpResponse(429, (("retry-after", "12"),), (b"\x00\xff",)),
 )
-YAML = """\
-interactions:
-- request:
-    method: 'POST'
-    uri: 'https://api.openai.com/v1/chat/completions'
-    body: '{"model": "gpt-5", "note": "it''s no: 12:30"}'
-    headers:
-      'content-type':
-      - 'application/json'
-  response:
-    status:
-      code: 200
-      message: 'OK'
-    headers:
-      'content-type':
-      - 'text/event-stream'
-    body:
-      string: |+
-        data: {"n": 1}
-
-        data: {"n": 2}
-
-        data: [DONE]
-
-  simkit:
-    agent: 'no'
-    turn: 2
-    call: 1
-    session: 's1'
-    protocol: 'openai-chat'
-    key: '0123abcd'
-    recorded_at: '2026-01-02T03:04:05Z'
-    chunks: [26, 6, 14]
-    offsets_ms: [7, 7, 12]
-    ends: 'cut'
-- request:
-    method: 'GET'
-    uri: 'https://x.com/a'
-    body: null
-    headers: {}
-  response:
-    status:
-      code: 429
-      message: 'Too Many Requests'
-    headers:
-      'retry-after':
-      - '12'
-    body:
-      string: !!binary |
-        AP8=
-version: 1
-"""
+YAML = Path(__file__).parent / "golden" / "two-interactions.yaml"
 
 tricky = st.text(st.sampled_from("ab \n\t\r'\"\\:#-|>%@&*!?{}[],~é\x85\u2028\ufeff😀\x00\x7f012no"))
 names = tricky.filter(bool)
@@ -107,16 +57,17 @@ def exchanged(content: str, serializer: Any) -> Iterator[tuple[str, str, Any, An
         yield request.method, request.uri, request.body, response["body"]["string"]
 
 
+@pytest.mark.golden
 def test_file_is_written_with_every_text_quoted_and_keys_in_one_order() -> None:
     content = encoded(Cassette(Path("a.yaml"), (STREAMED, PLAIN)), {0: "0123abcd"})
 
-    assert content.decode() == YAML
+    assert_file_is(YAML, content.decode())
 
 
 def test_json_file_says_the_same_as_yaml() -> None:
     content = encoded(Cassette(Path("a.json"), (STREAMED,)), {0: "0123abcd"})
 
-    first = yamlserializer.deserialize(YAML)["interactions"][:1]
+    first = yamlserializer.deserialize(YAML.read_text(encoding="utf-8"))["interactions"][:1]
     assert json.loads(content) == {"interactions": first, "version": 1}
     assert loads(content, "a.json").interactions == (STREAMED,)
 

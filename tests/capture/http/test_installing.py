@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,16 @@ def louder(before: Replacement) -> Replacement:
 
 def asking(before: Replacement) -> Replacement:
     return lambda self: before(self) + "?"
+
+
+def new_owner() -> Any:
+    """A class of its own, with what the tests replace."""
+
+    class Mine:
+        def greet(self) -> str:
+            return "hello"
+
+    return Mine
 
 
 def test_first_replaces_and_last_puts_back() -> None:
@@ -58,15 +69,13 @@ def test_nothing_is_replaced_outside() -> None:
 
 
 def test_what_somebody_else_replaced_meanwhile_is_left_to_them() -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
+    Mine = new_owner()
 
-    def theirs(self: Mine) -> str:
+    def theirs(self: Any) -> str:
         return "theirs"
 
     with Installation(lambda: [(Mine, "greet", louder)]):
-        Mine.greet = theirs  # type: ignore[method-assign]
+        Mine.greet = theirs
 
     assert Mine().greet() == "theirs"
 
@@ -102,17 +111,14 @@ def test_installations_that_leave_in_the_order_in_which_they_came_put_the_origin
 
 
 def test_what_somebody_else_puts_back_later_is_put_back_to_the_original() -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
-
+    Mine = new_owner()
     original = vars(Mine)["greet"]
     installation = Installation(lambda: [(Mine, "greet", asking)])
     with installation:
         ours = vars(Mine)["greet"]
-        Mine.greet = louder(ours)  # type: ignore[method-assign]
+        Mine.greet = louder(ours)
     covered = Mine().greet()
-    Mine.greet = ours  # type: ignore[method-assign]
+    Mine.greet = ours
     with installation:
         again = Mine().greet()
 
@@ -121,33 +127,27 @@ def test_what_somebody_else_puts_back_later_is_put_back_to_the_original() -> Non
 
 
 def test_what_is_covered_by_somebody_else_is_not_replaced_a_second_time() -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
-
+    Mine = new_owner()
     original = vars(Mine)["greet"]
     installation = Installation(lambda: [(Mine, "greet", asking)])
     with installation:
         ours = vars(Mine)["greet"]
-        Mine.greet = louder(ours)  # type: ignore[method-assign]
+        Mine.greet = louder(ours)
     with installation:
         again = Mine().greet()
-        Mine.greet = ours  # type: ignore[method-assign]
+        Mine.greet = ours
 
     assert again == "HELLO?"
     assert vars(Mine)["greet"] is original
 
 
 def test_what_somebody_else_has_replaced_anew_is_replaced_again() -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
-
+    Mine = new_owner()
     original = vars(Mine)["greet"]
     installation = Installation(lambda: [(Mine, "greet", asking)])
     with installation:
-        Mine.greet = louder(vars(Mine)["greet"])  # type: ignore[method-assign]
-    Mine.greet = original  # type: ignore[method-assign]
+        Mine.greet = louder(vars(Mine)["greet"])
+    Mine.greet = original
     with installation:
         again = Mine().greet()
 
@@ -189,10 +189,7 @@ def test_keepers_keep_until_the_last_is_closed() -> None:
 
 
 def test_what_is_installed_inside_is_no_keepers() -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
-
+    Mine = new_owner()
     outer = Installation(lambda: [(Owner, "greet", louder)])
     keeper = Keeper()
     with keeper.keeping():
@@ -215,10 +212,7 @@ def test_what_cannot_be_entered_leaves_what_was_entered_before_it() -> None:
 
 
 def test_next_user_replaces_what_was_imported_since(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Mine:
-        def greet(self) -> str:
-            return "hello"
-
+    Mine = new_owner()
     rows: list[Row] = [(Owner, "greet", louder)]
     keeper, installation = Keeper(), Installation(lambda: rows)
     with keeper.keeping(), installation:
