@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from tabulate import tabulate
+
 from simkit.checks.coverage import KINDS, CoverageReport, PlacedItem
 from simkit.core.text import counted
 
@@ -101,17 +103,14 @@ def _of_kind(items: Sequence[PlacedItem], kind: str) -> list[PlacedItem]:
 def _table(
     head: str, groups: Sequence[tuple[str, Sequence[PlacedItem]]], items: Sequence[PlacedItem]
 ) -> Iterator[str]:
-    # Every replay imports this module, and few print a table.
-    from tabulate import tabulate
-
     rows = [(name, *_counts(group)) for name, group in groups if group]
-    rows.append(("total", *_counts(items)))
-    text = tabulate(
-        rows,
-        headers=(head, "covered", "of", "%"),
-        disable_numparse=True,
-        colalign=("left", "right", "right", "right"),
-    )
+    yield from score_table((head, "covered", "of", "%"), [*rows, ("total", *_counts(items))])
+
+
+def score_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a table of names with numbers."""
+    align = ("left", "right", "right", "right")
+    text = tabulate(rows, headers=heads, disable_numparse=True, colalign=align)
     yield from (line.rstrip() for line in text.split("\n"))
 
 

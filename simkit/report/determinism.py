@@ -9,7 +9,7 @@ from simkit.checks.findings import Finding
 from simkit.core.errors import TraceError
 from simkit.core.text import parted_at
 from simkit.report.events import event_line
-from simkit.report.wording import WIDTH
+from simkit.report.wording import WIDTH, short_end
 from simkit.trace.store import decoded
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
@@ -65,19 +65,12 @@ def _readable(lines: Sequence[bytes], index: int) -> str:
     try:
         (event,) = decoded(b"\n".join((lines[0], lines[index]))).events
     except TraceError:
-        return _cut(lines[index].decode())
-    return _cut(event_line(index, event))
+        return short_end(lines[index].decode(), WINDOW)
+    return short_end(event_line(index, event), WINDOW)
 
 
 def _parting(left: str, right: str) -> tuple[str, str]:
     """Return the two encoded events, cut around the first different character."""
     start = max(parted_at(left, right) - LEAD, 0)
-    before = "…" if start else ""
-    return before + _cut(left[start:], len("first:  ")), before + _cut(
-        right[start:], len("second: ")
-    )
-
-
-def _cut(text: str, less: int = 0) -> str:
-    most = WINDOW - less
-    return text if len(text) <= most else text[: most - 1] + "…"
+    before, most = "…" if start else "", WINDOW - len("second: ")
+    return before + short_end(left[start:], most), before + short_end(right[start:], most)

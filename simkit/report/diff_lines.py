@@ -10,7 +10,16 @@ import msgspec
 from simkit.core.messages import ABSENT, Message
 from simkit.core.text import counted, cut_both, short
 from simkit.report.events import event_line
-from simkit.report.wording import Paint, Tone, call_text, columns, plain, value_text, wrapped
+from simkit.report.wording import (
+    Paint,
+    Tone,
+    call_text,
+    columns,
+    plain,
+    short_end,
+    value_text,
+    wrapped,
+)
 from simkit.trace import events as e
 from simkit.trace.diff import (
     Added,
@@ -101,11 +110,6 @@ def _first_lines(diff: TraceDiff, sides: Sides, paint: Paint) -> Iterator[str]:
 
 def _event(number: int, event: e.AnyEvent) -> str:
     return short_end(event_line(number, event), columns() - 6)
-
-
-def short_end(text: str, most: int) -> str:
-    """Return a text cut at its end; its spaces stay."""
-    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def call_title(call: CallDiff, sides: Sides) -> str:

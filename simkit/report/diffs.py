@@ -36,6 +36,7 @@ from simkit.report.diff_lines import (
     signed,
 )
 from simkit.report.github import annotation
+from simkit.report.markdown import fenced
 from simkit.report.wording import Paint, plain, wrapped
 from simkit.trace.diff import (
     Added,
@@ -260,7 +261,6 @@ def _details(pair: Compared, sides: Sides) -> str:
     if len(lines) > DETAILS_MAX:
         lines[DETAILS_MAX:] = [f"… {counted(len(lines) - DETAILS_MAX, 'more line')}"]
     text = "\n".join(lines)
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     title = f"{pair.name}: {_outcome_words(pair, sides)}"
     title = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return f"<details><summary>{title}</summary>\n\n{fence}text\n{text}\n{fence}\n\n</details>"
+    return f"<details><summary>{title}</summary>\n\n{fenced(text)}\n\n</details>"

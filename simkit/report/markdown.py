@@ -22,7 +22,7 @@ from typing import Final
 
 from simkit.core.text import counted
 from simkit.report.last_run import slug
-from simkit.report.results import Result, lints_off, skips, summary_of
+from simkit.report.results import Result, lints_off, outcome_words, skips, summary_of
 from simkit.report.text import passed_over_words, result_text
 
 ROWS_MAX: Final = 200
@@ -51,17 +51,7 @@ def _blocks(
     results: Sequence[Result], pictures: Mapping[str, str], page: str, artifacts: str
 ) -> Iterator[str]:
     summary = summary_of(results)
-    counts = (
-        (summary.held, "held"),
-        (summary.failed, "failed"),
-        (summary.broken, "broken"),
-        (summary.skipped, "skipped"),
-        (summary.xfailed, "failed as expected"),
-    )
-    counts_text = [f"{count} {word}" for count, word in counts if count]
-    warnings = [counted(summary.warnings, "warning")] if summary.warnings else []
-    over = [f"{counted(summary.passed_over, 'claim')} not looked at"] if summary.passed_over else []
-    heading = [counted(len(results), "scenario"), *counts_text, *warnings, *over]
+    heading = [counted(len(results), "scenario"), *outcome_words(summary)]
     yield f"## simkit: {', '.join(heading)}"
     calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
     yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."

@@ -8,10 +8,9 @@ from itertools import groupby
 from typing import Any, Final
 
 import msgspec
-from tabulate import tabulate
 
 from simkit.core.text import counted
-from simkit.report.coverage import percent_text
+from simkit.report.coverage import percent_text, score_table
 from simkit.spec.scenario.writing import flow
 
 FORMAT: Final = 1
@@ -80,13 +79,7 @@ def mutation_lines(report: MutationReport) -> Iterator[str]:
         if (group := [verdict for verdict in report.verdicts if verdict.kind == kind])
     ]
     rows.append(("total", *_counts(report.verdicts)))
-    text = tabulate(
-        rows,
-        headers=("kind", "killed", "of", "%"),
-        disable_numparse=True,
-        colalign=("left", "right", "right", "right"),
-    )
-    yield from (line.rstrip() for line in text.split("\n"))
+    yield from score_table(("kind", "killed", "of", "%"), rows)
     by_place = sorted(report.survivors, key=_place)
     for where, at_place in groupby(by_place, lambda verdict: verdict.where):
         yield ""

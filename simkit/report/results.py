@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from simkit.checks.findings import Finding
-from simkit.core.text import shell_word
+from simkit.core.text import counted, shell_word
 
 OutcomeName = Literal["held", "failed", "broken", "skipped", "xfailed"]
 
@@ -95,6 +95,21 @@ def summary_of(results: Iterable[Result]) -> Summary:
     return Summary(
         sum(counts.values()), warnings=warnings, passed_over=passed_over, exit_code=code, **counts
     )
+
+
+def outcome_words(summary: Summary) -> list[str]:
+    """Return the numbers that are not 0, in words: ``2 held``, ``1 failed``, ``1 warning``."""
+    counts = (
+        (summary.held, "held"),
+        (summary.failed, "failed"),
+        (summary.broken, "broken"),
+        (summary.skipped, "skipped"),
+        (summary.xfailed, "failed as expected"),
+    )
+    words = [f"{count} {word}" for count, word in counts if count]
+    words += [counted(summary.warnings, "warning")] if summary.warnings else []
+    over = summary.passed_over
+    return [*words, *([f"{counted(over, 'claim')} not looked at"] if over else [])]
 
 
 def skips(results: Iterable[Result]) -> list[tuple[str, int]]:

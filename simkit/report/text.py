@@ -19,7 +19,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Difference, Finding
 from simkit.core.text import counted, short
 from simkit.report.grouping import Group, grouped
-from simkit.report.results import OutcomeName, Result, Summary
+from simkit.report.results import OutcomeName, Result, Summary, outcome_words
 from simkit.report.wording import Paint, Tone, columns, plain, wrapped
 
 FINDINGS_MAX: Final = 30
@@ -213,18 +213,6 @@ def summary_lines(
         yield from wrapped(
             f"{lint} in {counted(count, 'scenario')}: {reason}", "lint turned off: ", "  "
         )
-    parts = [f"{summary.held} held"]
-    for count, word in (
-        (summary.failed, "failed"),
-        (summary.broken, "broken"),
-        (summary.skipped, "skipped"),
-        (summary.xfailed, "failed as expected"),
-    ):
-        if count:
-            parts.append(f"{count} {word}")
-    if summary.warnings:
-        parts.append(counted(summary.warnings, "warning"))
-    if summary.passed_over:
-        parts.append(f"{counted(summary.passed_over, 'claim')} not looked at")
+    parts = [*([] if summary.held else ["0 held"]), *outcome_words(summary)]
     line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
     yield paint(line, "bad" if summary.exit_code else "good")
