@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from tabulate import tabulate
-
 from simkit.checks.coverage import KINDS, CoverageReport, PlacedItem
 from simkit.core.text import counted
 
@@ -109,6 +107,9 @@ def _table(
 
 def score_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table of names with numbers."""
+    # Here, since every command imports this module, and few write such a table.
+    from tabulate import tabulate
+
     align = ("left", "right", "right", "right")
     text = tabulate(rows, headers=heads, disable_numparse=True, colalign=align)
     yield from (line.rstrip() for line in text.split("\n"))
