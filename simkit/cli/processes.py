@@ -19,7 +19,7 @@ BATCH_MAX: Final = 25
 """The largest number of scenarios that one process takes at once."""
 BATCHES_EACH: Final = 4
 """The number of batches for each process, so that none waits long for a slow one."""
-SIZE_MIN: Final = 50
+SIZE_MIN: Final = 300
 """The number of scenarios of declared pipelines from which processes take less time than one."""
 
 MODULES: Final = (__name__,)

@@ -33,7 +33,7 @@ def scenarios(count: int) -> str:
 
 @pytest.mark.slow
 def test_many_scenarios_give_the_same_output_in_processes(process: Callable[..., Done]) -> None:
-    write("scenarios/many.scenario.yaml", scenarios(60))
+    write("scenarios/many.scenario.yaml", scenarios(310))
 
     alone, several = process("replay"), process("replay", "-j", "3")
 
@@ -77,8 +77,8 @@ class Entry:
 @pytest.mark.parametrize(
     ("pipelines", "options", "is_worth_it"),
     [
-        (["echo"] * 49, {}, False),
-        (["echo"] * 50, {}, True),
+        (["echo"] * 299, {}, False),
+        (["echo"] * 300, {}, True),
         (["echo", "app:run"], {}, True),
         (["app:run"], {}, False),
         (["echo"] * 2, {"pipeline": "app:run"}, True),

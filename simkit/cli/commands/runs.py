@@ -47,7 +47,7 @@ from simkit.core.gc_pause import imports_frozen
     "processes",
     type=click.IntRange(min=1),
     default=1,
-    help="Run in N processes; in one if fewer than 50 scenarios, all of pipeline files, are run.",
+    help="Run in N processes; in one if fewer than 300 scenarios, all of pipeline files, are run.",
 )
 @click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @QUIET
