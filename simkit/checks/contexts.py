@@ -160,7 +160,7 @@ class ContextChecks(ItemChecks[CallView]):
 
     def _check_includes(self, claim: Claim[CallView], builder: FindingBuilder) -> Iterator[Finding]:
         context = claim.item.context
-        for place, expected in enumerate(claim.matcher):
+        for index, expected in enumerate(claim.matcher):
             matcher = compile_matcher(expected)
             if builder.search.occurs(context, matcher):
                 continue
@@ -173,8 +173,8 @@ class ContextChecks(ItemChecks[CallView]):
             unshown = list(unshown_texts(context, matcher))
             title = f"the context holds {counted(len(messages), 'message')}"
             yield builder.finding(
-                (*claim.path, place),
-                f"{_title(claim)}[{place}] matches no message",
+                (*claim.path, index),
+                f"{_title(claim)}[{index}] matches no message",
                 **_fields(claim),
                 differences=[] if drops or unshown else nearest(matcher, messages),
                 context=[
@@ -188,13 +188,13 @@ class ContextChecks(ItemChecks[CallView]):
 
     def _check_excludes(self, claim: Claim[CallView], builder: FindingBuilder) -> Iterator[Finding]:
         context = claim.item.context
-        for place, unwanted in enumerate(claim.matcher):
+        for index, unwanted in enumerate(claim.matcher):
             match = builder.search.first(context, compile_matcher(unwanted))
             if match is None:
                 continue
             yield builder.finding(
-                (*claim.path, place),
-                f"{_title(claim)}[{place}] matches a message",
+                (*claim.path, index),
+                f"{_title(claim)}[{index}] matches a message",
                 **_fields(claim),
                 context=[
                     f"{_shower(match.section)} shows {around(match, unwanted)}",
@@ -338,8 +338,8 @@ def claims_unheld_elsewhere(
     """
     builder = FindingBuilder(document)
     unheld: dict[str, list[str]] = {}
-    for place, turn in enumerate(scenario.turns[: len(view.turns)]):
-        scope = scope_of_turn(view.turns[place], place, turn.expect, view)
+    for index, turn in enumerate(scenario.turns[: len(view.turns)]):
+        scope = scope_of_turn(view.turns[index], index, turn.expect, view)
         for claim, first in _on_first_calls(scope):
             if not _CHECKS.holds(claim, builder):
                 text = f"{_title(claim)} is of `{claim.group.name(first)}`"

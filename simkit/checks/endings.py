@@ -49,22 +49,22 @@ def check_endings(
     scenario: Scenario, endings: Endings, hits: Sorted, builder: FindingBuilder
 ) -> Iterator[Finding]:
     """Yield errors that nobody claims, and turns that did not run if nothing else explains them."""
-    left = turns_left(scenario, endings)
+    missing = turns_left(scenario, endings)
     last = endings.turns
     tells = any(ended_by(hit, endings) for hit in hits.failing)
-    for place, (number, error) in endings.errors.items():
-        if _is_claimed(scenario, endings, place):
+    for index, (number, error) in endings.errors.items():
+        if _is_claimed(scenario, endings, index):
             continue
         if (ERRORS.get(error.type, ""), number) in hits.expected_hits:
             continue
-        is_last = place == last - 1
+        is_last = index == last - 1
         tells = tells or is_last
         yield _unclaimed(
-            ("turns", place),
+            ("turns", index),
             f"turn {number}",
             error,
             number,
-            left if is_last else "",
+            missing if is_last else "",
             builder,
         )
     if endings.error is not None and endings.last_error is None:
@@ -74,9 +74,9 @@ def check_endings(
         is_claimed = scenario.expect.has("error")
         tells = tells or is_claimed or not is_expected
         if not is_expected and not is_claimed:
-            yield _unclaimed(("turns",), "the run", endings.error, 0, left, builder)
-    if left and not tells:
-        yield _not_run(left, endings, builder)
+            yield _unclaimed(("turns",), "the run", endings.error, 0, missing, builder)
+    if missing and not tells:
+        yield _not_run(missing, endings, builder)
     yield from _other_turns(scenario, endings, builder)
 
 
@@ -99,12 +99,12 @@ def ended_by(hit: Hit, endings: Endings) -> bool:
     )
 
 
-def _is_claimed(scenario: Scenario, endings: Endings, place: int) -> bool:
-    if place < len(scenario.turns):
-        turn = scenario.turns[place]
-        if turn.expect.has("error") or (turn.is_cut and endings.errors[place][1].type in CUTS):
+def _is_claimed(scenario: Scenario, endings: Endings, index: int) -> bool:
+    if index < len(scenario.turns):
+        turn = scenario.turns[index]
+        if turn.expect.has("error") or (turn.is_cut and endings.errors[index][1].type in CUTS):
             return True
-    return scenario.expect.has("error") and place == endings.turns - 1
+    return scenario.expect.has("error") and index == endings.turns - 1
 
 
 def _unclaimed(
@@ -112,19 +112,19 @@ def _unclaimed(
     what: str,
     error: e.ErrorFacts,
     turn: int,
-    left: str,
+    missing: str,
     builder: FindingBuilder,
 ) -> Finding:
     return builder.finding(
         path,
         f"{what} ended with error {error.type}: {error.message}",
         turn=turn,
-        context=[left] if left else [],
+        context=[missing] if missing else [],
         fix="" if error.type in UNFINISHED else f"If it is meant, claim it: `error: {error.type}`.",
     )
 
 
-def _not_run(left: str, endings: Endings, builder: FindingBuilder) -> Finding:
+def _not_run(missing: str, endings: Endings, builder: FindingBuilder) -> Finding:
     number = endings.turns
     error = endings.error or endings.last_error
     why = f"turn {number} ended with error {error.type}" if error else "the trace ends before"
@@ -134,7 +134,7 @@ def _not_run(left: str, endings: Endings, builder: FindingBuilder) -> Finding:
             f"Claim the error in turn {number}, `error: {error.type}`: then the conversation "
             "continues. Or remove the turns."
         )
-    return builder.finding(("turns", number), f"{left}: {why}", turn=number + 1, fix=fix)
+    return builder.finding(("turns", number), f"{missing}: {why}", turn=number + 1, fix=fix)
 
 
 def _other_turns(

@@ -24,10 +24,10 @@ def event_at(
     """Return the index of the first event of a kind in a scope, or of the last one."""
     events = scope.view.events
     span = range(*scope.span.indices(len(events)))
-    for place in reversed(span) if last else span:
-        event = events[place]
+    for index in reversed(span) if last else span:
+        event = events[index]
         if type(event) is kind and (fits is None or fits(event)):
-            return place
+            return index
     return None
 
 
@@ -50,14 +50,14 @@ def element_of(matcher: Any, values: Sequence[Any], misses: Sequence[Mismatch]) 
             return None
     if miss.at and miss.at[-1] == "$not":
         elements = [compile_matcher(element) for element in _elements(part)]
-        for place, value in enumerate(values):
+        for index, value in enumerate(values):
             if any(element.holds(value) for element in elements):
-                return place
+                return index
         return None
     if not miss.at or not isinstance(miss.at[-1], int):
         return None
     element = compile_matcher(part)
-    return min(range(len(values)), key=lambda place: element.distance(values[place]))
+    return min(range(len(values)), key=lambda index: element.distance(values[index]))
 
 
 def _elements(matcher: Any) -> Iterator[Any]:
@@ -85,8 +85,8 @@ def write_of(scope: Scope, channel: str) -> int | None:
 
 def end_of(scope: Scope) -> int | None:
     """Return the event with the error that ended a turn, or the run."""
-    place = event_at(scope, e.TurnFinished, lambda event: event.error is not None, last=True)
-    return event_at(scope, e.RunFinished, last=True) if place is None else place
+    index = event_at(scope, e.TurnFinished, lambda event: event.error is not None, last=True)
+    return event_at(scope, e.RunFinished, last=True) if index is None else index
 
 
 def run_of(scope: Scope, run: RunView, moment: str, channels: Sequence[str] = ()) -> int | None:
@@ -103,13 +103,13 @@ def run_of(scope: Scope, run: RunView, moment: str, channels: Sequence[str] = ()
         return event_at(scope, e.AgentStarted, is_its) if first is None else first
     if moment == "write":
         for channel in channels:
-            place = event_at(
+            index = event_at(
                 scope,
                 e.StateUpdated,
                 lambda event: is_its(event) and channel in event.update,  # noqa: B023
                 last=True,
             )
-            if place is not None:
-                return place
-    place = event_at(scope, e.ContextBuilt, is_its, last=True)
-    return event_at(scope, e.AgentFinished, is_its, last=True) if place is None else place
+            if index is not None:
+                return index
+    index = event_at(scope, e.ContextBuilt, is_its, last=True)
+    return event_at(scope, e.AgentFinished, is_its, last=True) if index is None else index

@@ -29,7 +29,7 @@ def check_judge(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
 
 def _check(question: Question, scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     path = (*scope.path, "judge", question.text)
-    place, answered = _answer_at(scope.view, scope.turn, question)
+    index, answered = _answer_at(scope.view, scope.turn, question)
     if answered is None:
         yield builder.finding(
             path,
@@ -46,7 +46,7 @@ def _check(question: Question, scope: Scope, builder: FindingBuilder) -> Iterato
             turn=scope.turn,
             context=[*details, *_reason(answered)],
             fix=_RECORDED_ANEW if answered.model else "",
-            event=place,
+            event=index,
         )
     else:
         yield from builder.compare(
@@ -56,7 +56,7 @@ def _check(question: Question, scope: Scope, builder: FindingBuilder) -> Iterato
             "the judge's answer",
             turn=scope.turn,
             context=_reason(answered),
-            event=lambda _: place,
+            event=lambda _: index,
         )
 
 
@@ -73,14 +73,14 @@ def _answer_at(
 ) -> tuple[int | None, e.JudgeAnswered | None]:
     """Return the same with its index in the trace."""
     key = (question.text, question.answer, question.choices)
-    for place in range(len(view.events) - 1, -1, -1):
-        event = view.events[place]
+    for index in range(len(view.events) - 1, -1, -1):
+        event = view.events[index]
         if (
             isinstance(event, e.JudgeAnswered)
             and event.turn == turn
             and (event.question, event.form, event.choices) == key
         ):
-            return place, event
+            return index, event
     return None, None
 
 

@@ -47,8 +47,8 @@ class _QuietBuilder(FindingBuilder):
 def mutated(events: Events, changes: Changes) -> list[e.AnyEvent]:
     """Return the events of a mutant."""
     mutated_events = list(events)
-    for place, event in changes.items():
-        mutated_events[place] = event
+    for index, event in changes.items():
+        mutated_events[index] = event
     return mutated_events
 
 

@@ -165,8 +165,8 @@ def check_agents(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
         # The matcher that replaces a nested list here is in no file.
         at=tuple(
             step
-            for place, step in enumerate(at)
-            if step != _GROUP or place == 0 or isinstance(at[place - 1], str)
+            for index, step in enumerate(at)
+            if step != _GROUP or index == 0 or isinstance(at[index - 1], str)
         ),
     )
 

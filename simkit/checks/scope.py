@@ -91,10 +91,10 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
         return aspect in facts.observes
 
 
-def scope_of_turn(turn: TurnView, place: int, expect: Expect, view: View) -> Scope:
+def scope_of_turn(turn: TurnView, index: int, expect: Expect, view: View) -> Scope:
     """Return the scope of one turn's claims."""
     return Scope(
-        view=view, path=("turns", place, "expect"), expect=expect, turn=turn.number,
+        view=view, path=("turns", index, "expect"), expect=expect, turn=turn.number,
         runs=turn.runs, calls=turn.calls_by_agent, handoffs=turn.handoffs,
         tools=turn.tools, span=slice(turn.lo, turn.hi), turn_view=turn,
         reply=turn.reply, error=turn.error, interrupt=turn.interrupt,

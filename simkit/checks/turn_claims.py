@@ -158,7 +158,7 @@ def _events_near(scope: Scope) -> Iterator[str]:
     kinds = {
         text for path, text in walk(scope.expect.events) if "kind" in path and isinstance(text, str)
     }
-    near = [(place, event) for place, event in enumerate(scope.events) if e.kind_of(event) in kinds]
+    near = [(index, event) for index, event in enumerate(scope.events) if e.kind_of(event) in kinds]
     if not near:
         known_kinds = dict.fromkeys(e.kind_of(event) for event in scope.events)
         yield f"kinds of events {scope.words}: {', '.join(known_kinds) or 'none'}"
@@ -195,7 +195,7 @@ def _write_of(misses: Sequence[Mismatch], scope: Scope) -> int | None:
     """Return the last write of the first differing channel that was written."""
     channels = [_channel(str(miss.path[0]), scope) for miss in misses if miss.path]
     places = (write_of(scope, channel) for channel in channels)
-    return next((place for place in places if place is not None), None)
+    return next((index for index in places if index is not None), None)
 
 
 def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
