@@ -31,7 +31,7 @@ from simkit.core.errors import (
 from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
-from simkit.providers.known_messages import KnownMessages
+from simkit.providers.message_cache import MessageCache
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.faults import FaultPlan
@@ -84,7 +84,7 @@ class ModelInterceptor(CodeListener):
         self._chains = Chains()
         self._other_requests = OtherRequests(recorder, others, host_is_allowed, self._chains)
         self.counted = self._other_requests.counted
-        self._known_messages = {name: KnownMessages() for name in PROTOCOLS}
+        self._message_caches = {name: MessageCache() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}
         """The last request of each agent of a session."""
         self._line_failures: dict[tuple[str, str, int], m.Fails] = {}
@@ -122,7 +122,7 @@ class ModelInterceptor(CodeListener):
             )
         try:
             model_request = self._chains.followed(
-                protocol.parse_again(request, self._known_messages[protocol.name])
+                protocol.parse_again(request, self._message_caches[protocol.name])
                 if protocol.parse_again is not None
                 else protocol.parse_request(request)
             )

@@ -17,7 +17,7 @@ from simkit.core.errors import (
 )
 from simkit.providers.chains import Chains
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.protocols import counted, unspoken
+from simkit.providers.protocols import answer_token_count, unsupported_interface
 from simkit.runtime.context.tokens import tokens_of
 
 
@@ -56,7 +56,7 @@ class OtherRequests:
 
     def _record_unread(self, request: HttpRequest) -> None:
         """Record a request to a model's provider in an interface that simkit cannot parse."""
-        interface = unspoken(request)
+        interface = unsupported_interface(request)
         if interface:
             host = urlsplit(request.url).netloc.rpartition("@")[2]
             self._recorder.events.record_unread_request(
@@ -78,7 +78,7 @@ class OtherRequests:
         """Return the answer to a request that counts tokens; None for others."""
         count = self._recorder.count
         try:
-            return counted(
+            return answer_token_count(
                 request,
                 lambda messages: sum(tokens_of(m, count) for m in messages),
                 self._chains.followed,

@@ -16,7 +16,7 @@ from simkit.core.errors import NetworkRefused, ScriptBroken, ScriptMisfit
 from simkit.core.messages import HANDOFF_PREFIX
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
-from simkit.providers.protocols import PROTOCOLS, unspoken
+from simkit.providers.protocols import PROTOCOLS, unsupported_interface
 from simkit.spec.scenario.apps import AgentRule, App
 
 _UNKNOWN: Final = "module:function"
@@ -40,7 +40,7 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             host,
             None,
         )
-    interface = unspoken(request)
+    interface = unsupported_interface(request)
     if interface:
         return NetworkRefused(
             f"the pipeline sent {request_text}{at}: that is {interface}, which simkit does not "

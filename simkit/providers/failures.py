@@ -130,7 +130,7 @@ class Reasons(msgspec.Struct, frozen=True, gc=False):
     refused: str
 
 
-def told_badly(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
+def broken_content(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
     """Return the content of a broken reply, the reason for its end, and the provider's explanation.
 
     If the reply has a text, it is the failure's message: ``text``, as the provider has it.

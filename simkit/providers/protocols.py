@@ -45,7 +45,7 @@ _ENDS: Final = re.compile(
 )
 
 
-def counted(
+def answer_token_count(
     request: HttpRequest, count: Count, followed: Callable[[ParsedRequest], ParsedRequest]
 ) -> HttpResponse | None:
     """Answer a request that counts tokens; None for any other request.
@@ -125,7 +125,7 @@ def is_providers_host(host: str) -> bool:
     return _HOSTS.search(host) is not None
 
 
-def unspoken(request: HttpRequest) -> str:
+def unsupported_interface(request: HttpRequest) -> str:
     """Return the provider's interface that a request uses, if it may be a model call.
 
     Empty for a request to another host, and for a request that is known to be no model call.

@@ -9,7 +9,7 @@ import msgspec
 
 from simkit.core.messages import NO_EXTRAS, Fails, JsonValue, Message, ResponseExtras, Usage
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse
-from simkit.providers.known_messages import KnownMessages
+from simkit.providers.message_cache import MessageCache
 
 JSON: Final[Headers] = (("content-type", "application/json"),)
 OUTPUT_NAME: Final = "output"
@@ -151,7 +151,7 @@ class Protocol(msgspec.Struct, frozen=True):
     call_prefix: str = ""
     """The prefix of this provider's tool call ids, by which programs recognize them; empty if
     there is none."""
-    parse_again: Callable[[HttpRequest, KnownMessages], ParsedRequest] | None = None
+    parse_again: Callable[[HttpRequest, MessageCache], ParsedRequest] | None = None
     """Parses a request as ``parse_request`` does, but each message once; None if this protocol
     cannot."""
     keeps_conversations: bool = False

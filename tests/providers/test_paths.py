@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 
 from simkit.providers.body_reader import json_bytes, record_of
 from simkit.providers.http import HttpRequest, path_of
-from simkit.providers.protocols import PROTOCOLS, counted, protocol_of, unspoken
+from simkit.providers.protocols import (
+    PROTOCOLS,
+    answer_token_count,
+    protocol_of,
+    unsupported_interface,
+)
 
 PATHS = {
     "openai-chat": "/v1/chat/completions",
@@ -81,7 +86,9 @@ def test_tokens_are_counted_as_claims_count_them(
 ) -> None:
     request = HttpRequest("POST", f"https://api.example{path}", (), json_bytes(body))
 
-    answer = counted(request, lambda messages: sum(len(m.content) for m in messages), lambda a: a)
+    answer = answer_token_count(
+        request, lambda messages: sum(len(m.content) for m in messages), lambda a: a
+    )
 
     assert answer is not None
     assert record_of(answer.body) == reply
@@ -97,7 +104,7 @@ def test_tokens_are_counted_however_the_address_is_encoded(path: str) -> None:
     body = json_bytes({"model": "m", "messages": MESSAGES, "contents": CONTENTS})
     request = HttpRequest("POST", f"https://api.example{path}", (), body)
 
-    answer = counted(request, len, lambda a: a)
+    answer = answer_token_count(request, len, lambda a: a)
 
     assert answer is not None
     assert 1 in record_of(answer.body).values()
@@ -106,7 +113,7 @@ def test_tokens_are_counted_however_the_address_is_encoded(path: str) -> None:
 def test_a_service_that_ends_its_paths_as_a_provider_does_counts_itself() -> None:
     request = HttpRequest("POST", "https://shop.example/basket:countTokens", (), b"{}")
 
-    assert counted(request, len, lambda a: a) is None
+    assert answer_token_count(request, len, lambda a: a) is None
 
 
 # Who else is asked
@@ -136,10 +143,10 @@ OTHERS = [
 
 @pytest.mark.parametrize("url", MODELS)
 def test_an_interface_of_a_provider_that_nobody_reads_is_known(url: str) -> None:
-    assert unspoken(HttpRequest("POST", url))
+    assert unsupported_interface(HttpRequest("POST", url))
     assert protocol_of(HttpRequest("POST", url)) is None
 
 
 @pytest.mark.parametrize("url", OTHERS)
 def test_what_is_no_model_call_is_not(url: str) -> None:
-    assert unspoken(HttpRequest("POST", url)) == ""
+    assert unsupported_interface(HttpRequest("POST", url)) == ""

@@ -39,7 +39,7 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.known_messages import KnownMessages, NotSplit, split
+from simkit.providers.message_cache import MessageCache, NotSplit, split
 from simkit.providers.skeleton import read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
@@ -70,7 +70,7 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
         raise WireInvalid("is nested too deep", "body") from None
 
 
-def _parse_again(request: HttpRequest, known: KnownMessages) -> ParsedRequest:
+def _parse_again(request: HttpRequest, known: MessageCache) -> ParsedRequest:
     try:
         body, items = split(request.body, "messages")
         messages = known.parsed(

@@ -130,7 +130,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse |
     if fails.kind == "malformed_json":
         return _rendered(_malformed(serial, request), request)
     text = blocks_said(Message("assistant", fails.message))
-    blocks, reason, why = failures.told_badly(fails, text, _REASONS)
+    blocks, reason, why = failures.broken_content(fails, text, _REASONS)
     return _rendered(_Reply(serial, blocks, reason, explanation=why), request)
 
 

@@ -205,7 +205,7 @@ def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse |
         return None
     if fails.kind == "malformed_json":
         return _rendered(_malformed(serial, request), request)
-    parts, reason, why = failures.told_badly(fails, [{"text": fails.message}], _REASONS)
+    parts, reason, why = failures.broken_content(fails, [{"text": fails.message}], _REASONS)
     return _rendered(_Reply(serial, parts, reason, explanation=why), request)
 
 

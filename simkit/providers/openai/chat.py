@@ -33,7 +33,7 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.known_messages import KnownMessages, NotSplit, split
+from simkit.providers.message_cache import MessageCache, NotSplit, split
 from simkit.providers.openai.chat_serving import failed, served
 from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.parts import (
@@ -80,7 +80,7 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
     return _parsed(request, body, messages)
 
 
-def _parse_again(request: HttpRequest, known: KnownMessages) -> ParsedRequest:
+def _parse_again(request: HttpRequest, known: MessageCache) -> ParsedRequest:
     try:
         body, items = split(request.body, "messages")
         return _parsed(

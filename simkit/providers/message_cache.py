@@ -38,7 +38,7 @@ def split(body: bytes, key: str) -> tuple[Record, list[msgspec.Raw]]:
         raise NotSplit(str(problem)) from problem
 
 
-class KnownMessages:
+class MessageCache:
     """The messages of one run's requests in one protocol; each is parsed once.
 
     An item is known by its bytes. Items at the front of the last request are compared as one list.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.core.errors import WireInvalid
 from simkit.providers.http import HttpRequest
-from simkit.providers.known_messages import KnownMessages
+from simkit.providers.message_cache import MessageCache
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest, Protocol
 from tests.providers.openai.test_fuzz import CHAT_BODY
@@ -48,7 +48,7 @@ CASES: dict[str, tuple[str, list[Any]]] = {
 }
 
 
-def parsed(protocol: Protocol, body: Any, known: KnownMessages | None) -> ParsedRequest | str:
+def parsed(protocol: Protocol, body: Any, known: MessageCache | None) -> ParsedRequest | str:
     """Returns a parsed request, or what is wrong with it."""
     url = f"https://localhost{CASES[protocol.name][0]}"
     request = HttpRequest("POST", url, (), json.dumps(body).encode())
@@ -64,7 +64,7 @@ def parsed(protocol: Protocol, body: Any, known: KnownMessages | None) -> Parsed
 @pytest.mark.parametrize("name", CASES)
 @given(st.data())
 def test_a_known_message_is_parsed_as_a_new_one(name: str, data: st.DataObject) -> None:
-    protocol, known = PROTOCOLS[name], KnownMessages()
+    protocol, known = PROTOCOLS[name], MessageCache()
     messages: list[Any] = []
 
     for _ in range(data.draw(st.integers(1, 5))):
@@ -79,7 +79,7 @@ def test_a_known_message_is_parsed_as_a_new_one(name: str, data: st.DataObject) 
 
 @pytest.mark.parametrize("name", CASES)
 def test_messages_of_the_last_request_are_the_same_objects(name: str) -> None:
-    protocol, known = PROTOCOLS[name], KnownMessages()
+    protocol, known = PROTOCOLS[name], MessageCache()
     talk = [CASES[name][1][1], CASES[name][1][0]]
     bodies = [
         {"model": "m", "max_tokens": 9, "messages": messages}
@@ -108,7 +108,7 @@ INVALID: dict[str, bytes] = {
 @pytest.mark.parametrize("item", INVALID.values(), ids=INVALID)
 @pytest.mark.parametrize("name", CASES)
 def test_a_message_that_is_no_json_is_refused_as_any_other(name: str, item: bytes) -> None:
-    protocol, known = PROTOCOLS[name], KnownMessages()
+    protocol, known = PROTOCOLS[name], MessageCache()
     body = b'{"model": "m", "max_tokens": 9, "messages": [%s]}' % item
     request = HttpRequest("POST", f"https://localhost{CASES[name][0]}", (), body)
 
