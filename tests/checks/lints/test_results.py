@@ -10,9 +10,11 @@ from zlib import crc32
 
 import pytest
 
+from simkit.core.messages import ToolCall
+from simkit.trace import events as e
 from tests.adapters.running import run_app
 from tests.building import Ran
-from tests.checks.traces import hits_of
+from tests.checks.traces import Story, hits_of
 
 DESK: Final = """
 import json
@@ -254,3 +256,24 @@ agent = create_agent(model, [weather, time], name="desk", middleware=[Turned()])
 
     assert hits_of("CTX-18", righted.trace) == []
     assert [hit.data for hit in hits_of("CTX-18", turned.trace)] == [{"calls": ["call1", "call2"]}]
+
+
+@pytest.mark.parametrize("is_corrected", [False, True])
+def test_results_that_are_corrected_before_a_context_shows_them_pass(is_corrected: bool) -> None:
+    results = {"c8": "Sunny and warm.", "c9": "Half past nine."}
+    story = Story()
+    story.turn()
+    story.start("a")
+    call = story.call()
+    numbers = [story.says("", *(ToolCall(call_id, f"tool {call_id}", {}) for call_id in results))]
+    for call_id, result in results.items():
+        story.emit(e.ToolCalled(*story.where(), call_id=call_id, tool=f"tool {call_id}", args={}))
+        story.emit(
+            e.ToolReturned(*story.where(), call_id=call_id, tool=f"tool {call_id}", result=result)
+        )
+    numbers += [story.hears("c8", results["c9"]), story.hears("c9", results["c8"])]
+    if is_corrected:
+        numbers += [story.hears(call_id, result) for call_id, result in results.items()]
+    story.call(base=call, numbers=numbers)
+
+    assert len(hits_of("CTX-18", story.trace)) == (0 if is_corrected else 1)
