@@ -7,6 +7,7 @@ They are the list of dictionaries ``requests`` and ``responses`` of langchain-te
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from simkit.capture.cassettes.vcrpy_layout import VERSION, Misfit, json_text
@@ -16,25 +17,28 @@ _OLD: Final = ("protocol", "host", "port", "path")
 """The keys of a URL in the layout of vcrpy before 1.0."""
 
 
+_KEYS: Final = {"parsed_body": "pydantic-ai", "status_code": "vcrpy before 6", "url": "go-vcr"}
+"""Keys of requests and responses that vcrpy does not write, and their recorders."""
+
+
 def recorder_of(tree: Any) -> str:
     """Return the name of the recorder that writes such data; empty for vcrpy, and for no layout."""
     if isinstance(tree, list):
-        requests = [item.get("request") for item in tree if isinstance(item, dict)]
-        is_old = any(isinstance(part, dict) and part.keys() >= {*_OLD} for part in requests)
-        return BEFORE_1_0 if is_old else ""
+        return BEFORE_1_0 if any(part.keys() >= {*_OLD} for part in _parts_of(tree)) else ""
     if not isinstance(tree, dict):
         return ""
     if "requests" in tree and "responses" in tree:
         return "langchain-tests"
-    data = tree.get("interactions")
-    items = [item for item in data if isinstance(item, dict)] if isinstance(data, list) else []
-    pairs = [(item.get("request"), item.get("response")) for item in items]
-    parts = [part for pair in pairs for part in pair if isinstance(part, dict)]
-    if any("parsed_body" in part for part in parts):
-        return "pydantic-ai"
-    if any("status_code" in part for part in parts):
-        return "vcrpy before 6"
-    return "go-vcr" if any("url" in part and "uri" not in part for part in parts) else ""
+    keys = {key for part in _parts_of(tree.get("interactions")) for key in part}
+    return next((recorder for key, recorder in _KEYS.items() if key in keys), "")
+
+
+def _parts_of(interactions: Any) -> Iterator[dict[Any, Any]]:
+    """Yield the requests and responses among interactions, in whatever layout."""
+    for item in interactions if isinstance(interactions, list) else ():
+        if isinstance(item, dict):
+            parts = (item.get("request"), item.get("response"))
+            yield from (part for part in parts if isinstance(part, dict))
 
 
 def advice(recorder: str, path: object) -> str:
