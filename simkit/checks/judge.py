@@ -225,8 +225,7 @@ def judge_seen(
     claimed: list[Finding] = []
     for scope in scopes:
         claimed += checked(scope, builder)
-        if scope.expect.satisfies is not None:
-            claimed += check_satisfies(scope, builder, view, find)
+        claimed += check_satisfies(scope, builder, view, find)
     unheld = [claim.path for claim in (*claimed, *builder.passed_over)]
     hits_ = [*hits, *vacuous_claims(claims, view, builder, unheld)]
     by_turn = HitsByTurn(hits_, scopes)
@@ -235,15 +234,12 @@ def judge_seen(
     findings += check_lint_claims(scopes, by_turn, builder)
     if len(places) == len(scenario.turns) == endings.turns:
         findings += check_waivers(scenario.lints, hits, builder)
-    left = turns_left(scenario, endings)
+    missing = turns_left(scenario, endings)
     ends = [hit for hit in sorted_.failing if ended_by(hit, endings)]
-    causes = [as_finding(hit, builder, [left] if left else []) for hit in ends]
+    causes = [as_finding(hit, builder, [missing] if missing else []) for hit in ends]
     findings += [as_finding(hit, builder) for hit in sorted_.failing if hit not in ends]
-    ranked = [(_rank(finding, False), finding) for finding in findings]
-    ranked += [(_rank(finding, True), finding) for finding in causes]
-    in_order = [finding for _, finding in sorted(ranked, key=lambda row: row[0])]
     return Judgement(
-        tuple(with_causes(in_order, scopes, view)),
+        tuple(with_causes(_ranked(findings, causes), scopes, view)),
         tuple(as_finding(hit, builder) for hit in sorted_.warnings),
         tuple(as_finding(hit, builder) for hit in sorted_.noted),
         tuple(reasons(scenario.lints)),
@@ -266,6 +262,13 @@ def strictly(judgement: Judgement) -> Judgement:
         findings=(*judgement.findings, *failing),
         warnings=tuple(warning for warning in judgement.warnings if warning.id != _VACUOUS),
     )
+
+
+def _ranked(findings: Sequence[Finding], causes: Sequence[Finding]) -> list[Finding]:
+    """Return findings in order, with the causes of others among them."""
+    rows = [(_rank(finding, False), finding) for finding in findings]
+    rows += [(_rank(finding, True), finding) for finding in causes]
+    return [finding for _, finding in sorted(rows, key=lambda row: row[0])]
 
 
 def _rank(finding: Finding, is_cause: bool) -> tuple[bool, int, bool, bool]:

@@ -224,7 +224,7 @@ class _Mutants:
         payload = self._view.handoffs[event.handoff].payload
         if not isinstance(event.payload, Mapping) or not event.payload:
             return
-        asks = self._asks(event.call_id)
+        asks = self._calls_asked.get(event.call_id, -1)
         for key, changed, how in _variants(event.payload):
             pair = f"{event.from_agent} → {event.to_agent}"
             yield TraceMutant(
@@ -242,8 +242,9 @@ class _Mutants:
             )
 
     def _targets(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
-        known = dict.fromkeys((*self._view.pipeline.agents, *self._agents()))
-        others = [name for name in known if name not in (event.from_agent, event.to_agent)]
+        ran = (run.agent for run in self._view.runs.values())
+        agents = dict.fromkeys((*self._view.pipeline.agents, *ran))
+        others = [name for name in agents if name not in (event.from_agent, event.to_agent)]
         if others:
             yield TraceMutant(
                 kind="targets",
@@ -254,9 +255,6 @@ class _Mutants:
                     claim="agents", value=None, source=event.from_agent, target=event.to_agent
                 ),
             )
-
-    def _agents(self) -> Iterator[str]:
-        return (run.agent for run in self._view.runs.values())
 
     # State
 
@@ -302,7 +300,7 @@ class _Mutants:
     def _arguments(self, place: int, event: e.ToolCalled) -> Iterator[TraceMutant]:
         if not isinstance(event.args, Mapping) or not event.args:
             return
-        asks = self._asks(event.call_id)
+        asks = self._calls_asked.get(event.call_id, -1)
         for key, changed, how in _variants(event.args):
             yield TraceMutant(
                 kind="arguments",
@@ -330,11 +328,6 @@ class _Mutants:
             changes=_fixed(changes),
             fact=Fact(claim="tool_calls", value=result, name=event.tool),
         )
-
-    def _asks(self, call_id: str) -> int:
-        return self._calls_asked.get(call_id, -1)
-
-    # Replies
 
     def _replies(self, place: int, event: e.TurnFinished) -> Iterator[TraceMutant]:
         if event.reply is None or event.error is not None:

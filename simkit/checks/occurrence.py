@@ -164,18 +164,7 @@ class Candidates:
             isinstance(step, str) and is_operator(step) and step not in _LEADING for step in inside
         ):
             return True
-        values: Iterable[Any] = self._shaped(kind, path, turn)
-        for index, step in enumerate(inside):
-            before = inside[index - 1] if index else ""
-            if isinstance(step, int):
-                # Below a list's operators the values are elements already.
-                if before not in _LISTS and before not in _OF_VALUE:
-                    values = _elements(values)
-            elif step in _LISTS:
-                values = _elements(values)
-            elif not is_operator(step):
-                values = _at(step, values)
-        values = list(values)
+        values = list(_values_inside(self._shaped(kind, path, turn), inside))
         if not values and any(isinstance(step, int) or step in _LISTS for step in inside):
             return True  # No list had elements, so that their shape is unknown.
         candidates = (value for value in values if value is not ABSENT)
@@ -195,6 +184,22 @@ class Candidates:
             state = turns[turn - 1].state if 0 < turn <= len(turns) else self._view.state_at_end()
             return [state, *values]
         return values
+
+
+def _values_inside(values: Iterable[Any], inside: Path) -> Iterable[Any]:
+    """Return the values to which a path leads, through keys, lists and operators."""
+    before: str | int = ""
+    for step in inside:
+        if isinstance(step, int):
+            # Below a list's operators the values are elements already.
+            if before not in _LISTS and before not in _OF_VALUE:
+                values = _elements(values)
+        elif step in _LISTS:
+            values = _elements(values)
+        elif not is_operator(step):
+            values = _at(step, values)
+        before = step
+    return values
 
 
 def _elements(values: Iterable[Any]) -> Iterator[Any]:
