@@ -12,9 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import explore
+from simkit.explore.campaigns import Bounds
 from simkit.explore.conversations import converse_by
 from simkit.explore.enumeration import Enumeration
 from simkit.explore.search import search_all
+from simkit.pytest_plugin.simulations import failure_of
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import simulations_in
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
@@ -111,26 +115,25 @@ def test_an_order_that_breaks_a_claim_is_found_and_written(
 
 
 def test_a_simulation_may_say_that_every_conversation_is_run(
-    simkit: Call, pytester: pytest.Pytester
+    simkit: Call,
 ) -> None:
-    text = f"{PARALLEL}schedule: exhaustive\n"
-    write("a.simulation.yaml", text)
-    pytester.makefile(".simulation.yaml", a=text)
+    write("a.simulation.yaml", f"{PARALLEL}schedule: exhaustive\n")
 
     done = simkit("explore", "a.simulation.yaml")
     race = simkit("explore", "a.simulation.yaml", "--profile", "races")
     whole = explore("a.simulation.yaml")
-    call = ("-p", "no:cacheprovider")
-    pytester.runpytest_subprocess(*call).assert_outcomes(passed=1)
-    part = pytester.runpytest_subprocess(*call, "--simkit-runs", "4")
+    library = Library()
+    (case,) = simulations_in("a.simulation.yaml", library.cache)
+    whole_text = failure_of(library, case, Bounds(runs=100))[1]
+    part = failure_of(library, case, Bounds(runs=4))[1]
 
     assert done.out.startswith("6 conversations, 6 turns, 24 model calls")
     assert "every conversation of at most 1 turn was run\n" in done.out
     assert race.out.startswith("6 conversations, 6 turns, 24 model calls")
     assert (whole.conversations, whole.is_complete) == (6, True)
-    part.assert_outcomes(failed=1)
-    part.stdout.fnmatch_lines(
-        ["not every conversation was run, but 4 conversations: --simkit-runs draws more"]
+    assert whole_text == ""
+    assert part.startswith(
+        "not every conversation was run, but 4 conversations: --simkit-runs draws more"
     )
 
 

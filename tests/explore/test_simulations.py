@@ -17,6 +17,7 @@ from simkit.checks.findings import Finding
 from simkit.cli.commands import search as options
 from simkit.core.errors import SourceError
 from simkit.explore import campaigns
+from simkit.explore.campaigns import Bounds
 from simkit.explore.causes import Cause, cause_of, label_of
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
 from simkit.explore.conversations import ExploredRun, Subject, converse
@@ -25,6 +26,7 @@ from simkit.explore.reach import Part
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery, search
 from simkit.explore.subjects import simulation_subject
+from simkit.pytest_plugin.simulations import failure_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario import simulations
 from simkit.spec.scenario.files import Library
@@ -621,10 +623,14 @@ def test_a_claim_that_was_never_judged_is_listed(simkit: Call) -> None:
 
 def test_a_claim_that_was_never_judged_fails_a_strict_test(pytester: pytest.Pytester) -> None:
     pytester.makefile(".simulation.yaml", a=DESK + UNJUDGED)
-    call = ("--simkit-runs", "5", "-p", "no:cacheprovider")
+    library = Library()
+    (case,) = simulations_in("a.simulation.yaml", library.cache)
+    bounds = Bounds(runs=5)
 
-    pytester.runpytest_subprocess(*call).assert_outcomes(passed=1)
-    result = pytester.runpytest_subprocess(*call, "--simkit-strict")
+    assert failure_of(library, case, bounds)[1] == ""
+    result = pytester.runpytest_subprocess(
+        "--simkit-runs", "5", "-p", "no:cacheprovider", "--simkit-strict"
+    )
 
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
