@@ -7,9 +7,11 @@ thread, so that a run names it instead of never ending.
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,8 +25,10 @@ IS_NIGHTLY = os.environ.get("SIMKIT_NIGHTLY") == "1"
 settings.load_profile("nightly" if IS_NIGHTLY else "ci")
 TEST_LIMIT_S = 7_200 if IS_NIGHTLY else 600
 """Seconds after which a test counts as hanging; the longest takes about 20 on two idle cores."""
+RENEWED_AFTER_S = 60
 stderr = pytest.StashKey[int]()
 """Where stacks are written: pytest replaces the original while a test runs."""
+watched_since = pytest.StashKey[float]()
 
 # What a shell starts in the background ignores Ctrl-C, and so does all that it starts in turn:
 # tests that interrupt a process must mean the same there.
@@ -38,19 +42,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[stderr] = os.dup(sys.__stderr__.fileno())
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
     """End the process of a test that hangs; pytest-xdist reports it and goes on in a new one."""
-    # Not by a thread or a signal: tests replace, count and watch those.
-    is_debugged = item.config.option.usepdb
-    if not is_debugged:
-        file = item.config.stash[stderr]
-        faulthandler.dump_traceback_later(TEST_LIMIT_S, exit=True, file=file)
-    try:
-        return (yield)
-    finally:
-        if not is_debugged:
-            faulthandler.cancel_dump_traceback_later()
+    # The watch is a thread of its own, and to end one waits for it: 10 ms a test on a busy machine.
+    # So it is renewed once a minute. It is no thread or signal of Python: tests replace those.
+    stash, now = item.config.stash, time.monotonic()
+    is_due = now - stash.get(watched_since, -math.inf) > RENEWED_AFTER_S
+    if is_due and not item.config.option.usepdb:
+        stash[watched_since] = now
+        limit_s = TEST_LIMIT_S + RENEWED_AFTER_S
+        faulthandler.dump_traceback_later(limit_s, exit=True, file=stash[stderr])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item) -> None:
+    """Renew the watch at the next test: pytest itself ends it where a test fails."""
+    node.config.stash[watched_since] = -math.inf
 
 
 MACHINE = ("CI", "BUILD_NUMBER", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE")
@@ -80,7 +88,8 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Report the count to the process that prints, if that is another one."""
+    """Report the count to the process that prints, if that is another one; end the watch."""
+    faulthandler.cancel_dump_traceback_later()
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[LEFT_OUT] = session.config.stash.get(left_out, 0)

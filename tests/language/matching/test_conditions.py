@@ -101,7 +101,7 @@ MATCHERS = st.recursive(
 
 
 @given(MATCHERS, VALUES)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_condition_holds_exactly_if_it_has_no_miss(source: Any, value: Any) -> None:
     try:
         matcher = Matcher(source)

@@ -160,7 +160,7 @@ def of_calls(matcher: Any, calls: list[list[str]]) -> bool:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(MATCHERS, st.lists(LISTS, min_size=1, max_size=3))
 def test_a_denial_that_is_written_otherwise_is_of_as_many_calls(
     matcher: Any, calls: list[list[str]]
@@ -169,7 +169,7 @@ def test_a_denial_that_is_written_otherwise_is_of_as_many_calls(
         assert of_calls(other, calls) == of_calls(matcher, calls)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(MATCHERS, st.lists(LISTS, min_size=1, max_size=3))
 def test_a_claim_that_is_a_denial_is_true_of_every_call(
     matcher: Any, calls: list[list[str]]
@@ -183,7 +183,7 @@ def test_a_claim_that_is_a_denial_is_true_of_every_call(
 
 
 @pytest.mark.slow
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(MATCHERS)
 def test_what_holds_where_nothing_is_never_only_affirms(matcher: Any) -> None:
     if holds(matcher, UNMADE):
