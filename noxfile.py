@@ -321,7 +321,7 @@ def drawing_tests() -> list[str]:
     return [
         str(file)
         for file in sorted(Path("tests").rglob("test_*.py"))
-        if re.search(r"hypothesis|NIGHTLY", file.read_text(encoding="utf-8"))
+        if re.search(r"from hypothesis|NIGHTLY", file.read_text(encoding="utf-8"))
     ]
 
 

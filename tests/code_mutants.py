@@ -39,6 +39,8 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Sub: ast.Add,
     ast.Mult: ast.Add,
 }
+ELSEWHERE: Final = "simkit/adapters/google_adk/"
+"""Its tests have an environment of their own."""
 UNREACHABLE: Final = ("assert_never", "NotImplementedError", "warn")
 """Statements with these words are not dropped: no test can see that."""
 
@@ -134,12 +136,9 @@ def drawn(seed: int, count: int, under: str) -> list[Mutant]:
     """Return mutants on random lines: each line that can be changed is as likely as any other."""
     random_lines = random.Random(seed)
     lines: dict[tuple[str, int], None] = {}
-    sources = {
-        str(path.relative_to(ROOT)): path.read_text("utf-8")
-        for path in sorted(
-            (ROOT / under).rglob("*.py") if (ROOT / under).is_dir() else [ROOT / under]
-        )
-    }
+    paths = [ROOT / under] if under.endswith(".py") else sorted((ROOT / under).rglob("*.py"))
+    texts = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in paths}
+    sources = {file: text for file, text in texts.items() if not file.startswith(ELSEWHERE)}
     for file, source in sources.items():
         for function in ast.walk(ast.parse(source)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -231,7 +230,7 @@ def main() -> None:
         tree = _copy_of_the_tree(Path(scratch).resolve())
         mutants = drawn(options.seed, options.count, options.under)
         for number, mutant in enumerate(mutants, start=1):
-            source = (ROOT / mutant.file).read_bytes()
+            source = (tree / mutant.file).read_bytes()
             before = " ".join(source[mutant.start : mutant.end].decode().split())
             print(f"{number:2} {mutant.file}:{mutant.line}: {before[:80]} → {mutant.text[:90]}")
             started = time.monotonic()
