@@ -14,7 +14,7 @@ from simkit.spec.scenario.items import items_in
 from tests.conftest import IS_NIGHTLY
 
 APPS: Final = Path(__file__).resolve().parent.parent / "apps"
-RUNS: Final = 100 if IS_NIGHTLY else 6
+RUNS: Final = 30 if IS_NIGHTLY else 6
 KNOWN: Final[dict[str, set[str]]] = {
     "agents_desk:ask": set(),
     "agents_desk:two_filters": {"CTX-01"},  # a filter that drops calls and keeps their results

@@ -30,7 +30,7 @@ from tests.conftest import IS_NIGHTLY
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 FILES: Final = sorted((ROOT / "scenarios").glob("*/*.simulation.yaml"))
-CAMPAIGNS: Final = 200 if IS_NIGHTLY else 16
+CAMPAIGNS: Final = 80 if IS_NIGHTLY else 16
 PARTS: Final = 4
 """Campaigns are spread over so many tests, so that processes of pytest share them."""
 RUNS: Final = 25

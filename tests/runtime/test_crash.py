@@ -19,7 +19,7 @@ from simkit.runtime.ports import Checkpoint
 from simkit.runtime.sqlite_store import SqliteStore
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SEEDS: Final = range(200 if os.environ.get("SIMKIT_NIGHTLY") == "1" else 20)
+SEEDS: Final = range(100 if os.environ.get("SIMKIT_NIGHTLY") == "1" else 20)
 BATCHES: Final = 150
 CHILD: Final = """
 import json, os, signal, sqlite3, sys, time

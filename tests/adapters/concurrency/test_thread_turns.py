@@ -12,7 +12,7 @@ from simkit.trace.events import MessageAdded, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps.threaded import WAYS
 
-RUNS = 300 if os.environ.get("SIMKIT_NIGHTLY") else 2
+RUNS = 60 if os.environ.get("SIMKIT_NIGHTLY") else 2
 SCENARIO = """
     app: {path: [.], tools: {looked_up: threaded:looked_up}}
     agents: {answerer: {system: You answer.}}
