@@ -39,7 +39,7 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Sub: ast.Add,
     ast.Mult: ast.Add,
 }
-ELSEWHERE: Final = "simkit/adapters/google_adk/"
+OWN_ENVIRONMENT: Final = "simkit/adapters/google_adk/"
 """Its tests have an environment of their own."""
 UNREACHABLE: Final = ("assert_never", "NotImplementedError", "warn")
 """Statements with these words are not dropped: no test can see that."""
@@ -138,7 +138,7 @@ def drawn(seed: int, count: int, under: str) -> list[Mutant]:
     lines: dict[tuple[str, int], None] = {}
     paths = [ROOT / under] if under.endswith(".py") else sorted((ROOT / under).rglob("*.py"))
     texts = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in paths}
-    sources = {file: text for file, text in texts.items() if not file.startswith(ELSEWHERE)}
+    sources = {file: text for file, text in texts.items() if not file.startswith(OWN_ENVIRONMENT)}
     for file, source in sources.items():
         for function in ast.walk(ast.parse(source)):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
