@@ -176,7 +176,7 @@ class _Secrets:
 
     def _in_text(self, text: str, section: str) -> Iterator[tuple[str, _Secret]]:
         by_word = self._by_word
-        for word in by_word.keys() & set(_words_of(text)):
+        for word in sorted(by_word.keys() & set(_words_of(text))):
             for secret in by_word[word]:
                 if secret.is_in(text):
                     yield section, secret
