@@ -15,7 +15,7 @@ from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Prepared
-from simkit.trace.store import decoded
+from simkit.trace.store import decoded, event_decoder
 from tests.building import prepared
 
 GROWTH_MAX = 1.10
@@ -124,6 +124,7 @@ def cost(turns: int, history: str) -> Cost:
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)
     )
     content = trace.encoded()
+    event_decoder()  # made once for all traces
     _, read = counted(lambda: decoded(content))
     assert [f.what for f in outcome.judgement.findings] == []
     assert sum(type(e).__name__ == "TurnFinished" for e in trace.events) == turns

@@ -322,7 +322,7 @@ def test_the_timeline_and_the_page_show_each_answer(desk: Path, server: Provider
     assert len(rows) == 4
     marks = [mark for mark in run_data(view, None).marks if mark.kind == "judge"]
     assert len(marks) == 4
-    assert marks[0].text == f"{REFUND} → yes"
+    assert marks[0].text == f'{REFUND} → "yes"'
 
 
 def test_a_turn_that_ends_with_an_error_is_not_judged(desk: Path, server: Provider) -> None:
