@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
 from simkit.core.messages import Message
+from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import FINDING, list_of
-from simkit.matchers import Expected, Looked, plain
 from simkit.session.simulation.asking import QuestionScope
 from simkit.session.simulation.seen import (
     FIELDS,

@@ -15,8 +15,8 @@ from msgspec.structs import astuple
 from simkit.checks.findings import Finding
 from simkit.core.errors import MatcherError
 from simkit.core.messages import Dropped, JsonValue, Message, ToolCall
+from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import CALLS, ERROR, Kind, check_kind
-from simkit.matchers import Expected, Looked, plain
 from simkit.session.simulation.asking import QuestionScope, advice_for, unknown
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
 from simkit.trace.events import ErrorFacts
