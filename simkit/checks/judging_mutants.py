@@ -13,7 +13,7 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Find, check_satisfies, checked, scopes_of
 from simkit.checks.lint_claims import HitsByTurn, check_lint_claims, sorted_hits
 from simkit.checks.lints import LintRunner
-from simkit.checks.mutants import Changes, Events
+from simkit.checks.trace_changes import Changes, Events
 from simkit.core.messages import or_nothing
 from simkit.language.matching import compile_matcher
 from simkit.language.yaml import Document

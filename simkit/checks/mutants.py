@@ -7,13 +7,24 @@ too), so that lints do not notice it for the wrong reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from simkit.checks.trace_changes import (
+    Changes,
+    fixed,
+    put_at,
+    with_arguments,
+    with_payload,
+    with_target,
+    without_message,
+    without_part,
+    without_piece,
+)
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.views import CallView, View
@@ -26,10 +37,6 @@ KEYS_MAX: Final = 12
 """The number of keys of one value that are changed one by one."""
 HISTORY_MAX: Final = 20
 """The number of messages of one history, the newest ones, that are left out one by one."""
-
-Changes: TypeAlias = Mapping[int, e.AnyEvent]
-"""Index of an event in its trace to the event that stands there instead."""
-Events: TypeAlias = Sequence[e.AnyEvent]
 
 
 class TraceMutant(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,17 +149,17 @@ class _Mutants:
             elif part.pieces:
                 for inner, piece in enumerate(part.pieces):
                     message = replace(part.message, content=piece.content, data=None)
-                    changes = partial(_without_piece, place, event, index, inner)
+                    changes = partial(without_piece, place, event, index, inner)
                     yield self._left_out(event, call, message, piece.section, changes)
             else:
-                whole = partial(_without_part, place, event, index, {})
+                whole = partial(without_part, place, event, index, {})
                 yield self._left_out(event, call, part.message, part.section, whole)
         for index, number in enumerate(event.said):
             message = self._view.messages[number]
             later = (*event.said[:index], *event.said[index + 1 :])
             tokens = event.tokens - self._view.tokens[number]
             changed = replace(event, said=later, tokens=tokens)
-            yield self._left_out(event, call, message, "run", _fixed({place: changed}))
+            yield self._left_out(event, call, message, "run", fixed({place: changed}))
 
     def _histories(
         self, place: int, event: e.ContextBuilt, call: CallView, index: int, part: e.Shown
@@ -164,7 +171,7 @@ class _Mutants:
         cuts += part.cuts
         after = self._after(place, part)
         if part.rendered is not None:
-            changes = partial(_without_part, place, event, index, after)
+            changes = partial(without_part, place, event, index, after)
             yield self._left_out(event, call, part.rendered, part.section, changes)
             return
         size = len(settled) + len(part.tail)
@@ -201,7 +208,7 @@ class _Mutants:
                         cuts=(*part.cuts, *other.cuts),
                         restarts=part.restarts,
                     )
-                    return {later: replace(event, parts=_with(event.parts, index, joined))}
+                    return {later: replace(event, parts=put_at(event.parts, index, joined))}
         return {}
 
     def _left_out(
@@ -231,7 +238,7 @@ class _Mutants:
                 kind="payloads",
                 turn=event.turn,
                 text=f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}",
-                changes=partial(_with_payload, self._events, place, event, changed, asks),
+                changes=partial(with_payload, self._events, place, event, changed, asks),
                 fact=Fact(
                     claim="handoffs",
                     value=payload.get(key) if key else payload,
@@ -250,7 +257,7 @@ class _Mutants:
                 kind="targets",
                 turn=event.turn,
                 text=f"{event.from_agent} handed off to {others[0]}, not to {event.to_agent}",
-                changes=partial(_with_target, self._events, event, others[0]),
+                changes=partial(with_target, self._events, event, others[0]),
                 fact=Fact(
                     claim="agents", value=None, source=event.from_agent, target=event.to_agent
                 ),
@@ -277,21 +284,15 @@ class _Mutants:
         for name, raw in event.update.items():
             if last[event.turn, name] != place or name not in turn.state:
                 continue
-            values = event.values or {}
             reset = raw["$set"] if isinstance(raw, Mapping) and [*raw] == ["$set"] else ABSENT
             for key, changed, how in _variants(raw if reset is ABSENT else reset):
-                update = {**event.update, name: changed if reset is ABSENT else {"$set": changed}}
-                event_changed = replace(event, update=update)
-                if name in values:
-                    event_changed = replace(
-                        event_changed, values={**values, name: other_value(values[name])}
-                    )
+                written = changed if reset is ABSENT else {"$set": changed}
                 place_text = f"`{key}` of channel `{name}`" if key else f"channel `{name}`"
                 yield TraceMutant(
                     kind="state",
                     turn=event.turn,
                     text=f"what {event.agent or 'the handoff'} wrote to {place_text} {how}",
-                    changes=_fixed({place: event_changed}),
+                    changes=fixed({place: _with_written(event, name, written)}),
                     fact=Fact(claim="state", value=_at(turn.state[name], key), name=name, key=key),
                 )
 
@@ -306,7 +307,7 @@ class _Mutants:
                 kind="arguments",
                 turn=event.turn,
                 text=f"`{key}` of the arguments of {event.tool} {how}",
-                changes=partial(_with_arguments, self._events, place, event, changed, asks),
+                changes=partial(with_arguments, self._events, place, event, changed, asks),
                 fact=Fact(claim="tool_calls", value=event.args.get(key), name=event.tool, key=key),
             )
 
@@ -325,7 +326,7 @@ class _Mutants:
             kind="results",
             turn=event.turn,
             text=f"the result of {event.tool} was changed",
-            changes=_fixed(changes),
+            changes=fixed(changes),
             fact=Fact(claim="tool_calls", value=result, name=event.tool),
         )
 
@@ -338,162 +339,20 @@ class _Mutants:
             kind="replies",
             turn=event.turn,
             text=f"the reply of a turn that ends with {agent} was changed",
-            changes=_fixed({place: replace(event, reply=CHANGED)}),
+            changes=fixed({place: replace(event, reply=CHANGED)}),
             fact=Fact(claim="reply", value=turn.reply),
         )
 
 
-# Changes, made only for mutants that are judged
-
-
-def _fixed(changes: Changes) -> Callable[[], Changes]:
-    return lambda: changes
-
-
-def _without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -> Changes:
-    """Return a context without one part."""
-    left_out = event.parts[part]
-    tokens = left_out.tokens if isinstance(left_out, e.Made) else left_out.rendered_tokens
-    parts = _but(event.parts, part)
-    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
-
-
-def _without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
-    """Return a context in which one section is missing from a message that several share."""
-    message_part = event.parts[part]
-    assert isinstance(message_part, e.Made)
-    piece, pieces = message_part.pieces[inner], _but(message_part.pieces, inner)
-    parts = _but(event.parts, part)
-    if pieces:
-        content = message_part.message.content.replace(piece.content, "", 1)
-        message = replace(message_part.message, content=content)
-        tokens = message_part.tokens - piece.tokens
-        changed = replace(message_part, pieces=pieces, message=message, tokens=tokens)
-        parts = _with(event.parts, part, changed)
-    return {index: replace(event, parts=parts, tokens=event.tokens - piece.tokens)}
-
-
-def without_message(
-    *,
-    index: int,
-    event: e.ContextBuilt,
-    part: int,
-    at: int,
-    settled: Sequence[int],
-    cuts: Sequence[e.Cut],
-    sizes: tuple[int, int],
-    tokens: int,
-    after: Changes,
-) -> Changes:
-    """Return a context that shows a history of its own, which lacks a message.
-
-    ``settled`` are the settled messages of the stream, to which later contexts add; ``sizes`` the
-    numbers of settled messages and of cuts so far.
-    """
-    history_part = event.parts[part]
-    assert isinstance(history_part, e.Shown)
-    history = replace(
-        history_part,
-        stream=f"{history_part.stream}~{index}",
-        kept=_but(settled[: sizes[0]], at),
-        cuts=tuple(cuts[: sizes[1]]),
-        tail=_but(history_part.tail, at - sizes[0]),
-        restarts=False,
-    )
-    parts = _with(event.parts, part, history)
-    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
-
-
-def _with_payload(
-    events: Events, index: int, event: e.HandoffRequested, payload: JsonValue, asks: int
-) -> Changes:
-    """Return a handoff with another payload, from the model's request to the target's context."""
-    changes: dict[int, e.AnyEvent] = {}
-    if asks >= 0:
-        changes[asks] = _asking(events[asks], event.call_id, {"payload": payload})
-    target = ""
-    for later, other in enumerate(events[index:], index):
-        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
-            changes[later] = replace(other, payload=payload)
-        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
-            target = other.run
-        elif target and isinstance(other, e.ContextBuilt) and other.run == target:
-            parts = tuple(_payload_shown(part, event.payload, payload) for part in other.parts)
-            changes[later] = replace(other, parts=parts)
-    return changes
-
-
-def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
-    """Return the part of a context without the values that a payload no longer has."""
-    if not isinstance(part, e.Made) or not isinstance(old, Mapping):
-        return part
-    sections = {part.section, *(piece.section for piece in part.pieces)}
-    if "handoff" not in sections:
-        return part
-    message, pieces = part.message, part.pieces
-    for key, value in old.items():
-        left = new.get(key, "") if isinstance(new, Mapping) else ""
-        if left == value:
-            continue
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        other = left if isinstance(left, str) else msgspec.json.encode(left).decode()
-        if text:
-            message = replace(message, content=message.content.replace(text, other), data=None)
-            pieces = tuple(
-                replace(piece, content=piece.content.replace(text, other)) for piece in pieces
-            )
-    return replace(part, message=message, pieces=pieces)
-
-
-def _with_target(events: Events, event: e.HandoffRequested, target: str) -> Changes:
-    """Return a handoff to another agent, which then runs in the target's place."""
-    changes: dict[int, e.AnyEvent] = {}
-    runs: set[str] = set()
-    for index, other in enumerate(events):
-        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
-            changes[index] = replace(other, to_agent=target)
-        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
-            runs.add(other.run)
-            changes[index] = replace(other, agent=target)
-        elif other.run in runs and other.agent == event.to_agent:
-            changes[index] = replace(other, agent=target)
-    return changes
-
-
-def _with_arguments(
-    events: Events, index: int, event: e.ToolCalled, args: JsonValue, asks: int
-) -> Changes:
-    """Return a tool call with other arguments, in the message that asks for it, too."""
-    changes: dict[int, e.AnyEvent] = {index: replace(event, args=args)}
-    if asks >= 0:
-        changes[asks] = _asking(events[asks], event.call_id, args, is_whole=True)
-    return changes
-
-
-def _asking(
-    event: e.AnyEvent, call_id: str, args: JsonValue, *, is_whole: bool = False
-) -> e.AnyEvent:
-    """Return the event of a message whose call has other arguments."""
-    assert isinstance(event, e.MessageAdded)
-    calls = []
-    for call in event.message.calls:
-        if call.id == call_id:
-            old = call.args if isinstance(call.args, Mapping) else {}
-            known = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
-            call = replace(call, args=known)
-        calls.append(call)
-    return replace(event, message=replace(event.message, calls=tuple(calls)))
+def _with_written(event: e.StateUpdated, name: str, written: JsonValue) -> e.StateUpdated:
+    """Return a write of another value to one channel, which then has another value too."""
+    changed = replace(event, update={**event.update, name: written})
+    values = event.values or {}
+    if name not in values:
+        return changed
+    return replace(changed, values={**values, name: other_value(values[name])})
 
 
 def _at(value: Any, key: str) -> Any:
     """Return the value of a key, if it is one; else the whole value."""
     return value[key] if key and isinstance(value, Mapping) and key in value else value
-
-
-def _but(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Return all values but the one at an index, which may be outside."""
-    return tuple(value for at, value in enumerate(values) if at != place)
-
-
-def _with(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
-    return (*values[:place], value, *values[place + 1 :])

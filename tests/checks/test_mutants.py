@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from simkit.checks.judging_mutants import LintJudge, claims_hold, mutated
-from simkit.checks.mutants import other_value, trace_mutants, without_message
+from simkit.checks.mutants import other_value, trace_mutants
+from simkit.checks.trace_changes import without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.trace.views import view_of
