@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from pydantic import BaseModel
@@ -78,6 +78,11 @@ _LEFT_OUT_FIELDS: Final = (
 """Fields of an entry of `left_out` beside those of the item."""
 
 
+Domain: TypeAlias = Literal["absent", "value", "claim", "list", "count"]
+"""The values that a claim can meet: none, any, absent if null, absent if an empty list, a number
+from 0."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ClaimKind:
     """All that simkit knows of one claim."""
@@ -113,6 +118,9 @@ class ClaimKind:
     shapes: Callable[[View], Iterable[Any]] | Literal["values", "any"] = "any"
     """The values whose shapes a denial may speak of: ``{$not: {$has: [x]}}`` proves nothing if none
     is a list. ``any`` if that is not asked."""
+    domain: Domain | None = None
+    """The values that it can meet, if a claim with a matcher that holds of all of them is reported
+    as one that cannot fail (VAL-24)."""
     polarity: Literal["matcher", "affirms", "bounds"] = "matcher"
     """Whether the claim always affirms, so that it concerns the first call, or always denies or
     bounds, so that it concerns every one. Else the matcher decides."""

@@ -122,12 +122,13 @@ class ContextClaims(YamlModel):
     sections: Annotated[NamesMatcher, ClaimKind(
         read=lambda context: context.sections, phrase="the sections in {context}",
         example='the sections in the context of nutrition have an item that is "history"',
-        needs=("sections",), form="list", names=ALL_NAMES, refers_to="section",
+        needs=("sections",), form="list", domain="list", names=ALL_NAMES, refers_to="section",
     )] = None  # fmt: skip
     """The non-empty sections in order; of the first call, denials of every call."""
     messages: Annotated[MessagesMatcher, ClaimKind(
         read=lambda context: context.sectioned(), phrase="the messages in {context}",
         example="the messages in every context have at most 9 items", form="messages",
+        domain="list",
     )] = None  # fmt: skip
     """All messages in order; of the first call, denials of every call."""
     includes: Annotated[
@@ -143,13 +144,13 @@ class ContextClaims(YamlModel):
         example="what was dropped from the context of nutrition has only items with by "
         '"tool_messages"',
         needs=("filters",), is_assignable=False, other_values=lambda view: view.messages.values(),
-        form="list", names=CUT_NAMES,
+        form="list", domain="list", names=CUT_NAMES,
     )] = None  # fmt: skip
     """Messages that history sections read and dropped, in the order of the log."""
     left_out: Annotated[Any, matcher_of(kinds.LEFT_OUT), AS_MATCHER, ClaimKind(
         read=lambda context: context.left_out(), phrase="what was left out of {context}",
         example='what was left out of the context of nutrition has an item with by "max"',
-        needs=("sections",), is_assignable=False, form="list", names=CUT_NAMES,
+        needs=("sections",), is_assignable=False, form="list", domain="list", names=CUT_NAMES,
         shapes=shapes_left_out,
     )] = None  # fmt: skip
     """Items that other sections read and left out, by channel and place, and values that were
@@ -158,7 +159,7 @@ class ContextClaims(YamlModel):
         read=lambda context: list(context.tools), phrase="the tools in {context}",
         example='the tools in the context of nutrition have an item that is "log_meal"',
         is_in_request=True, other_values=tools_declared, form="list", names=ALL_NAMES,
-        polarity="bounds", refers_to="tool",
+        polarity="bounds", refers_to="tool", domain="list",
     )] = None  # fmt: skip
     """The tools that every call offers; for code, under the names that the model received."""
     handoffs: Annotated[NamesMatcher, ClaimKind(
@@ -172,6 +173,7 @@ class ContextClaims(YamlModel):
     tokens: Annotated[Any, matcher_of(kinds.NUMBER), AS_MATCHER, ClaimKind(
         read=lambda context: context.tokens, phrase="the tokens in {context}",
         example="the tokens in the context of nutrition are at most 60", polarity="bounds",
+        domain="count",
     )] = None  # fmt: skip
     """The size of every context."""
     share: Annotated[Any, matcher_of(kinds.SHARES), AS_MATCHER, ClaimKind(
@@ -290,11 +292,12 @@ class Expect(YamlModel):
 
     agents: Annotated[Any, matcher_of(kinds.AGENTS), WithJsonSchema(_AGENTS_SCHEMA), ClaimKind(
         phrase="the agents that ran", example="the agents that ran have 2 items", needs=("runs",),
-        values=agents_known, form="list", names=ALL_NAMES, refers_to="agent",
+        values=agents_known, form="list", domain="list", names=ALL_NAMES, refers_to="agent",
     )] = None  # fmt: skip
     """The runs in start order; a nested list is one parallel group in any order."""
     reply: Annotated[MatcherValue, ClaimKind(
         phrase="the reply", values=replies, recorded_in=(e.TurnFinished, "reply"), shapes="values",
+        domain="claim",
     )] = None  # fmt: skip
     """The turn's reply: the output of the last finished run."""
     context: Annotated[dict[str, ContextClaims], ClaimKind()] = Field(default_factory=dict)
@@ -304,30 +307,31 @@ class Expect(YamlModel):
     """An agent's runs: `agent`, `agent[k]`, `agent[*]`, `agent[any]`, `*`."""
     state: Annotated[StateMatcher, ClaimKind(
         phrase="the state", example='the state has user_timezone that starts with "Europe"',
-        needs=("state",), values=states, shapes=updates, refers_to="channel",
+        needs=("state",), values=states, shapes=updates, refers_to="channel", domain="value",
     )] = None  # fmt: skip
     """The channels after the turn."""
     handoffs: Annotated[Any, matcher_of(kinds.HANDOFFS), AS_MATCHER, ClaimKind(
         phrase="the handoffs", example="the handoffs are empty", needs=("handoffs",), form="list",
+        domain="list",
         values=lambda view: (each.fields() for turn in view.turns for each in turn.handoffs),
     )] = None  # fmt: skip
     """Handoff requests, in order."""
     tool_calls: Annotated[Any, matcher_of(kinds.TOOL_CALLS), AS_MATCHER, ClaimKind(
         phrase="the tool calls", example='the tool calls have an item with tool "log_meal"',
         values=lambda view: (each.fields() for turn in view.turns for each in turn.tools),
-        form="list",
+        form="list", domain="list",
     )] = None  # fmt: skip
     """Tool calls, in the order of the requests."""
     model_calls: Annotated[dict[str, Count] | None, ClaimKind(refers_to="agent")] = None
     """Agent to the number of its model calls; 0 means none."""
     logs: Annotated[Any, matcher_of(kinds.LOGS), AS_MATCHER, ClaimKind(
-        phrase="the log records", needs=("logs",), values=log_records, form="list",
+        phrase="the log records", needs=("logs",), values=log_records, form="list", domain="list",
     )] = None  # fmt: skip
     """Log records of the code's own loggers, in order."""
     events: Annotated[Any, matcher_of(kinds.EVENTS), AS_MATCHER, ClaimKind(
         phrase="the events", example='the events have an item with kind "RouteChosen"',
         values=lambda view: (event_fields(view.whole_event(event)) for event in view.events),
-        form="list",
+        form="list", domain="list",
     )] = None  # fmt: skip
     """The events."""
     findings: Annotated[tuple[FindingClaim, ...] | None, ClaimKind(refers_to="lint")] = None
@@ -361,7 +365,9 @@ CONTEXT_CLAIMS: Final = claim_kinds(ContextClaims)
 """Claims on a context beside those on its sections; no section may have these names."""
 RUN_CLAIMS: Final = claim_kinds(RunClaims)
 TURN_CLAIMS: Final = claim_kinds(Expect)
-SECTION_CLAIM: Final = ClaimKind(needs=("sections",), form="messages", refers_to="section")
+SECTION_CLAIM: Final = ClaimKind(
+    needs=("sections",), form="messages", domain="list", refers_to="section"
+)
 """The row of a claim on a section, under the section's name."""
 
 

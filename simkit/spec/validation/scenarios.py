@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from simkit.core import messages as m
 from simkit.core.errors import MatcherError, OutputInvalid
@@ -16,7 +16,8 @@ from simkit.spec.pipeline.agents import members_of, startable, summarisers_of, t
 from simkit.spec.pipeline.graph_shape import listed
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import is_off
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, Expect
+from simkit.spec.scenario.claim_kinds import Domain
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Expect
 from simkit.spec.scenario.model import Scenario, Turn
 from simkit.spec.scenario.replies import HandoffLine, ReplyLine, lines_of
 from simkit.spec.validation.problems import Flaw
@@ -221,28 +222,6 @@ def _result_flaws(turn: Turn, scenario: Scenario, at: SourcePath) -> Iterator[Fl
 # VAL-24: claims that always hold. The list is short and certain
 
 
-Domain: TypeAlias = Literal["absent", "value", "claim", "list", "count"]
-"""The values that a claim can meet: none, any, absent if null, absent if an empty list, a number
-from 0."""
-
-_CLAIMS: Final[Mapping[str, Domain]] = {
-    "agents": "list",
-    "reply": "claim",
-    "handoffs": "list",
-    "tool_calls": "list",
-    "events": "list",
-    "logs": "list",
-    "state": "value",
-}
-"""Claims that are always possible in a turn."""
-_IN_CONTEXT: Final[Mapping[str, Domain]] = {
-    "sections": "list",
-    "messages": "list",
-    "dropped": "list",
-    "left_out": "list",
-    "tools": "list",
-    "tokens": "count",
-}
 _NEGATIONS: Final = ("$not", "$ne", "$eq", "$schema", "$keys")
 """Operators that are not searched: their operands are values, or hold the other way round."""
 _BETTER: Final = "Claim the value itself, or a bound that could be missed."
@@ -258,9 +237,9 @@ def vacuous_claims(scenario: Scenario, pipeline: Pipeline) -> Iterator[Flaw]:
 def _of(expect: Expect, at: SourcePath, pipeline: Pipeline) -> Iterator[Flaw]:
     if not expect.model_fields_set:
         return
-    for name, domain in _CLAIMS.items():
-        if expect.has(name):
-            yield from _certain(getattr(expect, name), (*at, name), domain)
+    for name, kind in TURN_CLAIMS.items():
+        if expect.has(name) and kind.domain is not None:
+            yield from _certain(getattr(expect, name), (*at, name), kind.domain)
     yield from _of_channels(expect.state, (*at, "state"), pipeline)
     for name in ("error", "interrupt"):
         if expect.has(name):
@@ -290,10 +269,9 @@ def _of_contexts(expect: Expect, at: SourcePath) -> Iterator[Flaw]:
                     if name == "excludes" and _never(element, "value"):
                         problem = "no message could ever match this, so none has to be left out"
                         yield Flaw("VAL-24", (*inside, place), problem)
-            elif name in CONTEXT_CLAIMS:
-                yield from _certain(matcher, inside, _IN_CONTEXT.get(name, "absent"))
             else:
-                yield from _certain(matcher, inside, "list")
+                kind = CONTEXT_CLAIMS.get(name, SECTION_CLAIM)
+                yield from _certain(matcher, inside, kind.domain)
 
 
 def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Flaw]:
@@ -308,8 +286,8 @@ def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Fla
             yield Flaw("VAL-24", (*at, name), problem, _BETTER)
 
 
-def _certain(matcher: Any, at: SourcePath, domain: Domain) -> Iterator[Flaw]:
-    if domain != "absent" and _always(matcher, domain):
+def _certain(matcher: Any, at: SourcePath, domain: Domain | None) -> Iterator[Flaw]:
+    if domain is not None and _always(matcher, domain):
         noun = {"list": "list", "count": "number of tokens"}.get(domain, "value")
         yield Flaw("VAL-24", at, f"this holds of every {noun}, so it cannot fail", _BETTER)
     else:
@@ -340,27 +318,27 @@ def _always(matcher: Any, domain: Domain) -> bool:
 
 
 def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
-    match key:
-        case "$any":
+    match key, domain:
+        case "$any", _:
             return domain in ("value", "count")
-        case "$absent":
+        case "$absent", _:
             return domain == "absent"
-        case "$not":
+        case "$not", _:
             return _never(operand, domain)
-        case "$either":
+        case "$either", _:
             return any(_always(element, domain) for element in operand)
-        case "$all":
+        case "$all", _:
             return all(_always(element, domain) for element in operand)
-        case "$schema":
+        case "$schema", _:
             return domain != "absent" and not operand
-        case "$len":
-            return domain == "list" and _always(operand, "count")
-        case "$each":
-            return domain == "list" and _always(operand, "value")
-        case "$gte":
-            return domain == "count" and operand <= 0
-        case "$gt":
-            return domain == "count" and operand < 0
+        case "$len", "list":
+            return _always(operand, "count")
+        case "$each", "list":
+            return _always(operand, "value")
+        case "$gte", "count":
+            return bool(operand <= 0)
+        case "$gt", "count":
+            return bool(operand < 0)
     return False
 
 
