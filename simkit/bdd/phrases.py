@@ -97,16 +97,22 @@ def fill(template: Any, hole_value: Callable[[str], Any]) -> Any:
         items = [fill(inner, hole_value) for inner in template]
         filled: Any = [item for item in items if item is not LEFT_OUT]
     elif isinstance(template, dict):
-        filled = {}
-        for key, inner in template.items():
-            value = fill(inner, hole_value)
-            if key == "**" and value is not LEFT_OUT:
-                filled |= value
-            elif value is not LEFT_OUT:
-                filled[fill(key, hole_value)] = value
+        filled = _fill_mapping(template, hole_value)
     else:
         return template
     return filled if filled or not template else LEFT_OUT
+
+
+def _fill_mapping(template: Mapping[str, Any], hole_value: Callable[[str], Any]) -> dict[Any, Any]:
+    """Return a mapping's value; the mapping under ``**`` is merged into it."""
+    filled: dict[Any, Any] = {}
+    for key, inner in template.items():
+        value = fill(inner, hole_value)
+        if key == "**" and value is not LEFT_OUT:
+            filled |= value
+        elif value is not LEFT_OUT:
+            filled[fill(key, hole_value)] = value
+    return filled
 
 
 def holes_of(template: Any) -> Iterator[str]:

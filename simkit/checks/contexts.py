@@ -277,19 +277,25 @@ def _unnamed_targets(claim: Claim[CallView], builder: FindingBuilder) -> Finding
     )
 
 
+def _section_explained(claim: Claim[CallView], value: Any) -> Iterator[str]:
+    """Yield what a section holds; if it holds nothing, why that may be."""
+    context, name = claim.item.context, claim.name
+    if len(value):
+        yield from message_lines(f"section {name} holds {counted(len(value), 'message')}", value)
+    else:
+        yield f"section {name} made nothing; those that did: {listed(context.sections)}"
+    yield from unshown_counts(context, name, claim.scope)
+    if not len(value) and name != RUN_SECTION:
+        yield from circumstances(claim.item, claim.scope)
+
+
 def _explained(claim: Claim[CallView], value: Any, builder: FindingBuilder) -> Iterator[str]:
     """Yield lines that explain why a claim on a context fails."""
     context, name = claim.item.context, claim.name
-    is_section = name not in CONTEXT_CLAIMS
-    if is_section and not len(value):
-        yield f"section {name} made nothing; those that did: {listed(context.sections)}"
-    elif is_section or name == "messages":
-        subject = f"section {name}" if is_section else "the context"
-        yield from message_lines(f"{subject} holds {counted(len(value), 'message')}", value)
-    if is_section:
-        yield from unshown_counts(context, name, claim.scope)
-        if not len(value) and name != RUN_SECTION:
-            yield from circumstances(claim.item, claim.scope)
+    if name not in CONTEXT_CLAIMS:
+        yield from _section_explained(claim, value)
+    elif name == "messages":
+        yield from message_lines(f"the context holds {counted(len(value), 'message')}", value)
     if name == "dropped":
         verb = "were" if len(value) > 1 else "was"
         yield from message_lines(f"{len(value) or 'nothing'} {verb} left out", value)

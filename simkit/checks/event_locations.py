@@ -49,15 +49,20 @@ def element_of(matcher: Any, values: Sequence[Any], misses: Sequence[Mismatch]) 
         except (LookupError, TypeError):
             return None
     if miss.at and miss.at[-1] == "$not":
-        elements = [compile_matcher(element) for element in _elements(part)]
-        for index, value in enumerate(values):
-            if any(element.holds(value) for element in elements):
-                return index
-        return None
+        return _first_denied(part, values)
     if not miss.at or not isinstance(miss.at[-1], int):
         return None
     element = compile_matcher(part)
     return min(range(len(values)), key=lambda index: element.distance(values[index]))
+
+
+def _first_denied(denied: Any, values: Sequence[Any]) -> int | None:
+    """Return the index of the first value that matches the operand of a ``$not``."""
+    elements = [compile_matcher(element) for element in _elements(denied)]
+    for index, value in enumerate(values):
+        if any(element.holds(value) for element in elements):
+            return index
+    return None
 
 
 def _elements(matcher: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ one that explains it. A finding without a cause stands for itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -105,29 +105,17 @@ class _Causes:
 
     def _missing(self, finding: Finding, claim: str, scope: Scope) -> set[str]:
         """Return the agents that did not run, if that alone makes a claim fail."""
-        ran = self._ran.get(scope.turn, set())
-        expected = {
-            name for name_ in self._by_turn.get(scope.turn, ()) for name in self._expects(name_)
-        }
+        names: Iterable[str] = ()
         if claim in ("context", "runs"):
-            names = {finding.agent}
+            names = (finding.agent,)
         elif claim == "model_calls":
-            names = {str(finding.path[-1])}
-        elif claim in ("handoffs", "tool_calls"):
-            key = "to" if claim == "handoffs" else "agent"
-            names = {*_named(getattr(scope.expect, claim), key)} - ran if _lacks(finding) else set()
-        elif claim in ("reply", "interrupt"):
-            value = scope.reply if claim == "reply" else scope.interrupt
-            expected_agents = {*_texts(scope.expect.agents)}
-            run = scope.replying_run
-            author = run.agent if run is not None else ""
-            is_another = claim == "reply" and author not in expected_agents
-            names = expected if value is None or is_another else set()
-        elif claim == "state":
-            names = expected if _is_unwritten(finding, scope) else set()
-        else:
-            names = set()
-        return {name for name in names if name and name not in ran}
+            names = (str(finding.path[-1]),)
+        elif claim in _AGENT_KEYS and _lacks(finding):
+            names = _named(getattr(scope.expect, claim), _AGENT_KEYS[claim])
+        elif claim in _OF_OTHERS and _OF_OTHERS[claim](finding, scope):
+            others = self._by_turn.get(scope.turn, ())
+            names = (name for other in others for name in self._expects(other))
+        return {name for name in names if name} - self._ran.get(scope.turn, set())
 
     def _why_not(self, missing: set[str], finding: Finding) -> Iterator[Finding]:
         """Yield the causes why agents did not run, the nearest first."""
@@ -225,6 +213,23 @@ def _is_unwritten(finding: Finding, scope: Scope) -> bool:
     keys = {head_of(difference.at) for difference in finding.differences if difference.at}
     written_channels = {name for update in scope.updates if update.agent for name in update.update}
     return bool(keys) and not keys & written_channels
+
+
+def _is_of_another(_: Finding, scope: Scope) -> bool:
+    """Return whether there is no reply, or one of an agent that is not claimed to have run."""
+    run = scope.replying_run
+    author = run.agent if run is not None else ""
+    return scope.reply is None or author not in {*_texts(scope.expect.agents)}
+
+
+_OF_OTHERS: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
+    "reply": _is_of_another,
+    "interrupt": _CUT_OFF["interrupt"],
+    "state": _is_unwritten,
+}
+"""Claim to whether its finding may come of an agent that did not run."""
+_AGENT_KEYS: Final = {"handoffs": "to", "tool_calls": "agent"}
+"""Claim to the key that names the agent which is missing if an element is."""
 
 
 def _named(matcher: Any, key: str) -> Iterator[str]:

@@ -235,9 +235,8 @@ def judge_seen(
     if len(places) == len(scenario.turns) == endings.turns:
         findings += check_waivers(scenario.lints, hits, builder)
     missing = turns_left(scenario, endings)
-    ends = [hit for hit in sorted_.failing if ended_by(hit, endings)]
-    causes = [as_finding(hit, builder, [missing] if missing else []) for hit in ends]
-    findings += [as_finding(hit, builder) for hit in sorted_.failing if hit not in ends]
+    causes, others = _causes_and_others(sorted_.failing, endings, missing, builder)
+    findings += others
     return Judgement(
         tuple(with_causes(_ranked(findings, causes), scopes, view)),
         tuple(as_finding(hit, builder) for hit in sorted_.warnings),
@@ -245,6 +244,15 @@ def judge_seen(
         tuple(reasons(scenario.lints)),
         tuple(builder.passed_over),
     )
+
+
+def _causes_and_others(
+    failing: Sequence[Hit], endings: Endings, missing: str, builder: FindingBuilder
+) -> tuple[list[Finding], list[Finding]]:
+    """Return the failing hits that ended a turn or the run, and the others."""
+    ends = [hit for hit in failing if ended_by(hit, endings)]
+    causes = [as_finding(hit, builder, [missing] if missing else []) for hit in ends]
+    return causes, [as_finding(hit, builder) for hit in failing if hit not in ends]
 
 
 def strictly(judgement: Judgement) -> Judgement:

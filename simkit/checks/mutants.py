@@ -286,13 +286,13 @@ class _Mutants:
                 continue
             reset = raw["$set"] if isinstance(raw, Mapping) and [*raw] == ["$set"] else ABSENT
             for key, changed, how in _variants(raw if reset is ABSENT else reset):
-                written = changed if reset is ABSENT else {"$set": changed}
+                raw_changed = changed if reset is ABSENT else {"$set": changed}
                 place_text = f"`{key}` of channel `{name}`" if key else f"channel `{name}`"
                 yield TraceMutant(
                     kind="state",
                     turn=event.turn,
                     text=f"what {event.agent or 'the handoff'} wrote to {place_text} {how}",
-                    changes=fixed({place: _with_written(event, name, written)}),
+                    changes=fixed({place: _with_written(event, name, raw_changed)}),
                     fact=Fact(claim="state", value=_at(turn.state[name], key), name=name, key=key),
                 )
 
@@ -344,9 +344,9 @@ class _Mutants:
         )
 
 
-def _with_written(event: e.StateUpdated, name: str, written: JsonValue) -> e.StateUpdated:
+def _with_written(event: e.StateUpdated, name: str, value: JsonValue) -> e.StateUpdated:
     """Return a write of another value to one channel, which then has another value too."""
-    changed = replace(event, update={**event.update, name: written})
+    changed = replace(event, update={**event.update, name: value})
     values = event.values or {}
     if name not in values:
         return changed

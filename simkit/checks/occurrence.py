@@ -9,7 +9,7 @@ if no reply was a list. ``vacuous`` searches for texts and names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
@@ -28,9 +28,7 @@ from simkit.spec.scenario.claims import claim_kind_at, claim_size
 from simkit.trace.views import View
 
 _LISTS: Final = ("$each", "$has", "$in_order", "$unordered")
-_MAPPINGS: Final = ("$exact", "$keys")
 _NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-_ALTERNATIVES: Final = ("$either", "$in")
 _OF_VALUE: Final = ("$not", "$all", "$either", "$exact")
 """Operators whose operands are matched with the value itself."""
 _LEADING: Final = (*_LISTS, *_OF_VALUE)
@@ -40,6 +38,13 @@ _OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
 """Operators that may hold for an absent value."""
 
 
+_SHAPES_NEEDED: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "$unique": is_array,
+    "$exact": is_object,
+    "$keys": is_object,
+    **dict.fromkeys(_NUMBERS, lambda value: number_of(value) is not None),
+}
+"""Operator to whether a value has the only shape that it can hold for."""
 _SAME: Final = ("$either", "$all", "$in", "$eq", "$exact")
 _LISTING: Final = (*_LISTS, *_SAME)
 _INDEX: Final = re.compile(r"\[-?\d+\]\.?")
@@ -244,27 +249,25 @@ def _has_shape(matcher: Any, value: Any) -> bool:
     if isinstance(matcher, (list, tuple)):
         return is_array(read) and not isinstance(value, str) and _have_shapes(matcher, read)
     if isinstance(matcher, Mapping):
-        return all(_fits(key, operand, value, read) for key, operand in matcher.items())
+        return all(
+            _fits_operator(key, operand, value)
+            if is_operator(key)
+            else _has_shape_at(key, operand, read)
+            for key, operand in matcher.items()
+        )
     return True
 
 
-def _fits(key: str, operand: Any, value: Any, read: Any) -> bool:
-    if not is_operator(key):
-        if _is_spoken(read):
-            return True
-        return is_object(read) and _has_shape_at(key, operand, read)
+def _fits_operator(key: str, operand: Any, value: Any) -> bool:
+    read = _read(value)
+    if key in _SHAPES_NEEDED:
+        return _SHAPES_NEEDED[key](read)
     if key in _LISTS:
         operands = operand if isinstance(operand, (list, tuple)) else [operand]
         return is_array(read) and (not read or _have_shapes(operands, read))
-    if key == "$unique":
-        return is_array(read)
-    if key in _MAPPINGS:
-        return is_object(read)
-    if key in _NUMBERS:
-        return number_of(read) is not None
     if key == "$type":
         return bool(TYPE_NAMES[operand](read) or TYPE_NAMES[operand](value))
-    if key in _ALTERNATIVES:
+    if key in ("$either", "$in"):
         return any(_has_shape(element, value) for element in operand)
     if key == "$all":
         return all(_has_shape(element, value) for element in operand)
@@ -278,7 +281,9 @@ def _have_shapes(expected: Iterable[Any], elements: Sequence[Any]) -> bool:
     return all(any(_has_shape(shape, element) for element in elements) for shape in expected)
 
 
-def _has_shape_at(key: str, operand: Any, read: Mapping[str, Any]) -> bool:
+def _has_shape_at(key: str, operand: Any, read: Any) -> bool:
+    if _is_spoken(read) or not is_object(read):
+        return _is_spoken(read)
     inner = getter(key.removeprefix("$") if key.startswith("$$") else key)(read)
     if inner is ABSENT:
         return not _asks(operand)

@@ -78,12 +78,8 @@ class Search:
             if type(part) is MadePart and _in_made(part, query) is not None:
                 return True
         shown_parts = [part for part in context.parts if type(part) is ShownPart]
-        for part in shown_parts:
-            if part.rendered is None:
-                test, end = query.test_in(part.section), part.hi + len(part.tail)
-                for place in range(end - 1, max(part.lo, part.hi - NEW) - 1, -1):
-                    if test(part.entry(place)):
-                        return True
+        if any(_in_newest(part, query) for part in shown_parts if part.rendered is None):
+            return True
         return any(self._in_shown(part, query) is not None for part in shown_parts)
 
     def _ready(self, matcher: Matcher) -> _Query:
@@ -127,6 +123,13 @@ def _in_made(part: MadePart, query: _Query) -> Message | None:
             if query.holds(piece):
                 return piece
     return part.message if query.holds(part.message) else None
+
+
+def _in_newest(part: ShownPart, query: _Query) -> bool:
+    """Return whether one of a part's newest messages matches."""
+    test, end = query.test_in(part.section), part.hi + len(part.tail)
+    places = range(end - 1, max(part.lo, part.hi - NEW) - 1, -1)
+    return any(test(part.entry(place)) for place in places)
 
 
 class _Stream:

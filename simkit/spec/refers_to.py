@@ -65,9 +65,7 @@ def name_references(
     """
     arguments = get_args(kind)
     if isinstance(value, BaseModel):
-        for name, (key, hint) in _fields(type(value)).items():
-            if name in value.__pydantic_fields_set__ and isinstance(data, Mapping) and key in data:
-                yield from name_references(getattr(value, name), data[key], (*at, key), hint)
+        yield from _references_of_model(value, data, at)
     elif isinstance(value, str):
         yield from _name(value, at, kind)
     elif isinstance(value, tuple) and arguments:
@@ -80,6 +78,14 @@ def name_references(
         for key in value:
             yield from (name._replace(is_key=True) for name in _name(key, (*at, key), arguments[0]))
             yield from name_references(value[key], data.get(key), (*at, key), arguments[1])
+
+
+def _references_of_model(model: BaseModel, data: Any, at: SourcePath) -> Iterator[NameReference]:
+    if not isinstance(data, Mapping):
+        return
+    for name, (key, hint) in _fields(type(model)).items():
+        if name in model.__pydantic_fields_set__ and key in data:
+            yield from name_references(getattr(model, name), data[key], (*at, key), hint)
 
 
 def _name(text: str, at: SourcePath, kind: Any) -> Iterator[NameReference]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -181,6 +181,14 @@ class _Subject:
 
 _SEEN_IN_CODE = frozenset(("agents", "edges", "handoffs", "tools", "channels"))
 
+_KEYS_OF_EVENTS: Final[Mapping[type[e.AnyEvent], Key]] = {
+    e.ModelFailed: MODEL_FAILURE,
+    e.TurnInterrupted: INTERRUPT,
+    e.TurnResumed: RESUMPTION,
+    e.CheckpointRestored: RESTART,
+}
+"""Events that happen or not, whatever they hold."""
+
 
 class _Reading:
     """Reads from one trace what happened."""
@@ -216,19 +224,16 @@ class _Reading:
                     yield from self._update(event, before)
                 case e.LimitReached():
                     yield "limits", event.limit
-                case e.ModelFailed():
-                    yield MODEL_FAILURE
-                case e.TurnInterrupted():
-                    yield INTERRUPT
-                case e.TurnResumed():
-                    yield RESUMPTION
-                case e.CheckpointRestored():
-                    yield RESTART
+                case _ if type(event) in _KEYS_OF_EVENTS:
+                    yield _KEYS_OF_EVENTS[type(event)]
             before.apply(event)
-        for call in view.calls.values():
-            if self._declared is not None:
-                for section in call.context.sections:
-                    yield "sections", f"{self._owner(call.agent, 'context')}: {section}"
+        if self._declared is not None:
+            yield from self._sections()
+
+    def _sections(self) -> Iterator[Key]:
+        for call in self._view.calls.values():
+            for section in call.context.sections:
+                yield "sections", f"{self._owner(call.agent, 'context')}: {section}"
 
     def _owner(self, agent: str, key: str) -> str:
         return self._declared.owner_of(agent, key) if self._declared is not None else agent

@@ -93,13 +93,7 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
     parts = call.context.parts
     if _is_shown(parts, message, others, isolated):
         return None
-    # If the same words were used before, the driver may take the request for that message. The
-    # native driver knows the user's message by its id.
-    words = [handoff.query]
-    if view.pipeline.is_code and message is not None:
-        words.append(message.content)
-    before = {*_texts(parts, settled_max=SETTLED_MAX)}
-    if any(text in before for text in words if text):
+    if _is_said_before(parts, handoff, view):
         return None
     missing = (
         "is not sent the user's message"
@@ -114,6 +108,22 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
     payload_texts = [*_inner_texts(handoff.payload)]
     is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
     return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
+
+
+def _is_said_before(
+    parts: Sequence[MadePart | ShownPart], handoff: HandoffEvent, view: View
+) -> bool:
+    """Return whether the same words were used before.
+
+    The driver may take the request for that message. The native driver knows the user's message by
+    its id.
+    """
+    message = view.turns[-1].message
+    words = [handoff.query]
+    if view.pipeline.is_code and message is not None:
+        words.append(message.content)
+    before = {*_texts(parts, settled_max=SETTLED_MAX)}
+    return any(text in before for text in words if text)
 
 
 class _Lost(NamedTuple):
@@ -147,6 +157,18 @@ GRAPH_SECTIONS: Final = TASK_SECTIONS | {"input", "upstream"}
 """In a graph, a node's output is the next node's request."""
 
 
+def _shows_message(part: MadePart | ShownPart, identity: str, isolated: frozenset[str]) -> bool:
+    """Return whether a part has the message of this id, or is of a section in its place."""
+    number = int(identity[1:]) if identity else -1
+    if type(part) is MadePart:
+        sections = {part.section, *(piece.section for piece in part.pieces)}
+        return part.of == number or not isolated.isdisjoint(sections)
+    if not identity:
+        return False
+    tail = part.tail[max(0, part.lo - part.hi) :]
+    return any(message.id == identity for message in tail) or _is_settled(part, number)
+
+
 def _is_shown(
     parts: Sequence[MadePart | ShownPart],
     turn_message: Message | None,
@@ -154,24 +176,13 @@ def _is_shown(
     isolated: frozenset[str],
 ) -> bool:
     identity = turn_message.id if turn_message is not None else ""
-    number = int(identity[1:]) if identity else -1
     texts_expected = [
         text for text in (turn_message.content if turn_message else "", *others) if text
     ]
     if not texts_expected:
         return True
-    for part in parts:
-        if type(part) is MadePart:
-            if part.of == number or part.section in isolated:
-                return True
-            if any(piece.section in isolated for piece in part.pieces):
-                return True
-        else:
-            tail = part.tail[max(0, part.lo - part.hi) :]
-            if identity and any(message.id == identity for message in tail):
-                return True
-            if identity and _is_settled(part, number):
-                return True
+    if any(_shows_message(part, identity, isolated) for part in parts):
+        return True
     return any(text in text_ for text_ in _texts(parts, settled_max=0) for text in texts_expected)
 
 

@@ -32,6 +32,11 @@ def key_of(message: Message) -> Hashable:
     return message.role, message.agent, message.turn, message.content
 
 
+def _is_odd_message(message: Message) -> bool:
+    """Return whether a message is empty, a call, or a result."""
+    return not message.content or bool(message.calls or message.call_id)
+
+
 class Facts:
     """The facts of a run up to its newest event."""
 
@@ -213,7 +218,7 @@ class Facts:
         for part in event.parts:
             if type(part) is e.Made:
                 message = part.message
-                if not message.content or message.calls or message.call_id:
+                if _is_odd_message(message):
                     return True
                 if message.role != "system":
                     has_speech = True
@@ -222,9 +227,7 @@ class Facts:
                 continue
             has_speech = True
             rendered = part.rendered
-            if rendered is not None and (
-                not rendered.content or rendered.calls or rendered.call_id
-            ):
+            if rendered is not None and _is_odd_message(rendered):
                 return True
             if part.stream in self._odd_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
                 return True

@@ -12,7 +12,7 @@ from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.trace import events as e
-from simkit.trace.views import RunView, TurnView, View
+from simkit.trace.views import HandoffView, RunView, TurnView, View
 
 
 @lint("FLW-01", e.LimitReached)
@@ -78,16 +78,11 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
             return ""
         routes, runs = [*turn.routes, *routes], [*turn.runs, *runs]
         handoffs = [*turn.handoffs, *handoffs]
-    if routes and agent in routes[-1].targets:
-        return ""
-    if _may_be_first(event, facts, runs):
-        return ""
-    if facts.edges:
-        edges = set(facts.edges)
-        if any(run.finished and (run.agent, agent) in edges for run in runs[:-1]):
-            return ""
-    if any(
-        handoff.outcome == "rejected" and handoff.event.from_agent == agent for handoff in handoffs
+    if (
+        (routes and agent in routes[-1].targets)
+        or _may_be_first(event, facts, runs)
+        or _follows_edge(agent, facts, runs)
+        or _goes_on_after_refusal(agent, handoffs)
     ):
         return ""
     if len(runs) == 1:
@@ -96,6 +91,19 @@ def _start_problem(event: e.AgentStarted, view: View) -> str:
     if routes:
         return f"but the last route names: {', '.join(routes[-1].targets)}"
     return "but no edge, route or handoff leads to it"
+
+
+def _follows_edge(agent: str, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:
+    """Return whether an edge leads to the agent from an earlier run that finished."""
+    edges = set(facts.edges)
+    return any(run.finished and (run.agent, agent) in edges for run in runs[:-1])
+
+
+def _goes_on_after_refusal(agent: str, handoffs: Sequence[HandoffView]) -> bool:
+    """Return whether one of the agent's handoffs was rejected, so that it runs again."""
+    return any(
+        handoff.outcome == "rejected" and handoff.event.from_agent == agent for handoff in handoffs
+    )
 
 
 def _may_be_first(event: e.AgentStarted, facts: e.PipelineFacts, runs: Sequence[RunView]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.contracts import HandoffEvent, Payloads, contract_of, contracts_of
@@ -56,6 +56,17 @@ def _never_started(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     return [_other_start(handoff, "nobody") for handoff in lost if event.error is None]
 
 
+def _handoff_of_start(
+    event: e.AgentStarted, waiting: Sequence[e.HandoffMade]
+) -> e.HandoffMade | None:
+    """Return the handoff that a run should answer; None if it starts elsewhere in parallel."""
+    for handoff in waiting:
+        if handoff.handoff == event.handoff:
+            return handoff
+    starts_elsewhere = event.after and all(handoff.run not in event.after for handoff in waiting)
+    return None if event.group or starts_elsewhere else waiting[-1]
+
+
 @lint("HND-04", e.AgentStarted, when=_Announced)
 def wrong_target(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     """HND-04: after a handoff was made, its target is the agent that starts next.
@@ -68,14 +79,9 @@ def wrong_target(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     waiting = facts.notes_of(_Announced).get(event.session)
     if not waiting:
         return
-    handoff = next((candidate for candidate in waiting if candidate.handoff == event.handoff), None)
+    handoff = _handoff_of_start(event, waiting)
     if handoff is None:
-        starts_elsewhere = event.after and all(
-            candidate.run not in event.after for candidate in waiting
-        )
-        if event.group or starts_elsewhere:
-            return
-        handoff = waiting[-1]
+        return
     waiting.remove(handoff)
     for other in [candidate for candidate in waiting if candidate.run in event.after]:
         if other.to_agent == event.agent:

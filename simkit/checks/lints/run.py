@@ -54,20 +54,23 @@ def _unused_at_end(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return ()  # The misfit kept the turn from using the rest of its lines.
     facts.notes.pop(_Misses, None)
     view = facts.view
-    turn = view.turns[-1]
     is_disturbed = event.turn == (facts.fault.turn if facts.fault is not None else 0)
     unused = {left.agent for left in event.unused}
     hits = [_call_without_line(failed, view, failed.agent in unused) for failed in misses]
-    failed_agents = {failed.agent for failed in misses}
-    hits += [
-        _unused_lines(left, turn, view)
-        for left in event.unused
-        if left.agent not in failed_agents and not is_disturbed
-    ]
+    if not is_disturbed:
+        hits += _left_over(event, misses, view)
     if hits or is_disturbed:
         # Unused lines call no tools: one cause, one finding.
         return hits
-    return [_unused_results(left, turn, view) for left in event.unused_results]
+    return [_unused_results(left, view.turns[-1], view) for left in event.unused_results]
+
+
+def _left_over(event: e.TurnFinished, misses: Sequence[e.ModelFailed], view: View) -> Iterable[Hit]:
+    """Yield the unused lines of agents whose every call found one."""
+    failed_agents = {failed.agent for failed in misses}
+    for left in event.unused:
+        if left.agent not in failed_agents:
+            yield _unused_lines(left, view.turns[-1], view)
 
 
 def _unused_results(left: e.UnusedResults, turn: TurnView, view: View) -> Hit:

@@ -281,9 +281,9 @@ def _received_again(event: e.StateUpdated, view: View) -> Iterator[Hit]:
         if type(raw) is not list or channel not in channels:
             continue
         received = run.received.get(channel)
-        if channels[channel].reducer != "append" or not received or len(raw) < len(received):
+        if channels[channel].reducer != "append" or not received:
             continue
-        if list(received) != [view.resolved(item) for item in raw[: len(received)]]:
+        if list(received) != [*map(view.resolved, raw[: len(received)])]:
             continue
         is_more = len(raw) > len(received)
         if not is_more and not any(map(_is_known_by_id, received)):

@@ -6,7 +6,7 @@ The metaschema of JSON Schema would find the same errors, in words that name no 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 from urllib.parse import quote
@@ -214,12 +214,16 @@ def _check_operand(word: str, operand: Any, at: Path) -> None:
                 problem = f"`{name}` takes a list of texts, not {_value_text(names)}"
                 raise MatcherError((*at, name), problem)
     elif word in ("pattern", "patternProperties"):
-        for pattern in [operand] if word == "pattern" else operand:
-            try:
-                expression(pattern)
-            except re.error as error:
-                problem = f"{pattern!r} is no regular expression: {error}"
-                raise MatcherError(at, problem) from None
+        _check_patterns([operand] if word == "pattern" else operand, at)
+
+
+def _check_patterns(patterns: Iterable[str], at: Path) -> None:
+    for pattern in patterns:
+        try:
+            expression(pattern)
+        except re.error as error:
+            problem = f"{pattern!r} is no regular expression: {error}"
+            raise MatcherError(at, problem) from None
 
 
 def _value_text(value: Any) -> str:

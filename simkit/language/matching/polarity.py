@@ -64,16 +64,13 @@ def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity
     if not is_operator(key):
         return _polarity(operand, negated=negated, is_count=False)
     match OPERATORS[key].stance:
-        case "affirms":
-            return _turned(is_denial=negated, operand=operand)
-        case "denies":
-            return _turned(is_denial=not negated, operand=operand)
+        case "affirms" | "denies" as stance:
+            return _turned(is_denial=(stance == "denies") is not negated, operand=operand)
         case "unknown":
             return Polarity(False, operand)
-        case "equals":
-            return _of_value(operand, operand, negated=negated, is_count=is_count)
-        case "differs":
-            return _of_value(operand, operand, negated=not negated, is_count=is_count)
+        case "equals" | "differs" as stance:
+            is_negated = (stance == "differs") is not negated
+            return _of_value(operand, operand, negated=is_negated, is_count=is_count)
         case "type":
             return _turned(is_denial=(operand == "null") is not negated, operand=operand)
         case "regex":
@@ -83,10 +80,8 @@ def _entry(key: str, operand: Any, *, negated: bool, is_count: bool) -> Polarity
             return _exact(operand, negated=negated)
         case "negates":
             return _polarity(operand, negated=not negated, is_count=is_count)
-        case "counts":
-            return _polarity(operand, negated=negated, is_count=True)
-        case "keys":
-            return _polarity(operand, negated=negated, is_count=False)
+        case "counts" | "keys" as stance:
+            return _polarity(operand, negated=negated, is_count=stance == "counts")
         case "every" | "some" as stance:
             inner = [_polarity(element, negated=negated, is_count=is_count) for element in operand]
             if (stance == "some") is not negated:

@@ -109,6 +109,11 @@ def _flow(value: Any) -> str:
         return "{" + _joined((f"{_key(k)}: {_flow(v)}" for k, v in value.items()), len(value)) + "}"
     if is_list(value):
         return "[" + _joined((_flow(item) for item in value), len(value)) + "]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    """Return a number, true, false or null as JSON, and another object by its fields or type."""
     if value is None or isinstance(value, (bool, int, float)):
         return str(getattr(value, "source", None) or json.dumps(value))
     try:

@@ -230,17 +230,20 @@ def _of_operator(key: str, operand: Any, place: Place, at: Path) -> Iterator[Unk
         inner = place.elements()
         if inner is None:
             return
-        if key != "$unique":
-            many = isinstance(operand, (list, tuple)) and key != "$each"
-            yield from (
-                _of_elements(operand, place, at) if many else unknown_names(operand, inner, at)
-            )
-            return
-        keys, elements = unique_parts(operand, at)
-        if elements is not ABSENT:
-            yield from unknown_names(elements, inner, (*at, "of"))
-        for name in keys:
-            yield from (unknown._replace(path=at) for unknown in unknown_names({name: _ANY}, inner))
+        if key == "$unique":
+            yield from _of_unique(operand, inner, at)
+        elif isinstance(operand, (list, tuple)) and key != "$each":
+            yield from _of_elements(operand, place, at)
+        else:
+            yield from unknown_names(operand, inner, at)
+
+
+def _of_unique(operand: Any, inner: Place, at: Path) -> Iterator[UnknownName]:
+    keys, elements = unique_parts(operand, at)
+    if elements is not ABSENT:
+        yield from unknown_names(elements, inner, (*at, "of"))
+    for name in keys:
+        yield from (unknown._replace(path=at) for unknown in unknown_names({name: _ANY}, inner))
 
 
 def _of_key(key: str, operand: Any, place: Place, at: Path) -> Iterator[UnknownName]:

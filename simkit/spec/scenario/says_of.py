@@ -11,7 +11,7 @@ from simkit.language.paths import with_texts
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in, items_named, parted
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, items_named, parted
 from simkit.spec.scenario.simulated_users import END
 from simkit.spec.scenario.turns import WHOLE, waits
 
@@ -71,8 +71,8 @@ def _with_states(
     return {**({"answers": answers} if answers else {}), **rest, "states": states}
 
 
-def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -> Sequence[Any]:
-    """Return the turns of a scenario's first session, as data."""
+def _only_item(library: Library, document: Document, name: Any, at: SourcePath) -> ScenarioCase:
+    """Return the one scenario of this name; else raise an error at its mention."""
     if not isinstance(name, str):
         raise document.error(at, f"must be the name of a scenario file, not {shown_value(name)}")
     path, chosen = parted(name)
@@ -90,7 +90,12 @@ def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -
         raise document.error(
             at, f"`{name}` holds several scenarios", advice=f"Name one, `{path}::NAME`: {names}."
         )
-    scenario = library.prepared(items[0])
+    return items[0]
+
+
+def _turns_of(library: Library, document: Document, name: Any, at: SourcePath) -> Sequence[Any]:
+    """Return the turns of a scenario's first session, as data."""
+    scenario = library.prepared(_only_item(library, document, name, at))
     turns = scenario.document.data["turns"]
     first = turns[0].get("session")
     own = [turn for turn in turns if turn.get("session") == first]

@@ -186,6 +186,12 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
     _check_ways_to_speak(user)
     if user.says_of is not None:
         return user  # A simulation has put states in its place.
+    _check_states(user)
+    return user
+
+
+def _check_states(user: SimulatedUser) -> None:
+    """Refuse states that are not there, or lead nowhere."""
     if END in user.states:
         raise refuse(
             f"`{END}` is no state: after it a user says nothing more",
@@ -214,7 +220,6 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
                 advice="Give a state on the way `says`.",
                 at=("states", name),
             )
-    return user
 
 
 def _check_ways_to_speak(user: SimulatedUser) -> None:

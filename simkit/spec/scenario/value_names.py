@@ -193,17 +193,20 @@ class ValueNames:
             [value for tool in tools for value in values.get(tool, ())],
         )
 
-    def _payload(self, entry: Mapping[str, Any]) -> Place:
-        schemas, values = self._schemas, self._values
-        source, target = (entry.get(k, entry.get(f"{k}_agent")) for k in ("from", "to"))
-        kind = entry.get("type")
-        fits = [
+    def _payloads_agreed(self, source: Any, target: Any, kind: Any) -> list[Any]:
+        """Return the payloads of the contracts for a handoff, of every type if none is named."""
+        return [
             contract.payload
-            for contract in schemas.contracts
+            for contract in self._schemas.contracts
             if not {str(source), "*"}.isdisjoint(contract.from_)
             and target == contract.to
             and (not isinstance(kind, str) or kind == contract.type)
         ]
+
+    def _payload(self, entry: Mapping[str, Any]) -> Place:
+        schemas, values = self._schemas, self._values
+        source, target = (entry.get(k, entry.get(f"{k}_agent")) for k in ("from", "to"))
+        fits = self._payloads_agreed(source, target, entry.get("type"))
         # Of pairs that are not named, some have no contract, and so any payload.
         is_named = isinstance(source, str) and isinstance(target, str)
         # A supervisor hands on what the source said, also where the contract then refuses it; an

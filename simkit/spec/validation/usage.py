@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os.path import normpath
 from pathlib import Path
 from typing import Any, Final
@@ -101,14 +101,21 @@ def unread_names(scenario: Scenario, document: Document) -> Iterator[Flaw]:
     rows = scenario.examples or ()
     read = {text for _, text in references_in(body)}
     yield from _unread_fakes(scenario, read | {text for _, text in references_in(rows)})
-    for name in dict.fromkeys(key for row in rows for key in row):
-        if not _leads_to(f"column.{name}", read):
-            index = next(index for index, row in enumerate(rows) if name in row)
-            problem = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
-            yield Flaw("VAL-25", ("examples", index, name), problem, key=True)
+    yield from _unread_columns(rows, read)
     for index, name in enumerate(scenario.env):
         if not _leads_to(f"env.{name}", read):
             yield Flaw("VAL-25", ("env", index), f"nothing refers to `${{env.{name}}}`")
+
+
+def _unread_columns(rows: Sequence[Mapping[str, Any]], references: Iterable[str]) -> Iterator[Flaw]:
+    first_rows: dict[str, int] = {}
+    for index, row in enumerate(rows):
+        for name in row:
+            first_rows.setdefault(name, index)
+    for name, index in first_rows.items():
+        if not _leads_to(f"column.{name}", references):
+            problem = f"nothing refers to column `{name}`: write `${{column.{name}}}`"
+            yield Flaw("VAL-25", ("examples", index, name), problem, key=True)
 
 
 def _unread_fakes(scenario: Scenario, references: Iterable[str]) -> Iterator[Flaw]:
