@@ -276,7 +276,9 @@ NO_NAMES = {
 """Participles and pronouns: such a name does not say which thing it is."""
 FIELDS_OF_FILES = {
     # Fields of traces, which are files that users keep, and keys that they write.
-    "simkit/trace/events.py": {"what", "kept", "shown", "said", "Made", "Shown"},
+    "simkit/trace/context_parts.py": {"what", "kept", "shown", "Made", "Shown"},
+    "simkit/trace/endings.py": {"what"},
+    "simkit/trace/events.py": {"said"},
     "simkit/core/messages.py": {"what"},
     # "what" is the text of an error, a finding or a note, beside its "where".
     "simkit/core/errors.py": {"what"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -17,6 +16,7 @@ import msgspec
 from simkit.capture.http.providers import client_package
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.init.files import write_new
+from simkit.cli.live_files import free_files, unique_stems
 from simkit.cli.live_report import (
     FinishedRun,
     LiveReport,
@@ -37,7 +37,6 @@ from simkit.language.yaml import DocumentCache
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import (
     LiveSubject,
-    ReplayFiles,
     live_scenario,
     replays,
     run_trial,
@@ -48,7 +47,6 @@ from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.prices import PriceTable, prices_in
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import (
-    SCENARIO_SUFFIX,
     SIMULATION_SUFFIX,
     ScenarioCase,
     items_named,
@@ -59,11 +57,6 @@ from simkit.update.files import CI_VARIABLE, is_ci
 
 PRICES_FILE: Final = "prices.yaml"
 """The file of prices that is read if the command names none."""
-STEM_MAX: Final = 60
-"""The longest name of a kept file in characters, without its number and endings."""
-STEM_BYTES_MAX: Final = 150
-"""The same in bytes of UTF-8: file systems take 255, and a file is first written beside its place
-under a longer name."""
 K: Final = 3
 """The number of runs of pass@k and pass^k if the user says none."""
 _ROUNDING: Final = 1e-9
@@ -277,7 +270,7 @@ class _Campaign:
         items: Sequence[ScenarioCase],
     ) -> None:
         self._call, self._prices, self._scenarios, self._items = call, prices, scenarios, items
-        self._stems = _stems(scenarios)
+        self._stems = unique_stems([scenario.name for scenario in scenarios])
         places = range(len(scenarios))
         # Each scenario has its first run before any has its second: a budget cuts all alike.
         self._waiting = deque((place, n + 1) for n in range(call.runs) for place in places)
@@ -423,20 +416,6 @@ class _Campaign:
         self._dearest = max(self._dearest, cost)
 
 
-def _stems(scenarios: Sequence[ScenarioRuns]) -> list[str]:
-    """Return a name for each scenario's files, all different."""
-    stems: list[str] = []
-    for scenario in scenarios:
-        name = re.sub(r"[^\w-]+", "-", scenario.name.lower()).strip("-")[:STEM_MAX]
-        stem = name.encode()[:STEM_BYTES_MAX].decode(errors="ignore") or "scenario"
-        count = 2
-        unique = stem
-        while unique in stems:
-            unique, count = f"{stem}-{count}", count + 1
-        stems.append(unique)
-    return stems
-
-
 def _result(done: Future[FinishedRun], task: _Task) -> FinishedRun:
     """Return a run that ended; raise the SimkitError of its process."""
     try:
@@ -465,7 +444,7 @@ def _run(task: _Task) -> FinishedRun:
     """Run a scenario with real models, and keep the run if it failed."""
     call = task.options
     plan = _plan(Library(DocumentCache()), task.item, call, task.number)
-    files = _free_files(Path(call.folder), f"{task.stem}-{task.number}")
+    files = free_files(Path(call.folder), f"{task.stem}-{task.number}")
     trial, text = run_trial(
         plan,
         files,
@@ -483,17 +462,6 @@ def _run(task: _Task) -> FinishedRun:
     if not write_new(files.scenario, text):
         raise SimkitError(f"{files.scenario}: there is such a file, and nothing is overwritten")
     return FinishedRun(number=task.number, trial=trial, file=str(files.scenario))
-
-
-def _free_files(folder: Path, stem: str) -> ReplayFiles:
-    """Return names of files that do not exist yet."""
-    count, unique = 2, stem
-    while True:
-        scenario = folder / f"{unique}{SCENARIO_SUFFIX}"
-        cassette = folder / "cassettes" / f"{unique}.yaml"
-        if not os.path.lexists(scenario) and not os.path.lexists(cassette):
-            return ReplayFiles(scenario, cassette)
-        unique, count = f"{stem}-{count}", count + 1
 
 
 def _print(call: LiveOptions, report: LiveReport) -> None:

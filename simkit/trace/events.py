@@ -10,11 +10,23 @@ part of the format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from simkit.core.messages import JsonValue, Message, Usage
+from simkit.trace.context_parts import Cut as Cut
+from simkit.trace.context_parts import LeftOut as LeftOut
+from simkit.trace.context_parts import Made as Made
+from simkit.trace.context_parts import Part as Part
+from simkit.trace.context_parts import Piece as Piece
+from simkit.trace.context_parts import Shortened as Shortened
+from simkit.trace.context_parts import Shown as Shown
+from simkit.trace.context_parts import Unshown as Unshown
+from simkit.trace.endings import ErrorFacts as ErrorFacts
+from simkit.trace.endings import Misfit as Misfit
+from simkit.trace.endings import UnusedLines as UnusedLines
+from simkit.trace.endings import UnusedResults as UnusedResults
 from simkit.trace.pipeline_metadata import AgentFacts as AgentFacts
 from simkit.trace.pipeline_metadata import ChannelFacts as ChannelFacts
 from simkit.trace.pipeline_metadata import ContractFacts as ContractFacts
@@ -120,102 +132,6 @@ class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted
     mapping, it is the whole input."""
     goal: str = ""
     """The goal that it works for, from a supervisor or from a program."""
-
-
-class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One section's text in a message that several sections share."""
-
-    section: str
-    content: str
-    tokens: int = 0
-
-
-class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A message, or a part of one, that a filter dropped from a history."""
-
-    message: int
-    by: str
-    what: str = "message"
-    """``message``, ``tool_calls``, or ``content`` (``becomes`` is then the new content)."""
-    saved: int = 0
-    """The number of tokens saved."""
-    becomes: Message | None = None
-
-
-class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
-    """A range of a filtered history.
-
-    A stream is the result of one agent's filters on a log, in order. Finished turns are settled:
-    ``kept`` and ``cuts`` are added to the settled part once, by the first event after the turn,
-    however many contexts show it. ``tail`` and ``tail_cuts`` belong to the current turn, whose
-    messages are filtered again each time. The context shows settled + tail from index ``lo`` on;
-    the window dropped the messages before ``lo``.
-    """
-
-    section: str
-    stream: str
-    lo: int = 0
-    kept: tuple[int, ...] = ()
-    cuts: tuple[Cut, ...] = ()
-    tail: tuple[int, ...] = ()
-    tail_cuts: tuple[Cut, ...] = ()
-    restarts: bool = False
-    """Whether the settled part of the stream is discarded first, because its source was
-    replaced."""
-    summary: Message | None = None
-    """The message in place of those that the window dropped."""
-    summary_tokens: int = 0
-    rendered: Message | None = None
-    """The one message that the context shows instead (``as: text`` and ``as: json``)."""
-    rendered_tokens: int = 0
-
-
-@final
-class Made(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="made"):
-    """A message that was made for one context."""
-
-    section: str
-    message: Message
-    tokens: int = 0
-    pieces: tuple[Piece, ...] = ()
-    of: int = 0
-    """The number of the logged message that it shows (the current message); 0 if none."""
-    shown: tuple[Shown, ...] = ()
-    """The histories that are rendered in its pieces."""
-
-
-Part: TypeAlias = Made | Shown
-
-
-class LeftOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="items"):
-    """Items of a channel that a section read and did not show."""
-
-    section: str
-    channel: str
-    by: str
-    """The first of the section's options that excluded them: ``scopes``, ``since_days``,
-    ``time_ranges``, ``tags``, ``threshold``, ``max`` or ``tokens``."""
-    places: tuple[tuple[int, int], ...] = ()
-    """Their indices in the channel as ranges: first, end."""
-
-
-class Shortened(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="value"):
-    """A value that a section shortened."""
-
-    section: str
-    by: str
-    """``tokens``, ``preview`` or ``truncate``."""
-    channel: str = ""
-    """The channel that holds the value; empty if none does."""
-    path: str = ""
-    """The path of the cut in the value; empty for the whole value."""
-    items: int = 0
-    """The number of items cut off the end of a list."""
-    characters: int = 0
-    """The number of characters cut off the end of a text."""
-
-
-Unshown: TypeAlias = LeftOut | Shortened
 
 
 class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
@@ -467,37 +383,6 @@ class AgentFinished(Event, frozen=True, gc=False, kw_only=True, tag="AgentFinish
     """Channels that a function agent changed in the state that it received."""
 
 
-class UnusedLines(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Reply lines that no model call used."""
-
-    agent: str
-    lines: tuple[int, ...]
-    """Their indices under the agent."""
-    calls: int
-    """The number of model calls of the agent in the turn."""
-
-
-class UnusedResults(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Results of a tool that no call used."""
-
-    tool: str
-    answers: tuple[int, ...]
-    """Their indices."""
-    calls: int
-    """The number of calls of the tool in the turn."""
-    is_list: bool = False
-    """Whether they answer one call each."""
-
-
-class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The error of the pipeline."""
-
-    type: str
-    message: str
-    agent: str = ""
-    status: int = 0
-
-
 class TurnFinished(Event, frozen=True, gc=False, kw_only=True, tag="TurnFinished"):
     """The pipeline waits for the user again."""
 
@@ -576,14 +461,6 @@ class JudgeAnswered(Event, frozen=True, gc=False, kw_only=True, tag="JudgeAnswer
     """The reason that the judge gives."""
     error: str = ""
     """Why there is no answer; empty if there is one."""
-
-
-class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A part of the scenario that nothing in the run fits."""
-
-    what: str
-    path: tuple[str | int, ...] = ()
-    """Its place in the scenario's document."""
 
 
 class RunFinished(Event, frozen=True, gc=False, kw_only=True, tag="RunFinished"):
