@@ -278,7 +278,7 @@ FIELDS_OF_FILES = {
     # Fields of traces, which are files that users keep, and keys that they write.
     "simkit/trace/context_parts.py": {"what", "kept", "shown", "Made", "Shown"},
     "simkit/trace/endings.py": {"what"},
-    "simkit/trace/events.py": {"said"},
+    "simkit/trace/events.py": {"said", "shown"},
     "simkit/core/messages.py": {"what"},
     # "what" is the text of an error, a finding or a note, beside its "where".
     "simkit/core/errors.py": {"what"},

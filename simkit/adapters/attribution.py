@@ -68,11 +68,7 @@ class Attribution:
             for agent, matchers in self._rules.items()
             if matchers and all(matcher.holds(root[key]) for key, matcher in matchers)
         ]
-        agent = agents[0] if len(agents) == 1 else ""
-        if not agent and known and (not agents or known in agents):
-            agent = known
-        if not agent and not agents:
-            agent = self._fallback
+        agent = _chosen(agents, known, self._fallback)
         if not agent:
             problem = (
                 _several(agents, model_request)
@@ -145,6 +141,18 @@ class Attribution:
                 )
                 nearest = [f"Nearly fits: the rule of `{agent}`, but for `{mismatch_text}`.", *why]
         return nearest
+
+
+def _chosen(agents: Sequence[str], known: str, fallback: str) -> str:
+    """Return the agent of a request that the rules of ``agents`` fit; empty if that is not clear.
+
+    ``known`` is the framework's agent, ``fallback`` the agent of a request that no rule fits.
+    """
+    if len(agents) == 1:
+        return agents[0]
+    if known and (not agents or known in agents):
+        return known
+    return "" if agents else fallback
 
 
 def _several(agents: list[str], model_request: ParsedRequest) -> str:
@@ -313,14 +321,18 @@ def proposed_name(system: str) -> str:
     return "_".join(words[:WORDS_MAX]) or NOBODY
 
 
-def rule_of(signature: PromptSignature, signatures: Sequence[PromptSignature]) -> dict[str, Any]:
-    """Return the smallest rule that fits an agent's calls and no others."""
-    others = [
+def _other_systems(signature: PromptSignature, signatures: Sequence[PromptSignature]) -> list[str]:
+    return [
         system
         for candidate in signatures
         if candidate is not signature
         for system in candidate.systems
     ]
+
+
+def rule_of(signature: PromptSignature, signatures: Sequence[PromptSignature]) -> dict[str, Any]:
+    """Return the smallest rule that fits an agent's calls and no others."""
+    others = _other_systems(signature, signatures)
     shared = _shared(signature.systems)
     own = signature.head[:HEAD_MAX].rstrip()
     if own and own not in shared:  # The headings before it differ: a date.

@@ -189,11 +189,7 @@ def method_of(entry: str, subject: Any, method: str | None) -> Responder:
     plain."""
     if method is None and callable(subject):
         return subject  # type: ignore[no-any-return]
-    public = [
-        name
-        for name in dir(type(subject))
-        if not name.startswith("_") and inspect.isroutine(getattr(type(subject), name, None))
-    ]
+    public = _public_methods(type(subject))
     subject_text = f"an object of class `{type(subject).__name__}`"
     if method is not None:
         responder = getattr(subject, method, None)
@@ -206,21 +202,30 @@ def method_of(entry: str, subject: Any, method: str | None) -> Responder:
             entry,
         )
     usual = [name for name in METHODS if callable(getattr(subject, name, None))]
-    only = usual if len(usual) == 1 else public if len(public) == 1 else []
-    if only and not isinstance(subject, _VALUES):
-        return getattr(subject, only[0])  # type: ignore[no-any-return]
-    if not (usual or public) or isinstance(subject, _VALUES):
+    candidates = [] if isinstance(subject, _VALUES) else usual or public
+    if not candidates:
         raise FunctionMissing(
             f"`{entry}` is {subject_text}, not a function of the user's message, nor an object "
             "with such a method.",
             entry,
         )
+    only = next((names for names in (usual, public) if len(names) == 1), None)
+    if only is not None:
+        return getattr(subject, only[0])  # type: ignore[no-any-return]
     raise FunctionMissing(
         f"`{entry}` is or makes {subject_text}, and it is not clear which method takes the "
-        f"user's message: {', '.join(usual or public)}.\nName it: `app: {{call: "
-        f"{_likeliest(subject, usual or public)}}}`.",
+        f"user's message: {', '.join(candidates)}.\nName it: `app: {{call: "
+        f"{_likeliest(subject, candidates)}}}`.",
         entry,
     )
+
+
+def _public_methods(kind: type) -> list[str]:
+    return [
+        name
+        for name in dir(kind)
+        if not name.startswith("_") and inspect.isroutine(getattr(kind, name, None))
+    ]
 
 
 def _likeliest(subject: Any, methods: list[str]) -> str:

@@ -7,7 +7,7 @@ import inspect
 import re
 import textwrap
 from collections import abc
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import partial
 from types import NoneType, UnionType
@@ -73,19 +73,21 @@ def input_fields(kind: Any) -> Fields | None:
         hints = get_type_hints(kind)
     except (NameError, TypeError):
         hints = {}
-    names: Iterable[str]
-    if not is_dataclass(kind):
-        # Annotations that are texts are not looked at where `__required_keys__` is made.
-        extras = get_type_hints(kind, include_extras=True) if hints else kind.__annotations__
-        required = getattr(kind, "__required_keys__", ())
-        names = [n for n, t in extras.items() if n in required and get_origin(t) is not NotRequired]
-    else:
-        names = [
+    return {name: schema_of_type(hints.get(name)) for name in _required_names(kind, hints)}
+
+
+def _required_names(kind: Any, hints: Mapping[str, Any]) -> list[str]:
+    """Return the fields that a TypedDict or a dataclass requires; ``hints`` are its types."""
+    if is_dataclass(kind):
+        return [
             field.name
             for field in fields(kind)
             if field.init and field.default is MISSING and field.default_factory is MISSING
         ]
-    return {name: schema_of_type(hints.get(name)) for name in names}
+    # Annotations that are texts are not looked at where `__required_keys__` is made.
+    extras = get_type_hints(kind, include_extras=True) if hints else kind.__annotations__
+    required = getattr(kind, "__required_keys__", ())
+    return [n for n, t in extras.items() if n in required and get_origin(t) is not NotRequired]
 
 
 def _is_mapping(kind: type) -> bool:

@@ -353,19 +353,24 @@ def _processes() -> Iterator[list[str]]:
         is_over = True
 
 
+def _call_table(calls: list[_RequestRow], agents: list[str], app: App) -> Iterator[str]:
+    """Yield the lines of a table of the model calls; the last ones may have no agent."""
+    rows = [
+        (agent or "none", request.how or _rule(agent, app), request.client, request.protocol)
+        for agent, request in zip_longest(agents[: len(calls)], calls, fillvalue="")
+        if isinstance(request, _RequestRow)
+    ]
+    head = ("agent", "told by", "client", "protocol")
+    yield from (line.rstrip() for line in tabulate(rows, head, "simple").splitlines())
+
+
 def _report_lines(trace: Trace, requests: list[_RequestRow], app: App) -> Iterator[str]:
     calls = [request for request in requests if request.protocol]
     agents = [event.agent for event in trace.events if isinstance(event, e.ModelCalled)]
     yield f"{counted(len(calls), 'model call')} seen"
     if calls:
-        rows = [
-            (agent or "none", request.how or _rule(agent, app), request.client, request.protocol)
-            for agent, request in zip_longest(agents[: len(calls)], calls, fillvalue="")
-            if isinstance(request, _RequestRow)
-        ]
-        head = ("agent", "told by", "client", "protocol")
         yield ""
-        yield from (line.rstrip() for line in tabulate(rows, head, "simple").splitlines())
+        yield from _call_table(calls, agents, app)
     others = dict.fromkeys(request.where for request in requests if not request.protocol)
     yield from (f"no model call, and refused unless allowed: {where}" for where in others)
     for event in trace.events:

@@ -89,16 +89,21 @@ def _judged(paths: Sequence[str], question: str, form: str, quiet: bool, strict:
         if form == "text" and (ran.result.failed or not quiet):
             echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
             is_open = not ran.text.endswith("\n")
+    _echo_end(results, form, time.perf_counter() - started, is_open)
+    return summary_of(results).exit_code
+
+
+def _echo_end(results: Sequence[Result], form: str, seconds: float, is_open: bool) -> None:
+    """Print what follows the last trace; ``is_open`` if its text did not end with an empty line."""
     if form == "json":
         echo_json(_json(results))
-    else:
-        if form == "github":
-            echo_commands(result_annotations(results))
-        elif is_open:
-            echo()
-        for line in _last_lines(results, time.perf_counter() - started):
-            echo(line)
-    return summary_of(results).exit_code
+        return
+    if form == "github":
+        echo_commands(result_annotations(results))
+    elif is_open:
+        echo()
+    for line in _last_lines(results, seconds):
+        echo(line)
 
 
 def traces_at(path: str) -> list[str]:

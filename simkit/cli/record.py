@@ -146,12 +146,13 @@ def write_first(first: First, source: ReplySource | None) -> FirstScenario:
         text, _ = _holding(first, tree, redactor, with_contexts=False)
         file.write_text(text, encoding="utf-8", newline="\n")
         _check_alone(file)
-    offers = (
-        (agent, offer)
-        for agent, call in zip(agents_of(first_run), first_run.calls, strict=True)
-        for offer in call.model_request.offers
-    )
-    return FirstScenario(file, tuple(offers), first_run.functions)
+    return FirstScenario(file, tuple(_offers_of(first_run)), first_run.functions)
+
+
+def _offers_of(first_run: FirstRun) -> Iterator[tuple[str, Offer]]:
+    """Yield the tools that each call offered, with its agent."""
+    for agent, call in zip(agents_of(first_run), first_run.calls, strict=True):
+        yield from ((agent, offer) for offer in call.model_request.offers)
 
 
 def _check_alone(file: Path) -> None:

@@ -220,12 +220,16 @@ class Runner:
             title = "\n".join((title, *warning_lines(result, self._paint)))
         text = "\n\n".join(filter(None, blocks))
         page = self._page(result, outcome, prepared) if self._job.makes_pages else None
-        picture = ""
-        if self._job.draws and result.failed and outcome is not None:
-            from simkit.viewer import sequence_text
-
-            picture = sequence_text(outcome.view, result.findings)
+        picture = self._picture(result, outcome)
         return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture)
+
+    def _picture(self, result: Result, outcome: Outcome | None) -> str:
+        """Return a failed run's sequence diagram if it is wanted, else an empty text."""
+        if not self._job.draws or not result.failed or outcome is None:
+            return ""
+        from simkit.viewer import sequence_text
+
+        return sequence_text(outcome.view, result.findings)
 
     def _page(self, result: Result, outcome: Outcome | None, prepared: Prepared | None) -> RunPage:
         # Most commands make no page.

@@ -183,9 +183,7 @@ class _Conversation:
             check_restarts(
                 subject.prepared, subject.simulation, subject.of_profile, conversation.events
             )
-            for finding in judgement.findings:
-                if finding.breaks:
-                    raise SourceError(finding.where, finding.what)
+            _raise_broken(judgement)
             if subject.has_claims and self._scene.tool_args:
                 check_called(subject.prepared, self._scene.tool_args, conversation.events)
             events, facts = conversation.events, conversation.view.pipeline
@@ -437,6 +435,13 @@ def with_turns(
         document=prepared.document.with_data({**whole, "turns": list(data)}),
         waiting={},
     )
+
+
+def _raise_broken(judgement: Judgement) -> None:
+    """Raise SourceError for a finding that the scenario itself is wrong."""
+    for finding in judgement.findings:
+        if finding.breaks:
+            raise SourceError(finding.where, finding.what)
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:

@@ -124,6 +124,17 @@ def _each(
         yield own, explored
 
 
+def _setup_of(prepared: Prepared, file: str) -> tuple[str, bytes]:
+    """Return the pipeline of a scenario in a file, and how it runs, as a key."""
+    data = prepared.document.data
+    keys = [key for key in RunSetup.model_fields if key not in _UNUSED_KEYS]
+    setup = msgspec.json.encode({key: data[key] for key in keys if key in data})
+    if isinstance(prepared.pipeline, App):
+        return f"{Path(file).parent}/{prepared.scenario.pipeline}", setup
+    document = prepared.pipeline_document
+    return f"{os.path.normpath(document.file)}#{document.index}", setup
+
+
 def _scenario_subjects(
     library: Library, folder: str
 ) -> Iterator[tuple[str, Subject | SimkitError]]:
@@ -148,14 +159,7 @@ def _scenario_subjects(
             if prepared.skip is not None:
                 yield item.id, scenario_subject(prepared)
                 continue
-            data = prepared.document.data
-            keys = [key for key in RunSetup.model_fields if key not in _UNUSED_KEYS]
-            setup = msgspec.json.encode({key: data[key] for key in keys if key in data})
-            document = prepared.pipeline_document
-            key = f"{os.path.normpath(document.file)}#{document.index}", setup
-            if isinstance(prepared.pipeline, App):
-                key = f"{Path(file).parent}/{prepared.scenario.pipeline}", setup
-            groups.setdefault(key, []).append(prepared)
+            groups.setdefault(_setup_of(prepared, file), []).append(prepared)
     names: Counter[str] = Counter()
     for group in groups.values():
         label = group[0].scenario.pipeline

@@ -82,11 +82,7 @@ class _Maker:
     def _of_type(self, kind: str, schema: Mapping[str, Any], name: str, depth: int) -> Any:
         choices = self._choices
         if kind == "object":
-            required = schema.get("required") or ()
-            inner = schema.get("properties") or {}
-            keys = [key for key in inner if key in required or choices.below(2)]
-            keys += [key for key in required if key not in inner]
-            return {key: self.make(inner.get(key, {}), key, depth + 1) for key in keys}
+            return self._object(schema, depth)
         if kind == "array":
             least = schema.get("minItems", 0)
             most = min(schema.get("maxItems", least + _ITEMS_MAX), least + _ITEMS_MAX)
@@ -100,6 +96,13 @@ class _Maker:
         if kind in ("integer", "number"):
             return choices.one_of([example, *_NUMBERS])
         return example
+
+    def _object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+        required = schema.get("required") or ()
+        inner = schema.get("properties") or {}
+        keys = [key for key in inner if key in required or self._choices.below(2)]
+        keys += [key for key in required if key not in inner]
+        return {key: self.make(inner.get(key, {}), key, depth + 1) for key in keys}
 
     def _text(self, example: Any, schema: Mapping[str, Any]) -> Any:
         """Return a text that the conversation knows, or now and then another one.

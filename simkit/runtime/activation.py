@@ -25,6 +25,11 @@ from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
 
 
+def _run_of(branch: Branch | None) -> str:
+    """Return the run that opened a branch; empty without one."""
+    return branch.run if branch is not None else ""
+
+
 class Activation(msgspec.Struct, eq=False):
     """One agent run in a turn; ``start`` announces it."""
 
@@ -99,15 +104,10 @@ class Activation(msgspec.Struct, eq=False):
             # Its own messages are a section of their own, also if it continues in a later turn.
             reads_log = self.agent.assembly.reads_log
             self.log = turn.conversation.log_of(self.branch) if reads_log else ()
-        # It does not read a delegate's writes, whether or not the contract has `carries`.
-        branch = self.branch
-        values = dict(turn.conversation.values if branch is None else turn.values(branch))
-        if carries is not None:
-            values = {name: values[name] for name in carries if name in values}
         self.input, recorded_input = turn.input, turn.recorded_input
         if handoff is not None or spec.input is not ABSENT:
             self.input, recorded_input = self._given_input()
-        self.values, self._root = values, None
+        self.values, self._root = self._values_carried(carries), None
         turn.recorder.record_agent_start(
             self.position(),
             input=recorded_input,
@@ -115,8 +115,8 @@ class Activation(msgspec.Struct, eq=False):
             handoff_from=handoff.source if handoff else "",
             group=self.group,
             channels=carries,
-            branch=branch.run if branch is not None else "",
-            outer=outer.run if self.group and outer is not None else "",
+            branch=_run_of(self.branch),
+            outer=_run_of(outer if self.group else None),
             after=spec.after,
             task=spec.task,
             goal=spec.goal,
@@ -151,6 +151,15 @@ class Activation(msgspec.Struct, eq=False):
             if value is handoff.payload:
                 return value, handoff.recorded_payload
         return value, turn.recorded_input if value is turn.input else canonical(value)
+
+    def _values_carried(self, carries: Sequence[str] | None) -> dict[str, Any]:
+        """Return a copy of the state, or of the channels that a handoff's contract carries."""
+        # It does not read a delegate's writes, whether or not the contract has `carries`.
+        turn, branch = self.turn, self.branch
+        values = dict(turn.conversation.values if branch is None else turn.values(branch))
+        if carries is None:
+            return values
+        return {name: values[name] for name in carries if name in values}
 
     def position(self) -> Position:
         """Return the run's current position: a run may go on in a later turn."""

@@ -72,11 +72,15 @@ class GraphFlow:
             return [ELSE], other
         if self.nodes[node].exit:
             return [], None
+        raise self._no_route(node, value, labelled)
+
+    def _no_route(self, node: str, value: Any, labelled: Sequence[p.Edge]) -> NoRoute:
+        """Return the error of a decision that none of the labels fits."""
         value_text = json_text(value)
         if len(value_text) > VALUE_CHARACTERS_MAX:
             value_text = f"{value_text[: VALUE_CHARACTERS_MAX - 1]}…"
         labels = ", ".join(dict.fromkeys(edge.label or "" for edge in labelled))
-        raise NoRoute(
+        return NoRoute(
             f"node {node!r} decided {value_text}, which {'holds' if self._contains else 'is'} "
             f"none of its labels: {labels}"
         )

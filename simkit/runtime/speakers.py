@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from simkit.core.messages import HANDOFF_PREFIX, JsonValue
@@ -62,14 +63,19 @@ def _tool(name: str, compiled: CompiledPipeline) -> Offer:
     return Offer(spoken_name(name), canonical(self_contained(schema, compiled.schemas)), text or "")
 
 
-def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
-    """Return the tool that passes control; its arguments are the handoff's."""
-    contracts = compiled.contracts_for(source, target)
+def _query_schema(target: str, contracts: Sequence[Contract]) -> dict[str, Any]:
+    """Return the schema of a handoff's query, with its limit if all contracts have one."""
     query: dict[str, Any] = {"type": "string", "description": f"What {target} is asked."}
     longest = [c.query.max_chars for c in contracts if c.query is not None]
     if longest and len(longest) == len(contracts):
         query["maxLength"] = max(longest)
-    properties: dict[str, Any] = {"query": query}
+    return query
+
+
+def _handoff(source: str, target: str, compiled: CompiledPipeline) -> Offer:
+    """Return the tool that passes control; its arguments are the handoff's."""
+    contracts = compiled.contracts_for(source, target)
+    properties: dict[str, Any] = {"query": _query_schema(target, contracts)}
     required = []
     if len(contracts) > 1:
         properties["type"] = {"type": "string", "enum": [c.type for c in contracts]}

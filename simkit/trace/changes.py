@@ -13,7 +13,7 @@ state and channel: a reader that takes the updates in order has all values (`app
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -86,18 +86,7 @@ class Reader(msgspec.Struct, frozen=True):
         if type(old) is str and type(value) is str and value.startswith(old):
             return value, Addition(value[len(old) :])
         if type(old) is list and isinstance(value, (list, tuple)) and len(value) >= len(old):
-            size = len(old)
-            if _continues(mark, len(value), was, size):
-                more = [self.plain(item, depth + 1) for item in value[size:]]
-                return [*old, *more], Addition(more)
-            parts = self._parts(enumerate(old), value, depth)
-            items = [parts[place][0] if place in parts else item for place, item in enumerate(old)]
-            more = [self.plain(item, depth + 1) for item in value[size:]]
-            if not parts:
-                return [*items, *more], Addition(more)
-            revisions = {str(place): change for place, (_, change) in parts.items()}
-            additions = {str(place): item for place, item in enumerate(more, size)}
-            return [*items, *more], Revision({**revisions, **additions})
+            return self._compare_lists(old, was, value, mark, depth)
         if type(old) is dict:
             mapping = self.mapping(value)
             names = [*mapping] if mapping is not None else []
@@ -105,6 +94,22 @@ class Reader(msgspec.Struct, frozen=True):
             if mapping is not None and not is_atom and names[: len(old)] == [*old]:
                 return self._compare_mappings(old, was, mapping, mark, depth, names[len(old) :])
         return self.plain(value, depth), None
+
+    def _compare_lists(
+        self, old: list[JsonValue], was: bytes, value: Sequence[Any], mark: bytes, depth: int
+    ) -> tuple[JsonValue, Change]:
+        """Compare lists of which the second is at least as long as the first."""
+        size = len(old)
+        parts: dict[int, Any] = {}
+        if not _continues(mark, len(value), was, size):
+            parts = self._parts(enumerate(old), value, depth)
+        items = [parts[place][0] if place in parts else item for place, item in enumerate(old)]
+        more = [self.plain(item, depth + 1) for item in value[size:]]
+        if not parts:
+            return [*items, *more], Addition(more)
+        revisions = {str(place): change for place, (_, change) in parts.items()}
+        additions = {str(place): item for place, item in enumerate(more, size)}
+        return [*items, *more], Revision({**revisions, **additions})
 
     def _compare_mappings(
         self,

@@ -57,6 +57,11 @@ class References(list[JsonValue]):
 
 
 _SCALARS: Final = frozenset((str, int, bool, NoneType))
+_LISTS: Final = frozenset((list, tuple, Appended))
+
+
+def _number(value: float) -> JsonValue:
+    return value if isfinite(value) else {"$float": str(value)}
 
 
 def canonical(value: Any) -> JsonValue:
@@ -80,16 +85,14 @@ def canonical(value: Any) -> JsonValue:
                 item if type(item) in _SCALARS else canonical(item)
             )
         return mapping
-    if kind is list or kind is tuple or kind is Appended:
+    if kind in _LISTS:
         return [item if type(item) in _SCALARS else canonical(item) for item in value]
     if kind is Message:
         return {"$message": int(value.id[1:])} if value.id else _unlogged(value)
     if kind is References:
         return [*value]
     if kind is float:
-        if isfinite(value):
-            return value
-        return {"$float": "nan" if value != value else ("inf" if value > 0 else "-inf")}
+        return _number(value)
     return _foreign(value)
 
 

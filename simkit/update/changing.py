@@ -129,6 +129,14 @@ def _of_exact(operand: Mapping[str, Any], value: Mapping[str, Any], at: Path) ->
             yield Give(at, key, claim)
 
 
+def _role_keys(plain: Mapping[str, Any]) -> set[str]:
+    """Return the keys of a claim on a message that name its role: `user: …`."""
+    roles = plain.keys() & ROLE_ALIASES.keys()
+    if "role" in plain:
+        roles.discard("tool")  # There it is the name of the tool that answered.
+    return roles
+
+
 def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     """Return the actual value of each key; None if the role, tool or kind of value differs."""
     if isinstance(value, ToolCall) and len(plain) == 1:
@@ -140,9 +148,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None
     role, content = _content_and_data(value)
-    roles = {key for key in plain if role and key in ROLE_ALIASES}
-    if "role" in plain:
-        roles.discard("tool")  # There it is the name of the tool that answered.
+    roles = _role_keys(plain) if role else set()
     if any(ROLE_ALIASES[key] != role for key in roles):
         return None
     contents = roles | ({"content", "text"} if role else set())

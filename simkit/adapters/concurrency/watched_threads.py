@@ -255,10 +255,7 @@ class WatchedThreads:
         counts = instructions_of(frames)
         unknown: list[tuple[WatchedThread, FrameType]] = []
         is_resting = True
-        for ident, watched in [*self._watched.items()]:
-            if watched.is_gone(ident):
-                del self._watched[ident]
-                continue
+        for ident, watched in self._present():
             if ident in resting or ident in stopped or watched.is_left:
                 continue
             frame = frames.get(ident)
@@ -276,6 +273,14 @@ class WatchedThreads:
             if not watched.has_settled(frame, waited_s):
                 is_resting &= not self._is_waited_for(watched, frame, waited_s)
         return is_resting
+
+    def _present(self) -> Iterator[tuple[int, WatchedThread]]:
+        """Yield the threads that have not ended, and forget the others."""
+        for ident, watched in [*self._watched.items()]:
+            if watched.is_gone(ident):
+                del self._watched[ident]
+            else:
+                yield ident, watched
 
     def _are_starting(self, alive: dict[int, FrameType], waited_s: float) -> bool:
         """Return whether a started thread is still expected to begin."""

@@ -298,9 +298,7 @@ class AdkLog:
             elif is_left and not _is_answer(last):
                 agent_run.parked.append(place)
             else:
-                waits = problem is None and agent_run.waiting
-                status = "interrupted" if waits else status_after(None if is_left else problem)
-                self._end(place, run, status)
+                self._end(place, run, _last_status(agent_run, problem))
 
     def _end(self, place: Place, run: Run, status: str) -> None:
         """End an agent run; without a message of its own, its output is the last one there."""
@@ -386,6 +384,13 @@ def text_of(content: types.Content | str | None) -> str:
         return content or ""
     parts = content.parts or ()
     return "".join(part.text for part in parts if part.text and not part.thought)
+
+
+def _last_status(agent_run: AgentRun, problem: BaseException | None) -> str:
+    """Return the status of a run that ended with a problem, or in peace."""
+    if problem is None and agent_run.waiting:
+        return "interrupted"
+    return status_after(None if isinstance(problem, GeneratorExit) else problem)
 
 
 def _is_answer(last: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, get_type_hints
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -48,12 +48,12 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     other one joins `messages`, or is the one text that the graph takes.
     """
     text, template = turn.text if turn.value is None else turn.value, app.options.input
-    if template is None and isinstance(text, Mapping):
-        return dict(text)
     if template is not None:
         if isinstance(template, Mapping):
             _check_keys(template, graph, app)
         return given_input(template, text)
+    if isinstance(text, Mapping):
+        return dict(text)
     keys = _keys(graph)
     if keys is None:
         return text
@@ -62,9 +62,13 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     texts = [name for name, kind in keys.items() if kind in (str, str | None)]
     if len(texts) == 1 or len(keys) == 1:
         return {(texts or list(keys))[0]: text}
+    raise _input_unclear(graph, app, keys)
+
+
+def _input_unclear(graph: Pregel, app: App, keys: Iterable[str]) -> ScriptBroken:
     names = ", ".join(f"`{name}`" for name in keys) or "nothing"
     example = input_example(_fields(graph) or {key: {} for key in keys})
-    raise ScriptBroken(
+    return ScriptBroken(
         f"`{app.pipeline}` takes {names}, and no `messages`: which is the user's message?\n"
         f"Say it: `app: {{input: {example}}}`, or name a function of the message that "
         "returns the graph's input: `app: {input: module:function}`.",

@@ -247,24 +247,25 @@ def plain(
     kind: Any = type(value)
     if value is None or kind is str:
         return value
-    # A list of messages is the most frequent value: `in` is no call.
-    if kind is list and value and False not in map(are_messages, set(map(type, value))):
-        return (listed or known)(value)
     if are_messages(kind):
         return known([value])[0]
     if isinstance(value, RemoveMessage):
         return REMOVED
     value = told_write(value)
-    if kind is dict or isinstance(value, Mapping):
-        return {key: plain(inner, known, listed) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        if value and all(map(are_messages, set(map(type, value)))):
+        if _are_all_messages(value):
             return (listed or known)(value)
         return [plain(inner, known, listed) for inner in value]
+    if isinstance(value, Mapping):
+        return {key: plain(inner, known, listed) for key, inner in value.items()}
     names = None if isinstance(value, str) else names_of(value)
     if names is not None:
         return {name: plain(getattr(value, name, None), known, listed) for name in names}
     return value
+
+
+def _are_all_messages(values: Sequence[Any]) -> bool:
+    return bool(values) and all(map(are_messages, set(map(type, values))))
 
 
 @lru_cache(maxsize=256)

@@ -241,13 +241,10 @@ class GraphObserver(ControlFlow):
             self._tasks[task.id], task.is_saved = task, True
             return
         if outer is not None:
-            task.branch = outer.branch
-            task.parent = outer.run.id if outer.run is not None else ""
+            task.join(outer)
         if is_inner:
             task.is_own = False
-            run = outer.run if outer is not None else None
-            is_outers = run is not None and agent_name in (None, run.agent)
-            task.run = run if is_outers else self._part(path, task)
+            task.run = _run_continued(outer, agent_name) or self._part(path, task)
         task.before = self._task_before(path, task, siblings)
         self._tasks[task.id] = task
         self._starting.append(task)
@@ -364,8 +361,8 @@ class GraphObserver(ControlFlow):
         result, run = payload["result"], task.run
         state, has_failed = task.state, payload["error"] is not None
         if not has_failed and not (task.is_saved and state.goes_on):
-            is_its = run is not None and self._works_in.get(run.id) is state
-            state.wrote(result, task.agent, run if is_its else None, task.group, task.branch)
+            writer = run if self._works_in_state(run, state) else None
+            state.wrote(result, task.agent, writer, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
         elif task.is_own and run is not None:
@@ -379,6 +376,9 @@ class GraphObserver(ControlFlow):
         if not path and run is not None:
             root.steps.append(run)
         task.end()
+
+    def _works_in_state(self, run: Run | None, state: State) -> bool:
+        return run is not None and self._works_in.get(run.id) is state
 
     def _end_parts(self, root: Root, path: tuple[str, ...]) -> None:
         """End the runs of prebuilt agents that the code of a task has called."""
@@ -467,6 +467,12 @@ class GraphObserver(ControlFlow):
             if task is not None and task.run is not None:
                 name = by or ", ".join(wrapping(task.graph))
                 self.filters.narrowed(task.run, before, after, name)
+
+
+def _run_continued(outer: NodeTask | None, agent: str | None) -> Run | None:
+    """Return the outer task's run if its inner task belongs to the same agent, or names none."""
+    run = outer.run if outer is not None else None
+    return run if run is not None and agent in (None, run.agent) else None
 
 
 def _is_in_a_loop() -> bool:

@@ -215,8 +215,7 @@ class ControlFlow:
         """
         with self._writing:
             run = self.run_at(namespace)
-            matches = (_is_same(namespace, command, *other) for other in self._moved)
-            if run is None or any(matches):
+            if run is None or self._has_moved(namespace, command):
                 return
             self._moved.append((namespace, command))
             path = path_of(namespace)
@@ -224,8 +223,7 @@ class ControlFlow:
             is_tools = _runs_tools(task)
             if is_tools:
                 run = self._caller_of_tools() or run
-            requested = [r for r in self._recorder.requested if is_tools or r.run == run.id]
-            targets = {r.to_agent for r in requested}
+            targets = self._requested_targets(None if is_tools else run)
             graph = _graph_with(task, command, root)
             chosen: list[str] = []
             for node, input in targets_of(command):
@@ -249,6 +247,15 @@ class ControlFlow:
                 self._recorder.hand_over(run.agent, agent, payload, run=run)
             if chosen:
                 self._routes.chose(path[-1], (), chosen)
+
+    def _has_moved(self, namespace: str, command: Command[Any]) -> bool:
+        """Return whether a command, or one of which it is a copy, was handled before."""
+        return any(_is_same(namespace, command, *other) for other in self._moved)
+
+    def _requested_targets(self, run: Run | None) -> set[str]:
+        """Return the agents to which the model of a run, or any model, asked to pass control."""
+        requested = self._recorder.requested
+        return {r.to_agent for r in requested if run is None or r.run == run.id}
 
     def _caller_of_tools(self) -> Run | None:
         """Return the run whose model called last: it passes control, not the tools' node."""

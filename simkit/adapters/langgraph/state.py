@@ -246,14 +246,11 @@ class State:
             if names is None or isinstance(input, BaseMessage):
                 return (), self._plain(input, None)
             input = {name: getattr(input, name, None) for name in names}
-        facts, reported = self._facts, self._reported
+        facts = self._facts
         channels, more = list[str](), dict[str, Any]()
         for name in input:
             value = input[name]
-            is_known = name in facts and (
-                (name in reported and value is reported[name]) or is_held(value, self._now(name))
-            )
-            if is_known:
+            if name in facts and self._is_reported(name, value):
                 channels.append(name)
             else:
                 more[name] = value
@@ -261,6 +258,11 @@ class State:
             if name not in input and name in facts and self._now(name) is not UNKNOWN:
                 channels.append(name)
         return tuple(channels), (self._plain(more, None) or None) if more else None
+
+    def _is_reported(self, name: str, value: Any) -> bool:
+        """Return whether a channel's recorded value is this one."""
+        reported = self._reported
+        return (name in reported and value is reported[name]) or is_held(value, self._now(name))
 
     def _now(self, name: str) -> Any:
         """Return the recorded value of a channel."""
@@ -286,13 +288,7 @@ class State:
             before = reported.get(name, facts.default)
             if value is before or is_same(value, before):
                 continue
-            if facts.reducer == "append":
-                added, _ = appended(reported.get(name), None, value)
-                update.update({name: added} if added else {})
-            elif facts.reducer == "replace":
-                update[name] = value
-            else:
-                update[name] = {DECLARED_RESET: value}
+            update |= self._update_to(name, value)
             reported[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
@@ -305,6 +301,14 @@ class State:
                 cause="user",
                 state=self.id,
             )
+
+    def _update_to(self, name: str, value: Any) -> dict[str, Any]:
+        """Return the update that makes a channel hold a value."""
+        reducer = self._facts[name].reducer
+        if reducer == "append":
+            added, _ = appended(self._reported.get(name), None, value)
+            return {name: added} if added else {}
+        return {name: value if reducer == "replace" else {DECLARED_RESET: value}}
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return resets of the channels that are empty now; None if there are none."""

@@ -252,6 +252,12 @@ class ServedRun:
             self._begin()
         if self._is_led:
             return
+        coming = self._turn_sent(text_sent, sessions)
+        while coming is not None and self._recorder.turn <= coming:
+            self._begin()
+
+    def _turn_sent(self, text_sent: str, sessions: frozenset[str]) -> int | None:
+        """Return the place of the next turn whose message a context contains; None without."""
         place = self._recorder.turn
         now = _end_of(self._turns[place - 1].text, text_sent)
         for coming in range(place, len(self._turns)):
@@ -261,16 +267,13 @@ class ServedRun:
             if sessions and not is_next and self._turns[coming].session not in sessions:
                 continue
             if is_next and sessions and self._goes_on_instead(place, sessions):
-                return
+                return None
             if end > now and (is_next or text_sent.strip() == text.strip()):
-                break
+                return coming
             # The same message again means the second turn once the first is answered.
             if is_next and end == now >= 0 and not self._script.model.unused():
-                break
-        else:
-            return
-        while self._recorder.turn <= coming:
-            self._begin()
+                return coming
+        return None
 
     def _goes_on_instead(self, place: int, sessions: frozenset[str]) -> bool:
         """Return whether a request belongs to the current turn, not to the next one's."""

@@ -225,6 +225,13 @@ class Session:
         self._renamed[ours] = self._renamed.get(ours, 0) + 1
         self.ids[foreign] = ours
 
+    def _unreturned_alike(self, name: str, args_key: bytes, agent: str) -> list[str]:
+        """Return the ids of calls that look the same: the agent's, or all if it has none."""
+        candidates = self._alike.get((name, args_key), ())
+        alike = [candidate for candidate in candidates if candidate not in self._returned_ids]
+        own = [ours for ours in alike if agent and self.requests[ours].agent == agent]
+        return own or alike
+
     def known_again(self, foreign: str, name: str, args: JsonValue, agent: str = "") -> str:
         """Return simkit's id for a foreign one; empty for a new call.
 
@@ -244,18 +251,8 @@ class Session:
             args_key,
         ):
             return ours
-        alike = [
-            candidate
-            for candidate in self._alike.get((name, args_key), ())
-            if candidate not in self._returned_ids
-        ]
-        if alike:
-            own = [
-                candidate
-                for candidate in alike
-                if agent and self.requests[candidate].agent == agent
-            ]
-            ours = min(own or alike, key=lambda candidate: self._renamed.get(candidate, 0))
+        if alike := self._unreturned_alike(name, args_key, agent):
+            ours = min(alike, key=lambda candidate: self._renamed.get(candidate, 0))
             self._rename(foreign, ours)
             return ours
         if request is not None and request.call.name == name:

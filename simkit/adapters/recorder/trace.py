@@ -291,12 +291,7 @@ class TraceRecorder(LogRecorder):
 
         System messages at its front are made for it, all others are part of the log.
         """
-        run.model_calls += 1
-        if run.is_node and run.model_calls == 1:
-            self._agent_runs += 1
-        allowed = self.limits.model_calls_per_run
-        if allowed is not None and run.model_calls > allowed:
-            self.limit("model_calls_per_run", run.model_calls)
+        self._count_call(run)
         session, front_parts = self._session, self._system_parts(run, messages)
         front, tokens = len(front_parts), sum(part.tokens for part in front_parts)
         parts: list[e.Part] = [*front_parts]
@@ -337,6 +332,15 @@ class TraceRecorder(LogRecorder):
         )
         self.events.record_model_call(at, call=call)
         return call
+
+    def _count_call(self, run: Run) -> None:
+        """Count a run's model call; raise the error of the limit that it exceeds."""
+        run.model_calls += 1
+        if run.is_node and run.model_calls == 1:
+            self._agent_runs += 1
+        allowed = self.limits.model_calls_per_run
+        if allowed is not None and run.model_calls > allowed:
+            self.limit("model_calls_per_run", run.model_calls)
 
     def _system_parts(self, run: Run, messages: Sequence[Message]) -> list[e.Made]:
         """Return the system messages at the front of a context, as its first parts."""

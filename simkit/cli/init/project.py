@@ -118,6 +118,10 @@ def look_at(root: Path) -> Project:
     )
 
 
+def _is_imported(module: str, known: Iterable[str]) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for name in known)
+
+
 def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[str]) -> ImportName:
     """Return how a file is imported: its name, and the folder from which.
 
@@ -134,10 +138,7 @@ def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[st
         return ImportName(parts[0], folder)
     while folder != root and folder.name.isidentifier():
         dotted = ".".join((folder.name, *parts))
-        is_package = (folder / "__init__.py").is_file() or any(
-            name == dotted or name.startswith(f"{dotted}.") for name in known
-        )
-        if not is_package:
+        if not (folder / "__init__.py").is_file() and not _is_imported(dotted, known):
             break
         parts.insert(0, folder.name)
         folder = folder.parent
@@ -355,6 +356,11 @@ def _is_talk(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 # How it is installed
 
 
+def _for_tests(table: Mapping[str, Any]) -> list[str]:
+    """Return the extras, or the groups, that tests need by their usual names."""
+    return [name for name in ("dev", "test", "tests") if name in table]
+
+
 def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield the commands that install a project, and what its tests need."""
     if (root / "uv.lock").is_file():
@@ -366,11 +372,7 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     )
     project = _table(settings, "project")
     if is_built:
-        extras = [
-            name
-            for name in ("dev", "test", "tests")
-            if name in _table(project, "optional-dependencies")
-        ]
+        extras = _for_tests(_table(project, "optional-dependencies"))
         yield (
             f'python -m pip install -e ".[{extras[0]}]"' if extras else "python -m pip install -e ."
         )
@@ -380,9 +382,7 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
             "tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies']))\""
         )
         yield "python -m pip install -r requirements.tmp"
-    groups = [
-        name for name in ("dev", "test", "tests") if name in _table(settings, "dependency-groups")
-    ]
+    groups = _for_tests(_table(settings, "dependency-groups"))
     if groups and not (root / "uv.lock").is_file():
         yield f"python -m pip install --group {groups[0]}"
     for name in ("requirements.txt", "requirements-dev.txt"):

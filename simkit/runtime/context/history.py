@@ -160,8 +160,7 @@ class HistoryReader:
         read_to = stream.read_to
         fresh: Sequence[Message] = source[read_to:]
         if read_to < settled:
-            count = len(fresh)
-            settled = settled if settled - read_to < count else read_to + count
+            settled = min(settled, read_to + len(fresh))
             # A channel that keeps only its last items has moved to the left since the turn began.
             while read_to < settled and fresh[settled - read_to - 1].turn >= first_turn:
                 settled -= 1

@@ -99,6 +99,16 @@ def _short(rule: dict[str, Any]) -> dict[str, Any]:
     return {**rule, "handoff": tools[0]} if len(tools) == 1 else rule
 
 
+def _calls_answered(agent: str, later: Sequence[tuple[ObservedCall, str]]) -> set[str]:
+    """Return the tool calls whose answers later calls of an agent contain."""
+    return {
+        message.call_id
+        for call, name in later
+        if name == agent
+        for message in call.model_request.messages
+    }
+
+
 def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     """Return the tools that pass control, with their targets.
 
@@ -107,15 +117,10 @@ def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     """
     carried_out = {entry.tool for entry in first.used}
     targets: dict[str, set[str]] = {}
-    for place, (other_call, agent) in enumerate(zip(first.calls, agents, strict=True)):
-        rest = list(zip(first.calls, agents, strict=True))[place + 1 :]
-        later = [(second, name) for second, name in rest if second.turn == other_call.turn]
-        answered = {
-            m.call_id
-            for second, name in later
-            if name == agent
-            for m in second.model_request.messages
-        }
+    calls = list(zip(first.calls, agents, strict=True))
+    for count, (other_call, agent) in enumerate(calls, 1):
+        later = [entry for entry in calls[count:] if entry[0].turn == other_call.turn]
+        answered = _calls_answered(agent, later)
         for call in _message_of(other_call).calls:
             if call.name in carried_out or other_call.model_request.choice != "auto":
                 continue

@@ -87,6 +87,27 @@ def _above(start: Path) -> Iterator[Path]:
             return
 
 
+def _check_recorded_tools(prepared: Prepared) -> None:
+    """Raise SourceError if `record.tools` names a tool whose function simkit cannot replace."""
+    scenario, document = prepared.scenario, prepared.document
+    if scenario.record.tools and not isinstance(prepared.pipeline, App):
+        raise document.error(
+            ("record", "tools"),
+            "tools of a declared pipeline are not recorded: they are answered",
+            advice="`tool_results` say what they return; else their functions are called.",
+            key=True,
+        )
+    for number, tool in enumerate(scenario.record.tools):
+        if tool not in scenario.app.tools:
+            raise document.error(
+                ("record", "tools", number),
+                f"simkit does not know the function of tool `{tool}`",
+                word=tool,
+                known=tuple(scenario.app.tools),
+                advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
+            )
+
+
 def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
     """Return the cassette traffic of a scenario; None if it has no cassette.
 
@@ -107,22 +128,7 @@ def traffic_of(prepared: Prepared, recording: Recording) -> Traffic | None:
         keying = Keying(redactor, scenario.record.volatile, scenario.record.capture)
     except ReferenceInvalid as problem:
         raise document.error(("record",), str(problem)) from None
-    if scenario.record.tools and not isinstance(prepared.pipeline, App):
-        raise document.error(
-            ("record", "tools"),
-            "tools of a declared pipeline are not recorded: they are answered",
-            advice="`tool_results` say what they return; else their functions are called.",
-            key=True,
-        )
-    for number, tool in enumerate(scenario.record.tools):
-        if tool not in scenario.app.tools:
-            raise document.error(
-                ("record", "tools", number),
-                f"simkit does not know the function of tool `{tool}`",
-                word=tool,
-                known=tuple(scenario.app.tools),
-                advice=f"Name it: `app: {{tools: {{{tool}: module:function}}}}`.",
-            )
+    _check_recorded_tools(prepared)
     is_own = recording.file is None and not recording.leaves_project
     if recording.mode not in ("none", "verify") and is_own:
         check_inside(path, prepared.document, ("cassette",), "or say `simkit record --outside`")

@@ -44,15 +44,9 @@ class Naming:
         is_front, is_current_found = True, False
         for message in reversed(messages):
             is_said = message.role in ("assistant", "tool") and bool(message.id)
-            name = RUN if is_said and message.number in own else ""
-            if not name:
-                for section, matcher in self._matchers:
-                    if section == CURRENT and is_current_found:
-                        continue
-                    if matcher.holds(message):
-                        name = section
-                        is_current_found = is_current_found or section == CURRENT
-                        break
+            is_own = is_said and message.number in own
+            name = RUN if is_own else self._section_of(message, is_current_found)
+            is_current_found = is_current_found or name == CURRENT
             named_messages.append(replace(message, section=name))
         if not is_current_found and CURRENT not in self._names:
             _name_current(named_messages, first)
@@ -63,6 +57,13 @@ class Naming:
                 section = INSTRUCTIONS if is_front else HISTORY
                 named_messages[place] = replace(message, section=section)
         return named_messages
+
+    def _section_of(self, message: Message, is_current_found: bool) -> str:
+        """Return the first section whose matcher fits a message; empty if none does."""
+        for section, matcher in self._matchers:
+            if not (section == CURRENT and is_current_found) and matcher.holds(message):
+                return section
+        return ""
 
 
 def _name_current(latest_first: list[Message], first: int) -> None:

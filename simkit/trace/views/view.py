@@ -137,12 +137,13 @@ class View:
         """Return a recorded value with its references to messages resolved."""
         kind = type(value)
         if kind is dict:
-            if "$message" in value and len(value) == 1:
-                return self.messages[value["$message"]]
-            if "$unlogged" in value and len(value) == 1:
-                return Message(**value["$unlogged"])
-            if "$data" in value and len(value) == 1:
-                return {k: self.resolved(v) for k, v in value["$data"]}
+            if len(value) == 1:
+                if "$message" in value:
+                    return self.messages[value["$message"]]
+                if "$unlogged" in value:
+                    return Message(**value["$unlogged"])
+                if "$data" in value:
+                    return {k: self.resolved(v) for k, v in value["$data"]}
             resolved = self.resolved
             return {
                 k: resolved(v) if type(v) is dict or type(v) is list else v
@@ -218,21 +219,7 @@ class View:
 
     def _context_built(self, event: e.ContextBuilt) -> None:
         run = self.runs.get(event.run)
-        if event.base:
-            base = self.calls[event.base].context
-            context = ContextView(event, base.parts, base.inner, base.unshown)
-        else:
-            inner: dict[int, list[ShownPart]] = {}
-            parts: list[Any] = [*event.parts]
-            for place, part in enumerate(event.parts):
-                if type(part) is e.Shown:
-                    parts[place] = self._history(part)
-                elif type(part) is MadePart and part.shown:
-                    inner[place] = [self._history(shown_part) for shown_part in part.shown]
-            unshown = ALL_SHOWN
-            if event.left_out:
-                unshown = UnshownView(event.left_out, run.received if run is not None else {})
-            context = ContextView(event, parts, inner, unshown)
+        context = self._context(event, run)
         if event.agent in self._namings and run is not None:
             naming = self._namings[event.agent]
             message = self.turns[-1].message
@@ -251,6 +238,23 @@ class View:
         turn.calls.append(call)
         if run is not None and run.agent == event.agent:
             run.calls.append(call)
+
+    def _context(self, event: e.ContextBuilt, run: RunView | None) -> ContextView:
+        """Return a context with its parts, which later calls of a run take from the base."""
+        if event.base:
+            base = self.calls[event.base].context
+            return ContextView(event, base.parts, base.inner, base.unshown)
+        inner: dict[int, list[ShownPart]] = {}
+        parts: list[Any] = [*event.parts]
+        for place, part in enumerate(event.parts):
+            if type(part) is e.Shown:
+                parts[place] = self._history(part)
+            elif type(part) is MadePart and part.shown:
+                inner[place] = [self._history(shown_part) for shown_part in part.shown]
+        unshown = ALL_SHOWN
+        if event.left_out:
+            unshown = UnshownView(event.left_out, run.received if run is not None else {})
+        return ContextView(event, parts, inner, unshown)
 
     def _history(self, part: e.Shown) -> ShownPart:
         if part.restarts or part.stream not in self.streams:
