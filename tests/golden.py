@@ -16,7 +16,12 @@ from typing import Any, Final
 import yaml
 
 VARIABLE: Final = "SIMKIT_WRITE_GOLDEN"
-HINT: Final = "if the text should change, run `nox -s golden`"
+
+
+def hint() -> str:
+    """Return what to do if the text of the test that runs should change."""
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].partition("[")[0]
+    return f"if the text should change, run `nox -s golden -- {test}`, and read `git diff`"
 
 
 def is_writing() -> bool:
@@ -28,7 +33,7 @@ def assert_file_is(file: Path, text: str) -> None:
     """Compare a whole file with a text."""
     if is_writing():
         file.write_text(text, encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == text, HINT
+    assert file.read_text(encoding="utf-8") == text, hint()
 
 
 def assert_part_is(file: Path, part: str, text: str) -> None:
@@ -38,7 +43,7 @@ def assert_part_is(file: Path, part: str, text: str) -> None:
         assert page.count(part) == 1, f"{file.name} holds this {page.count(part)} times:\n{part}"
         file.write_text(page.replace(part, text), encoding="utf-8")
         return
-    assert part == text, HINT
+    assert part == text, hint()
 
 
 def assert_tables_are(file: Path, row: re.Pattern[str], tables: Sequence[Sequence[str]]) -> None:
@@ -88,7 +93,7 @@ def assert_says(result: str, expected: str) -> None:
     if is_writing() and isinstance(expected, CaseText) and result != expected:
         expected.write(result)
         return
-    assert result == str(expected), HINT
+    assert result == str(expected), hint()
 
 
 def _with_text(page: str, path: tuple[str | int, ...], text: str) -> str:

@@ -75,10 +75,10 @@ def test_a_message_is_worded_as_the_code_words_it(name: str) -> None:
 def test_an_explanation_has_a_rule_a_cause_and_a_fix(name: str) -> None:
     result = explanations()[name]
 
-    assert result.rule
-    assert not result.rule.endswith(".")
-    assert result.cause.endswith((".", "…"))
-    assert result.fix.endswith(".")
+    assert result.rule, f"give {name} a rule in its catalogue, in simkit/spec/"
+    assert not result.rule.endswith("."), f"{name}: the rule ends without a full stop"
+    assert result.cause.endswith((".", "…")), f"{name}: `cause` says why it happens, in a sentence"
+    assert result.fix.endswith("."), f"{name}: `fix` says what to do, in a sentence"
 
 
 @pytest.mark.golden
