@@ -20,18 +20,17 @@ from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.general import TYPE_NAMES
+from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS
 from simkit.language.matching.patterns import patterns_of
 from simkit.language.matching.values import Content, number_of
-from simkit.language.paths import getter
+from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of
 from simkit.spec.scenario.claims import claim_kind_at, claim_size
 from simkit.trace.views import View
 
-_LISTS: Final = ("$each", "$has", "$in_order", "$unordered")
-_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 _OF_VALUE: Final = ("$not", "$all", "$either", "$exact")
 """Operators whose operands are matched with the value itself."""
-_LEADING: Final = (*_LISTS, *_OF_VALUE)
+_LEADING: Final = (*OF_ELEMENTS, *_OF_VALUE)
 _SAY_NOTHING: Final = ("$any", "$absent", "$not", "$ne", "$schema")
 """Operators that hold for values of any shape."""
 _OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
@@ -42,11 +41,11 @@ _SHAPES_NEEDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "$unique": is_array,
     "$exact": is_object,
     "$keys": is_object,
-    **dict.fromkeys(_NUMBERS, lambda value: number_of(value) is not None),
+    **dict.fromkeys(OF_NUMBERS, lambda value: number_of(value) is not None),
 }
 """Operator to whether a value has the only shape that it can hold for."""
 _SAME: Final = ("$either", "$all", "$in", "$eq", "$exact")
-_LISTING: Final = (*_LISTS, *_SAME)
+_LISTING: Final = (*OF_ELEMENTS, *_SAME)
 _INDEX: Final = re.compile(r"\[-?\d+\]\.?")
 
 
@@ -95,7 +94,7 @@ class Occurring:
 
     def _holds_in(self, key: str, operand: Any, steps: Path, kind: ClaimKind) -> bool:
         """Return the same for one key of a pattern."""
-        if key in _LISTS:
+        if key in OF_ELEMENTS:
             each = operand if key != "$each" and isinstance(operand, (list, tuple)) else [operand]
             return all(self._could_be(element, (*steps, "$has"), kind) for element in each)
         if key == "$all":
@@ -138,9 +137,9 @@ def _steps(inside: Path) -> Path:
     before: str | int = ""
     for step in inside:
         if isinstance(step, int):
-            if before not in _LISTS and before not in _SAME:
+            if before not in OF_ELEMENTS and before not in _SAME:
                 steps.append("$has")
-        elif step in _LISTS:
+        elif step in OF_ELEMENTS:
             steps.append("$has")
         elif not is_operator(step):
             rest = _INDEX.sub("", step) if step.startswith("[") else step
@@ -170,7 +169,7 @@ class Candidates:
         ):
             return True
         values = list(_values_inside(self._shaped(kind, path, turn), inside))
-        if not values and any(isinstance(step, int) or step in _LISTS for step in inside):
+        if not values and any(isinstance(step, int) or step in OF_ELEMENTS for step in inside):
             return True  # No list had elements, so that their shape is unknown.
         candidates = (value for value in values if value is not ABSENT)
         return any(_has_shape(matcher, value) for value in candidates) or _says_nothing(matcher)
@@ -197,9 +196,9 @@ def _values_inside(values: Iterable[Any], inside: Path) -> Iterable[Any]:
     for step in inside:
         if isinstance(step, int):
             # Below a list's operators the values are elements already.
-            if before not in _LISTS and before not in _OF_VALUE:
+            if before not in OF_ELEMENTS and before not in _OF_VALUE:
                 values = _elements(values)
-        elif step in _LISTS:
+        elif step in OF_ELEMENTS:
             values = _elements(values)
         elif not is_operator(step):
             values = _at(step, values)
@@ -217,7 +216,7 @@ def _elements(values: Iterable[Any]) -> Iterator[Any]:
 
 def _at(key: str, values: Iterable[Any]) -> Iterator[Any]:
     """Yield the values under a key; of messages nothing is known here."""
-    get = getter(key.removeprefix("$") if key.startswith("$$") else key)
+    get = getter(unescaped(key))
     for value in values:
         yield ANY_SHAPE if value is ANY_SHAPE or _is_spoken(value) else get(_read(value))
 
@@ -262,7 +261,7 @@ def _fits_operator(key: str, operand: Any, value: Any) -> bool:
     read = _read(value)
     if key in _SHAPES_NEEDED:
         return _SHAPES_NEEDED[key](read)
-    if key in _LISTS:
+    if key in OF_ELEMENTS:
         operands = operand if isinstance(operand, (list, tuple)) else [operand]
         return is_array(read) and (not read or _have_shapes(operands, read))
     if key == "$type":
@@ -284,7 +283,7 @@ def _have_shapes(expected: Iterable[Any], elements: Sequence[Any]) -> bool:
 def _has_shape_at(key: str, operand: Any, read: Any) -> bool:
     if _is_spoken(read) or not is_object(read):
         return _is_spoken(read)
-    inner = getter(key.removeprefix("$") if key.startswith("$$") else key)(read)
+    inner = getter(unescaped(key))(read)
     if inner is ABSENT:
         return not _asks(operand)
     return _has_shape(operand, inner)

@@ -14,6 +14,7 @@ from simkit.checks.searching import has_alternatives
 from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import Matcher, compile_matcher, patterns_of
 from simkit.language.matching.lists import unique_parts
+from simkit.language.matching.operators import OF_NUMBERS
 from simkit.language.matching.polarity import polarity_of
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, walk
@@ -35,8 +36,6 @@ _DENIAL: Final = "$not"
 _UNIQUE: Final = "$unique"
 _NEGATIVE: Final = (_DENIAL, _UNIQUE)
 _ANY: Final = {"$any": True}
-_NUMERIC: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-"""A bound is no pattern: the number itself need not occur."""
 
 
 def vacuous_claims(
@@ -193,7 +192,7 @@ def _pattern(matcher: Any, names: Sequence[str]) -> Any:
         patterns = {
             key: inner
             for key, value in matcher.items()
-            if key not in _NUMERIC
+            if key not in OF_NUMBERS  # A bound is no pattern: the number need not occur.
             and key not in names
             and (inner := _pattern(value, names)) is not ABSENT
         }

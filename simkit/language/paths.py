@@ -219,3 +219,16 @@ def _plain(value: Any) -> Any:
 
 
 _encode: Final = json.JSONEncoder(ensure_ascii=False, default=_plain).encode
+
+
+def first_step(key: str) -> str | int:
+    """Return the first step of a path; the whole key if it is no path."""
+    try:
+        return parse(key)[0]
+    except ReferenceInvalid:
+        return key
+
+
+def unescaped(key: str) -> str:
+    """Return a plain key of a matcher; ``$$`` begins one that starts with ``$``."""
+    return key[1:] if key.startswith("$$") else key

@@ -8,22 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from simkit.core.errors import MatcherError, ReferenceInvalid
+from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import Path
+from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, OF_TEXTS
 from simkit.language.matching.rendering import line
-from simkit.language.paths import parse
+from simkit.language.paths import first_step, unescaped
 
 _JOINING: Final = ("$all", "$either", "$in")
 _ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
-_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
-_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-_LISTS: Final = (
-    "$each", "$has", "$in_order", "$unordered", "$unique", "$len", "$contains", "$regex",
-)  # fmt: skip
+_LISTS: Final = (*OF_ELEMENTS, "$unique", "$len", "$contains", "$regex")
 _MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
 
 
@@ -60,10 +57,10 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-TEXT: Final = Kind("a text", _TEXTS, lambda value: value is None or isinstance(value, str))
+TEXT: Final = Kind("a text", OF_TEXTS, lambda value: value is None or isinstance(value, str))
 NUMBER: Final = Kind(
     "a number",
-    _NUMBERS,
+    OF_NUMBERS,
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
 )
 ROLE: Final = TEXT._replace(
@@ -87,7 +84,7 @@ def _message(noun: str, fields: tuple[str, ...]) -> Kind:
     own = {**kinds, "role": ROLE, "turn": NUMBER, "calls": CALLS}
     return Kind(
         noun,
-        _TEXTS,
+        OF_TEXTS,
         lambda value: value is not None,
         {name: own.get(name, ANYTHING) for name in fields},
         advice="A message is matched by a text, `{role: …, content: …}` or `{user: …}`.",
@@ -154,7 +151,7 @@ def _record(noun: str, texts: tuple[str, ...], numbers: tuple[str, ...] = ()) ->
 
 RAN: Final = Kind(
     "an agent's name, or a list of those that run side by side",
-    (*_TEXTS, *_LISTS),
+    (*OF_TEXTS, *_LISTS),
     _is_text,
     element=TEXT,
     items_min=2,
@@ -296,7 +293,7 @@ def _check_all(matchers: Any, element: Kind | None, at: Path) -> None:
 
 def _check_key(key: str, operand: Any, kind: Kind, at: Path) -> None:
     """Check a key of a mapping, which may have other keys too."""
-    name = key.removeprefix("$") if key.startswith("$$") else key
+    name = unescaped(key)
     if kind.is_lower and name != name.lower():
         problem = f"the key `{key}` can never match {kind.noun}: their names are in small letters"
         raise MatcherError((*at, key), problem, "", (), f"Write `{name.lower()}`.")
@@ -315,7 +312,7 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
         raise _never(f"the key `{key}`", kind, (*at, key))
     if key in ROLE_ALIASES and "role" in kind.fields:
         return  # The operand is matched with the content, which may be any value.
-    first = _first(key)
+    first = first_step(key)
     if first not in kind.fields:
         known = tuple(kind.fields)
         problem = f"{kind.noun} has no `{key}`, so this could never match"
@@ -327,13 +324,6 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
 def _is_path(key: str) -> bool:
     """Return whether a key may be a path to an inner value."""
     return "." in key or "[" in key
-
-
-def _first(key: str) -> str | int:
-    try:
-        return parse(key)[0]
-    except ReferenceInvalid:
-        return key
 
 
 def _never(problem: str, kind: Kind, at: Path) -> MatcherError:

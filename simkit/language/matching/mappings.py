@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from simkit.core.errors import MatcherError, ReferenceInvalid
+from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
 from simkit.language.matching.misses import Build, Condition, Miss, Path, Test, prefixed, unless
 from simkit.language.matching.rendering import NOTHING
 from simkit.language.matching.values import Content
-from simkit.language.paths import Getter, getter, parse
+from simkit.language.paths import Getter, first_step, getter, unescaped
 
 MESSAGE_FIELDS: Final = (
     *("role", "content", "text", "agent", "section", "calls", "id", "turn", "tool", "call_id"),
@@ -182,21 +182,14 @@ def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _entry(source: str, operand: Any, at: Path, build: Build) -> KeyMatcher:
-    key = source[1:] if source.startswith("$$") else source
+    key = unescaped(source)
     at = (*at, source)
     inner = build(operand, at)
     as_role = inner
     if key == "role" and (translated := _roles(operand)) != operand:
         as_role = build(translated, at)
     role = ROLE_ALIASES.get(source)
-    return KeyMatcher(key, getter(key), inner, at, operand, _first(key), role, as_role)
-
-
-def _first(key: str) -> str | int:
-    try:
-        return parse(key)[0]
-    except ReferenceInvalid:
-        return key
+    return KeyMatcher(key, getter(key), inner, at, operand, first_step(key), role, as_role)
 
 
 def _roles(matcher: Any) -> Any:

@@ -47,6 +47,11 @@ _KEYS: Final = {
 }
 _COUNT: Final = {"type": "integer", "minimum": 0}
 
+OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
+"""Operators that hold for numbers only."""
+OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
+OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered")
+"""Operators with matchers of a list's elements."""
 OPERATORS: Final[Mapping[str, Operator]] = {
     "$eq": Operator(
         general.eq, "Equal as a whole; nothing inside is an operator.", _ANYTHING, "equals"

@@ -14,12 +14,12 @@ from simkit.language.json_schema import Registry, is_array, is_object
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.misses import Path
+from simkit.language.matching.operators import OF_ELEMENTS
 from simkit.language.paths import parse
 
 _SAME: Final = ("$not", "$all", "$either", "$in", "$exact", "$eq", "$ne")
 """Operators whose operands are matched with the value itself."""
 _ALTERNATIVES: Final = ("$all", "$either", "$in")
-_OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered")
 _ANY: Final = {"$any": True}
 _ABSENT: Final = {"$absent": True}
 """The claim that nothing stands under a name, which then need not be one that is known."""
@@ -226,7 +226,7 @@ def _of_operator(key: str, operand: Any, place: Place, at: Path) -> Iterator[Unk
         words = (name for name in operand if isinstance(name, str))
         for name in words:
             yield from unknown_names({name: _ANY}, place, at)
-    elif key in _OF_ELEMENTS or key == "$unique":
+    elif key in OF_ELEMENTS or key == "$unique":
         inner = place.elements()
         if inner is None:
             return

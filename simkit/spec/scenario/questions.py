@@ -13,6 +13,7 @@ from simkit.core.errors import MatcherError
 from simkit.language.matching import check, compile_matcher
 from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.kinds import NUMBER, TEXT, check_kind
+from simkit.language.matching.operators import OF_NUMBERS, OF_TEXTS
 from simkit.language.yaml import SourcePath
 from simkit.spec.fields import MATCHER_SCHEMA, OrText, TextValue, located, refuse
 from simkit.spec.pipeline.models import ModelOptions, as_model_options
@@ -29,8 +30,6 @@ _LONG: Final = (ONE_OF, IS)
 """The keys of a question that names its answers."""
 _JOINING: Final = ("$in", "$either", "$all")
 _COMPARING: Final = ("$not", "$eq", "$ne")
-_OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
-_OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
 _FORMS: Final = (
     "Write `true`, `no`, a number, `{$gte: 4}`, a text, or `{one_of: [calm, rude], is: calm}`."
 )
@@ -153,9 +152,9 @@ def _kinds_under(key: str, operand: Any, at: SourcePath) -> Iterator[str]:
             yield from _kinds_of(element, (*at, place))
     elif key in _COMPARING:
         yield from _kinds_of(operand, at)
-    elif key in _OF_NUMBERS:
+    elif key in OF_NUMBERS:
         yield "number"
-    elif key in _OF_TEXTS:
+    elif key in OF_TEXTS:
         yield "text"
     else:
         problem = f"`{key}` does not say what a judge may answer"

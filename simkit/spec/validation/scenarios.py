@@ -50,12 +50,13 @@ UNREGISTERED = "HND-11"
 def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[Flaw]:
     """Yield VAL-20 to VAL-23: flaws of lines and results that are known without a run."""
     lines = _Lines(pipeline, read)
-    speaks = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
+    speaks_anyway = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
     for place, turn in enumerate(scenario.turns):
         at = ("turns", place)
+        speaks = speaks_anyway or _speaks_of_refusals(turn.expect)
         for agent, reply_lines in turn.replies.items():
             path = (*at, "replies", agent)
-            yield from lines.of_agent(agent, reply_lines, path, speaks or _speaks_in(turn))
+            yield from lines.of_agent(agent, reply_lines, path, speaks)
         yield from _result_flaws(turn, scenario, (*at, "tool_results"))
 
 
@@ -161,10 +162,6 @@ class _Lines:
 
 def _located(path: SourcePath, text: str) -> str:
     return f"{place_text(path)}: {text}" if path else text
-
-
-def _speaks_in(turn: Turn) -> bool:
-    return _speaks_of_refusals(turn.expect)
 
 
 def _speaks_of_refusals(expect: Expect) -> bool:
