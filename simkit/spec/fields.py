@@ -353,6 +353,11 @@ class OrText:
         return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
 
 
+def text_as(key: str) -> BeforeValidator:
+    """Return the validator that reads a plain text as a mapping with this one key."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+
+
 Flag = StrictBool
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from simkit.spec.fields import Flag, OrText, YamlModel, refuse
+from simkit.spec.fields import Flag, OrText, YamlModel, refuse, text_as
 from simkit.spec.refers_to import RefersTo
 
 PROVIDERS: Final[Mapping[str, str]] = {
@@ -80,12 +80,7 @@ class ModelOptions(YamlModel):
         return self.model.partition("/")[2]
 
 
-def as_model_options(value: Any) -> Any:
-    """Return a model's options; a text is the model."""
-    return {"model": value} if isinstance(value, str) else value
-
-
 Models = dict[
     Annotated[str, RefersTo("definition", also=(DEFAULT,))],
-    Annotated[ModelOptions, BeforeValidator(as_model_options), OrText],
+    Annotated[ModelOptions, text_as("model"), OrText],
 ]

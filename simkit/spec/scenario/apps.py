@@ -34,6 +34,7 @@ from simkit.spec.fields import (
     defaults_of,
     matcher_of,
     refuse,
+    text_as,
 )
 from simkit.spec.pipeline.model import Channel, Version
 from simkit.spec.scenario.modules import folder_with
@@ -188,9 +189,7 @@ def _listed(value: Any) -> Any:
     return (value,) if isinstance(value, (str, dict)) else value
 
 
-HandoffToolValue = Annotated[
-    HandoffTool, BeforeValidator(lambda v: {"tool": v} if isinstance(v, str) else v), OrText
-]
+HandoffToolValue = Annotated[HandoffTool, text_as("tool"), OrText]
 _HANDOFF_TOOL = {
     "anyOf": [
         {"type": "string"},
@@ -267,11 +266,7 @@ class AgentRule(YamlModel):
         return {key: getattr(self, key) for key in type(self).model_fields if key in fields_set}
 
 
-def _rule(value: Any) -> Any:
-    return {"system": value} if isinstance(value, str) else value
-
-
-Rules = dict[str, Annotated[AgentRule, BeforeValidator(_rule), OrText]]
+Rules = dict[str, Annotated[AgentRule, text_as("system"), OrText]]
 
 
 class CassetteOptions(YamlModel):
@@ -287,9 +282,7 @@ class CassetteOptions(YamlModel):
     """The age in days from which `simkit cassettes` lists it."""
 
 
-CassetteValue = Annotated[
-    CassetteOptions, BeforeValidator(lambda v: {"file": v} if isinstance(v, str) else v), OrText
-]
+CassetteValue = Annotated[CassetteOptions, text_as("file"), OrText]
 
 
 class RecordOptions(YamlModel):

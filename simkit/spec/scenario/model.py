@@ -20,6 +20,7 @@ from simkit.spec.fields import (
     one_key,
     refuse,
     shown_value,
+    text_as,
 )
 from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
@@ -165,10 +166,6 @@ class XFail(YamlModel):
     """Whether passing is an error."""
 
 
-def _xfail(value: Any) -> Any:
-    return {"reason": value} if isinstance(value, str) else value
-
-
 def _iso(value: Any) -> Any:
     try:
         moment = datetime.fromisoformat(value)
@@ -257,7 +254,7 @@ class Scenario(RunSetup):
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
-    xfail: Annotated[XFail | None, BeforeValidator(_xfail), OrText] = None
+    xfail: Annotated[XFail | None, text_as("reason"), OrText] = None
     """Whether, and why, it is known to fail."""
     faults: Faults = ()
     """Planned faults in every turn."""

@@ -15,8 +15,8 @@ from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.kinds import NUMBER, TEXT, check_kind
 from simkit.language.matching.operators import OF_NUMBERS, OF_TEXTS
 from simkit.language.yaml import SourcePath
-from simkit.spec.fields import MATCHER_SCHEMA, OrText, TextValue, located, refuse
-from simkit.spec.pipeline.models import ModelOptions, as_model_options
+from simkit.spec.fields import MATCHER_SCHEMA, OrText, TextValue, located, refuse, text_as
+from simkit.spec.pipeline.models import ModelOptions
 
 Answer: TypeAlias = Literal["boolean", "number", "text", "choice"]
 """The kind of an answer; a choice is one text of several."""
@@ -251,4 +251,4 @@ class JudgeOptions(ModelOptions):
     """Further instructions: `Prices are in euros.`"""
 
 
-JudgeModel = Annotated[JudgeOptions, BeforeValidator(as_model_options), OrText]
+JudgeModel = Annotated[JudgeOptions, text_as("model"), OrText]

@@ -19,8 +19,9 @@ from simkit.spec.fields import (
     one_key,
     refuse,
     shown_value,
+    text_as,
 )
-from simkit.spec.pipeline.models import ModelOptions, as_model_options
+from simkit.spec.pipeline.models import ModelOptions
 
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
@@ -158,7 +159,7 @@ class SimulatedUser(YamlModel):
     says_of: TextValue | None = None
     """Instead of states: a scenario file, or `FILE::NAME`. The user says what the user there says,
     in order, rarely something twice, and rarely leaves something out."""
-    model: Annotated[ModelOptions, BeforeValidator(as_model_options), OrText] | None = None
+    model: Annotated[ModelOptions, text_as("model"), OrText] | None = None
     """Instead of states: the model that says what the user says, `openai/gpt-5-mini`. It gets
     the goal, the persona, and the part of the conversation that the user sees."""
     goal: TextValue | None = None
