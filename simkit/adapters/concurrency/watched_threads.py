@@ -265,8 +265,7 @@ class WatchedThreads:
                 unknown.append((watched, frame))
             elif reason == "no" and self._is_waited_for(watched, frame, waited_s):
                 is_resting = False
-        if not self._is_as_seen(frames, counts, stopped, waited_s):
-            is_resting = False
+        is_resting &= self._is_as_seen(frames, counts, stopped, waited_s)
         # A thread woken by one that rests now has moved, or is about to: these are checked last.
         waited_s = waited_s if is_resting else 0.0
         for watched, frame in unknown:

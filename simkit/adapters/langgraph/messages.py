@@ -247,15 +247,15 @@ def plain(
     kind: Any = type(value)
     if value is None or kind is str:
         return value
+    if isinstance(value, (list, tuple)):
+        if _are_all_messages(value):
+            return (listed or known)(value)
+        return [plain(inner, known, listed) for inner in value]
     if are_messages(kind):
         return known([value])[0]
     if isinstance(value, RemoveMessage):
         return REMOVED
     value = told_write(value)
-    if isinstance(value, (list, tuple)):
-        if _are_all_messages(value):
-            return (listed or known)(value)
-        return [plain(inner, known, listed) for inner in value]
     if isinstance(value, Mapping):
         return {key: plain(inner, known, listed) for key, inner in value.items()}
     names = None if isinstance(value, str) else names_of(value)

@@ -245,8 +245,7 @@ class ControlFlow:
                     targets.add(agent)
                 payload = self._plain(self._parallel_root(input, root)) or None
                 self._recorder.hand_over(run.agent, agent, payload, run=run)
-            if chosen:
-                self._routes.chose(path[-1], (), chosen)
+            self._routes.chose(path[-1], (), chosen)
 
     def _has_moved(self, namespace: str, command: Command[Any]) -> bool:
         """Return whether a command, or one of which it is a copy, was handled before."""

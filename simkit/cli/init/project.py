@@ -122,6 +122,14 @@ def _is_imported(module: str, known: Iterable[str]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for name in known)
 
 
+def _imports_neighbours(file: Path, root: Path, imports: Iterable[str]) -> bool:
+    """Return whether a file imports modules of its own folder by their bare names."""
+    tops = {name.partition(".")[0] for name in imports}
+    paths = file.parent.iterdir()
+    neighbours = {path.stem for path in paths if path.suffix == ".py" or path.is_dir()}
+    return bool(tops & neighbours - {path.stem for path in root.iterdir()} - {file.stem})
+
+
 def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[str]) -> ImportName:
     """Return how a file is imported: its name, and the folder from which.
 
@@ -130,11 +138,8 @@ def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[st
     project, which say which folders without an ``__init__.py`` are packages.
     """
     folder, parts = file.parent, [file.stem] if file.stem not in ("__init__", "__main__") else []
-    tops = {name.partition(".")[0] for name in imports}
-    neighbours = {path.stem for path in folder.iterdir() if path.suffix == ".py" or path.is_dir()}
-    above = {path.stem for path in root.iterdir()}
     is_named_by_package = any(name.startswith(f"{folder.name}.") for name in known)
-    if not is_named_by_package and parts and tops & neighbours - above - {file.stem}:
+    if not is_named_by_package and parts and _imports_neighbours(file, root, imports):
         return ImportName(parts[0], folder)
     while folder != root and folder.name.isidentifier():
         dotted = ".".join((folder.name, *parts))

@@ -71,7 +71,7 @@ class SectionTexts:
             case r.Input() as options:
                 return lambda root: _previewed(root["input"], options, section, rendering.text_form)
             case r.Task():
-                return lambda root: SectionText(rendering.text_form(root.get("task") or ""))
+                return _task
             case r.Upstream() as upstream:
                 return lambda root: _previewed(root.get("upstream"), upstream, section, _json_of)
             case r.PreviousAgents() as agents:
@@ -147,6 +147,10 @@ class SectionTexts:
             )
 
         return custom
+
+
+def _task(root: Root) -> SectionText:
+    return SectionText(rendering.text_form(root.get("task") or ""))
 
 
 def _current(root: Root) -> SectionText:
