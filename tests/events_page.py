@@ -1,4 +1,4 @@
-"""docs/reference/events.md, made from the types of `simkit/trace/events.py`."""
+"""docs/reference/events.md, made from the types of `simkit/trace/events.py` and of their parts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).resolve().parent.parent / "simkit" / "trace" / "events.py"
+TRACE = Path(__file__).resolve().parent.parent / "simkit" / "trace"
+SOURCES = [TRACE / f"{name}.py" for name in ("events", "context_parts", "endings")]
 HEAD = """# Events
 
 After this page you know every event of a trace, and the fields that claims under `events:` name.
@@ -38,8 +39,8 @@ def page() -> str:
 
 
 def _parts() -> Iterator[str]:
-    tree = ast.parse(SOURCE.read_text(encoding="utf-8"))
-    for node in tree.body:
+    nodes = (node for file in SOURCES for node in ast.parse(file.read_text("utf-8")).body)
+    for node in nodes:
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             bases = [ast.unparse(base) for base in node.bases]
             yield f"\n## {node.name}\n\n{_line(ast.get_docstring(node) or '')}\n"

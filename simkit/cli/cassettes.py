@@ -27,6 +27,7 @@ from simkit.capture.cassettes import (
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
+from simkit.core.stopping import BROKEN
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
@@ -45,7 +46,6 @@ from simkit.spec.scenario.items import (
 )
 from simkit.spec.scenario.simulations import prepare_simulation
 
-BROKEN: Final = 2
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
 _KILO: Final = 1_000
 _NAMES_MAX: Final = 4

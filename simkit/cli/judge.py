@@ -15,7 +15,7 @@ from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
 from simkit.cli import bug_text
 from simkit.cli.console import fit_terminal, output_to_stderr, paint_for, table_width, wants_color
-from simkit.cli.running import Job, Ran, Runner
+from simkit.cli.running import Job, Runner, ScenarioRun
 from simkit.cli.traces import Scenarios, Stored, stored, trace_files, unchanged
 from simkit.core.errors import SimkitError, TraceError
 from simkit.core.output import echo, echo_commands, echo_json
@@ -127,29 +127,29 @@ class JudgeRunner(Runner):
         self._question = question
         self._scenarios = Scenarios(self._library.cache, question)
 
-    def ran_on(self, file: str) -> Ran:
+    def ran_on(self, file: str) -> ScenarioRun:
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
             trace = stored(file, with_lints=True)
             prepared = self._library.prepared(self._scenarios.item_of(trace))
             if prepared.skip is not None:
-                return self._lines(self._skipped(prepared, file, prepared.skip), None)
+                return self._report(self._skipped(prepared, file, prepared.skip), None)
             # Claims contain words that Faker drew from the seed of the run.
             prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
             with output_to_stderr():
                 outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
-            return self._lines(self._broken(file, str(problem)), None)
+            return self._report(self._broken(file, str(problem)), None)
         except Exception as problem:
             again = f"simkit --traceback judge {shell_word(file)}"
-            return self._lines(self._broken(file, bug_text(problem, again)), None)
+            return self._report(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = result_of(prepared, outcome, trace.started.seed)
         facts = {name: getattr(result, name) for name in Result.__struct_fields__}
         facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "question": self._question}
         facts["strict"] = self._job.strict
         judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
-        return self._lines(judged, outcome, prepared)
+        return self._report(judged, outcome, prepared)
 
     def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
         item = prepared.item

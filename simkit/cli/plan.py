@@ -1,4 +1,4 @@
-"""The way of all commands: from paths and options to scenarios, runs, a report and an exit code."""
+"""Which scenarios a command runs, where the run is stored, and its exit code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from simkit.cli.running import Job, Ran, Runner
+from simkit.cli.running import Job, Runner, ScenarioRun
 from simkit.cli.selection import (
     DEFAULT_PATH,
     SelectedEntry,
@@ -18,15 +18,13 @@ from simkit.cli.selection import (
 )
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo
+from simkit.core.stopping import BROKEN
 from simkit.core.text import shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.coverage import percent_text
 from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import Result
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
-
-BROKEN = 2
-"""The exit code of a command that could not do all that it was asked."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +86,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(
         self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache
-    ) -> Iterator[Ran]:
+    ) -> Iterator[ScenarioRun]:
         """Return the result of each entry, in order; the same with one process or several."""
         if self.processes > 1:
             # One process needs nothing of this.
@@ -96,7 +94,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
             if pays(entries, job):
                 return run_in_processes(entries, job, self.processes)
-        return map(Runner(job, cache).ran, entries)
+        return map(Runner(job, cache).run, entries)
 
 
 def cases_at(
@@ -125,7 +123,7 @@ class KeptRun:
     """One run in `.simkit/`: its traces as they come, and its list at the end."""
 
     def __init__(self, job: Job) -> None:
-        """If no run can be kept there, the others go on, and the note of `close` says why."""
+        """If the folder cannot be written, the scenarios run all the same; `close` says why."""
         self.job, self._ledger, self._problem = job, Ledger(), ""
         try:
             self.job = msgspec.structs.replace(job, run=self._ledger.begin())

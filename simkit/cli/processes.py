@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Final, TypeVar
 
-from simkit.cli.running import Job, Ran, Runner
+from simkit.cli.running import Job, Runner, ScenarioRun
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
@@ -37,15 +37,17 @@ def pays(entries: Sequence[SelectedEntry], job: Job) -> bool:
     return len(entries) >= (SIZE_MIN if is_short else 2)
 
 
-def run_in_processes(entries: Sequence[SelectedEntry], job: Job, processes: int) -> Iterator[Ran]:
+def run_in_processes(
+    entries: Sequence[SelectedEntry], job: Job, processes: int
+) -> Iterator[ScenarioRun]:
     """Return the results of the entries, in order."""
     size = min(BATCH_MAX, -(-len(entries) // (processes * BATCHES_EACH)))
     batches = [entries[start : start + size] for start in range(0, len(entries), size)]
     return chain.from_iterable(results_of_batches(_run_batch, batches, job, processes))
 
 
-def _run_batch(batch: Sequence[SelectedEntry], runner: Runner) -> list[Ran]:
-    return [runner.ran(entry) for entry in batch]
+def _run_batch(batch: Sequence[SelectedEntry], runner: Runner) -> list[ScenarioRun]:
+    return [runner.run(entry) for entry in batch]
 
 
 def results_of_batches(

@@ -16,7 +16,7 @@ import msgspec
 from simkit.checks.findings import Finding
 from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, wants_color
 from simkit.cli.plan import KeptRun, RunPlan
-from simkit.cli.running import Job, Ran
+from simkit.cli.running import Job, ScenarioRun
 from simkit.cli.selection import DEFAULT_PATH, SelectedEntry, Selection
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo, echo_commands, echo_json
@@ -93,7 +93,9 @@ def other_hash_seed() -> str:
     return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
 
 
-def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> list[Finding | None]:
+def verified(
+    pairs: Sequence[tuple[ScenarioCase, ScenarioRun]], seed: int | None
+) -> list[Finding | None]:
     """Return, for each scenario that ran, the finding that its second run differs.
 
     Raise SimkitError if the child process fails.
@@ -114,7 +116,7 @@ def verified(pairs: Sequence[tuple[ScenarioCase, Ran]], seed: int | None) -> lis
     ]
 
 
-def _difference(ran: Ran, answer: SecondRun, how: str) -> Finding | None:
+def _difference(ran: ScenarioRun, answer: SecondRun, how: str) -> Finding | None:
     from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
 
     result = ran.result
@@ -191,7 +193,7 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     """Run the selected scenarios once, report, and return the exit code."""
     started, kept_run = time.perf_counter(), KeptRun(_job(call, selection))
     printer = _Printer(call, len(selection.entries))
-    rans: list[Ran] = []
+    rans: list[ScenarioRun] = []
     try:
         printer.begin(selection.entries, 0)
         for ran in call.plan.run(selection.entries, kept_run.job, cache):
@@ -223,7 +225,7 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     return summary_of(results).exit_code
 
 
-def _write_page(call: ReplayOptions, rans: Sequence[Ran], printer: _Printer) -> None:
+def _write_page(call: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:
     """Write the page of all runs, and print where it is."""
     from simkit.cli.pages import write_page
 
@@ -271,7 +273,7 @@ def _job(call: ReplayOptions, selection: Selection) -> Job:
 
 
 def _verify(
-    call: ReplayOptions, selection: Selection, rans: Sequence[Ran], printer: _Printer
+    call: ReplayOptions, selection: Selection, rans: Sequence[ScenarioRun], printer: _Printer
 ) -> list[Result]:
     """Run everything again; a difference is a finding of its scenario."""
     pairs = [
@@ -319,7 +321,7 @@ class _Printer:
         scenarios = counted(count, "scenario")
         self._progress.begin(f"running {scenarios} again, in another process", is_counted=False)
 
-    def show(self, ran: Ran) -> None:
+    def show(self, ran: ScenarioRun) -> None:
         """Print the report of a scenario, if it has one."""
         if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
             return
@@ -335,7 +337,7 @@ class _Printer:
         self._progress.clear()
         if self._call.form == "json" or (self._call.quiet and not differing):
             return
-        self._open()
+        self._end_report()
         for result in differing:
             echo(findings_text(result.findings[-1:], self._paint))
             echo(f"\nreproduce: {result.reproduce} --verify\n")
@@ -371,15 +373,15 @@ class _Printer:
         self._progress.end()
         echo(f"wrote {page}", err=True)
 
-    def _open(self) -> None:
-        """Print an empty line, if there is none."""
+    def _end_report(self) -> None:
+        """Print the empty line after a report, unless it is there already."""
         if self._is_open:
             echo()
             self._is_open = False
 
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
         """Print the waivers and skips, and the summary line."""
-        self._open()
+        self._end_report()
         if deselected and not self._call.quiet:
             echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)

@@ -75,7 +75,7 @@ class Job(msgspec.Struct, frozen=True):
     """Whether failing runs are drawn as Mermaid diagrams."""
 
 
-class Ran(msgspec.Struct, frozen=True):
+class ScenarioRun(msgspec.Struct, frozen=True):
     """The result of one scenario, and its text."""
 
     result: Result
@@ -103,34 +103,36 @@ class Runner:
         self._paint = paint_for(job.color)
         self._redactor = current_redactor()
 
-    def ran(self, entry: SelectedEntry, seed: int | None = None) -> Ran:
+    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
         """Run one scenario. Any error is its result, and does not stop the others.
 
         ``seed`` replaces the job's.
         """
         # Until its trace is freed: whatever is collected before would walk through all of it.
         with gc_paused():
-            return self._ran(entry, self._job.seed if seed is None else seed)
+            return self._run(entry, self._job.seed if seed is None else seed)
 
-    def _ran(self, entry: SelectedEntry, seed: int | None) -> Ran:
+    def _run(self, entry: SelectedEntry, seed: int | None) -> ScenarioRun:
         if isinstance(entry, Result):
-            return self._lines(entry, None)
+            return self._report(entry, None)
         standing = HOLDS
         try:
             prepared, standing = self._prepared(entry)
             if standing.other:
-                return self._lines(not_run(entry, "skipped", reason=standing.other), None)
+                return self._report(not_run(entry, "skipped", reason=standing.other), None)
             if prepared is None:
-                return self._lines(not_run(entry, "xfailed", reason=standing.left_out), None)
+                return self._report(not_run(entry, "xfailed", reason=standing.left_out), None)
             if prepared.skip is not None:
-                return self._lines(self._left_out(entry, prepared, prepared.skip), None)
+                return self._report(self._left_out(entry, prepared, prepared.skip), None)
             with output_to_stderr():
                 outcome, note = self._outcome(prepared, seed)
         except SimkitError as problem:
-            return self._lines(self._turned(not_run(entry, "broken", error=str(problem)), standing))
+            return self._report(
+                self._turned(not_run(entry, "broken", error=str(problem)), standing)
+            )
         except (Exception, SystemExit) as problem:
             again = f"simkit --traceback replay {shell_word(entry.id)}"
-            return self._lines(not_run(entry, "broken", error=bug_text(problem, again)), None)
+            return self._report(not_run(entry, "broken", error=bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = result_of(prepared, outcome, seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
@@ -182,14 +184,14 @@ class Runner:
             return not_run(item, "skipped", reason=reason)
         return not_run(item, "broken", error=str(prepared.refusal()))
 
-    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result) -> Ran:
-        """Keep the trace of a run that came out so, and words what came of it."""
+    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result) -> ScenarioRun:
+        """Store the trace of a finished run, and return its report."""
         lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
         # A run may have read secrets into the environment.
         self._redactor = prepared.redactor(os.environ)
         # Before the layout: a shortened secret would not be recognized.
         outcome = outcome.redacted(self._redactor)
-        ran = self._lines(result, outcome, prepared)
+        ran = self._report(result, outcome, prepared)
         result, note = ran.result, ""
         try:
             if self._job.run:
@@ -199,9 +201,9 @@ class Runner:
             note = f"the traces of this run are not kept: {failure_text(problem)}"
         return msgspec.structs.replace(ran, result=result, lines=lines, note=note)
 
-    def _lines(
+    def _report(
         self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
-    ) -> Ran:
+    ) -> ScenarioRun:
         """Return a result as text, without secrets; ``outcome`` contains none already."""
         result = without_secrets(result, self._redactor)
         details = self._job.details
@@ -209,7 +211,7 @@ class Runner:
         is_long = details == "all" or (details == "failing" and result.failed)
         blocks = []
         if outcome is not None and prepared is not None and (is_long or self._job.show):
-            blocks += list(self._pictures(result, prepared, outcome, is_long))
+            blocks += list(self._detail_blocks(result, prepared, outcome, is_long))
         if result.failed:
             # The reason of the failure comes first; then what happened, and how to see it again.
             blocks = [judged_text(result, self._paint), *blocks, reproduce_line(result)]
@@ -220,10 +222,12 @@ class Runner:
             title = "\n".join((title, *warning_lines(result, self._paint)))
         text = "\n\n".join(filter(None, blocks))
         page = self._page(result, outcome, prepared) if self._job.makes_pages else None
-        picture = self._picture(result, outcome)
-        return Ran(result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture)
+        picture = self._diagram(result, outcome)
+        return ScenarioRun(
+            result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture
+        )
 
-    def _picture(self, result: Result, outcome: Outcome | None) -> str:
+    def _diagram(self, result: Result, outcome: Outcome | None) -> str:
         """Return a failed run's sequence diagram if it is wanted, else an empty text."""
         if not self._job.draws or not result.failed or outcome is None:
             return ""
@@ -239,7 +243,7 @@ class Runner:
             return run_page(result, None)
         return run_page(result, outcome.view, prepared.document, prepared.redactor(os.environ))
 
-    def _pictures(
+    def _detail_blocks(
         self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool
     ) -> Iterator[str]:
         job, paint = self._job, self._paint

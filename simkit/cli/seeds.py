@@ -118,7 +118,7 @@ def result_over(runner: Runner, entry: SelectedEntry, seeds: Sequence[int]) -> S
     counts: dict[tuple[str, str, str], int] = {}
     first: dict[tuple[str, str, str], tuple[Result, Finding, int]] = {}
     for seed in seeds:
-        result = runner.ran(entry, seed).result
+        result = runner.run(entry, seed).result
         if result.outcome in ("skipped", "broken"):
             why = result.reason or result.error or "\n".join(f.what for f in result.findings)
             return SeedResult(

@@ -21,6 +21,7 @@ from simkit.cli.plan import KeptRun, only_case
 from simkit.cli.running import Job, Runner
 from simkit.core.errors import SimkitError, Unsupported
 from simkit.core.output import current_redactor, echo, echo_json
+from simkit.core.stopping import BROKEN
 from simkit.core.text import shell_word
 from simkit.providers.http import HttpRequest
 from simkit.report.outcomes import result_of
@@ -37,7 +38,6 @@ from simkit.session.located_errors import placed
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.trace.store import Trace
 
-BROKEN: Final = 2
 PATIENCE_S: Final = 5.0
 """Seconds in which a command may stop before it gets a stronger signal."""
 

@@ -177,7 +177,7 @@ class FunctionMissing(Unsupported):
 
 
 class ProgramNamed(FunctionMissing):
-    """A pipeline that is a program: it reads the user's messages itself."""
+    """A pipeline names a program, which would read the user's messages itself."""
 
 
 class ScriptBroken(SimkitError):

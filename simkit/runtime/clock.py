@@ -42,6 +42,6 @@ class VirtualClock:
             ) from None
 
     def advance_to(self, at: int) -> None:
-        """Jump to a later time."""
+        """Advance to a time in milliseconds; one that has passed changes nothing."""
         if at > self.now:
             self.now = at

@@ -18,6 +18,7 @@ from simkit.capture.http.connections import seconds, shortened
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
+    CLOSED_EARLY,
     Decision,
     Forward,
     Later,
@@ -202,7 +203,7 @@ class _Transport(asyncio.Transport):
         try:
             self._real = await self._call.dial()
         except asyncio.CancelledError:
-            self._listening.ended("closed early")
+            self._listening.ended(CLOSED_EARLY)
             raise
         except BaseException as problem:
             self._listening.ended(problem_text(problem))
@@ -264,7 +265,7 @@ class _Transport(asyncio.Transport):
         if self.reusable and listening.is_whole and not real.transport.is_closing():
             real.release()
         else:
-            listening.ended("closed early")
+            listening.ended(CLOSED_EARLY)
             real.close()
 
 

@@ -20,6 +20,7 @@ from simkit.capture.http.connections import seconds, wait
 from simkit.capture.http.http1 import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
+    CLOSED_EARLY,
     Forward,
     current_gate,
     decide,
@@ -203,6 +204,6 @@ class _Tapped(io.RawIOBase):
 
     def close(self) -> None:
         if not self.closed:
-            self.listening.ended("closed early")
+            self.listening.ended(CLOSED_EARLY)
             self.real.close()
         super().close()

@@ -18,6 +18,7 @@ from simkit.capture.http.connections import seconds, wait, wait_async
 from simkit.capture.http.http1 import framing
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
+    CLOSED_EARLY,
     Forward,
     StreamObserver,
     current_gate,
@@ -192,7 +193,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     yield chunk
 
         def close(self) -> None:
-            self.ended("closed early")
+            self.ended(CLOSED_EARLY)
             self.stream.close()
 
     class Async(Tapped, library.AsyncByteStream):  # type: ignore[misc, name-defined]
@@ -203,7 +204,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     yield chunk
 
         async def aclose(self) -> None:
-            self.ended("closed early")
+            self.ended(CLOSED_EARLY)
             await self.stream.aclose()
 
     return Sync, Async

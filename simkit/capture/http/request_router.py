@@ -17,6 +17,9 @@ from simkit.core.context_values import LOCK, Inside, set_until_reset
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest
 
+CLOSED_EARLY: Final = "closed early"
+"""The problem of a response that the client closed before its end."""
+
 
 class Ending(Protocol):
     """Learns how a real response ended."""
@@ -24,7 +27,7 @@ class Ending(Protocol):
     def ended(self, problem: str = "") -> None:
         """Observe the end, once; ``problem`` says why the response ended before it was complete.
 
-        ``closed early`` means that the client closed it, as openai's does after ``data: [DONE]``.
+        `CLOSED_EARLY`: the client closed it, as openai's does after ``data: [DONE]``.
         """
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
 
+from simkit.capture.http.request_router import CLOSED_EARLY
 from simkit.providers import sse
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse, NoResponse
 
-CLOSED_EARLY: Final = "closed early"
 """The problem that a transport reports if the client has read as far as it wanted."""
 
 

@@ -29,13 +29,13 @@ class Pool:
     ) -> None:
         """``start`` starts a worker when a task needs one; with ``is_fresh`` each has its own.
 
-        A task is tried so often if its worker dies.
+        ``tries`` is how many workers a task may use up before WorkerDied is raised.
         """
         self._start, self._is_fresh, self._tries = start, is_fresh, tries
         self._threads = ThreadPoolExecutor(count)
         self._started: set[Worker] = set()
         self._free: SimpleQueue[Worker | None] = SimpleQueue()
-        self._is_over = False
+        self._is_closed = False
         for _ in range(count):
             self._free.put(None)
 
@@ -43,7 +43,7 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_over = True
+        self._is_closed = True
         for worker in [*self._started]:
             worker.kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -55,14 +55,14 @@ class Pool:
 
         The result raises WorkerDied if the worker died each time.
         """
-        return self._threads.submit(self._done, work)
+        return self._threads.submit(self._run_task, work)
 
     def in_order(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]]) -> Iterator[T]:
         """Yield the result of a function of a module for each task's arguments, in order."""
         for future in [self.submit(partial(_call, function, task)) for task in tasks]:
             yield future.result()
 
-    def _done(self, work: Callable[[Worker], T]) -> T:
+    def _run_task(self, work: Callable[[Worker], T]) -> T:
         tries = self._tries
         while True:
             worker = self._free.get()
@@ -74,7 +74,7 @@ class Pool:
                 self._end(worker)
                 worker = None
                 tries -= 1
-                if not tries or self._is_over:
+                if not tries or self._is_closed:
                     raise
             finally:
                 if worker is not None and self._is_fresh:
@@ -85,7 +85,7 @@ class Pool:
     def _new_worker(self) -> Worker:
         worker = self._start()
         self._started.add(worker)
-        if self._is_over:
+        if self._is_closed:
             worker.kill()
         return worker
 
