@@ -29,14 +29,15 @@ class Endings:
         self.is_open = False
         """Whether the last turn did not finish."""
         for event in events:
-            if isinstance(event, e.TurnStarted):
+            kind = type(event)
+            if kind is e.TurnStarted:
                 self.turns += 1
                 self.is_open = True
-            elif isinstance(event, e.TurnFinished):
+            elif kind is e.TurnFinished:
                 self.is_open = False
                 if event.error is not None:
                     self.errors[self.turns - 1] = event.turn, event.error
-            elif isinstance(event, e.RunFinished):
+            elif kind is e.RunFinished:
                 self.error = event.error
 
     @property

@@ -66,7 +66,7 @@ def test_each_hook_is_needed_to_keep_its_rule(rule: str, relay: ThirdParty) -> N
 LISTENERS = 'listeners, runs = api.ContextListeners("relay"), api.ContextScope("relay_run")'
 ANYONE = """class Anyone(api.ContextListeners):
     def current(self):
-        return next((active.listener for active in self._working), None)
+        return next((use.listener for use in self._active), None)
 
 
 listeners, runs = Anyone("relay"), api.ContextScope("relay_run")
