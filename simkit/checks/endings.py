@@ -29,15 +29,14 @@ class Endings:
         self.is_open = False
         """Whether the last turn did not finish."""
         for event in events:
-            kind = type(event)
-            if kind is e.TurnStarted:
+            if type(event) is e.TurnStarted:
                 self.turns += 1
                 self.is_open = True
-            elif kind is e.TurnFinished:
+            elif type(event) is e.TurnFinished:
                 self.is_open = False
                 if event.error is not None:
                     self.errors[self.turns - 1] = event.turn, event.error
-            elif kind is e.RunFinished:
+            elif type(event) is e.RunFinished:
                 self.error = event.error
 
     @property
