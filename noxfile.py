@@ -76,7 +76,7 @@ VCRS = {
 VCR_TESTS = (
     "tests/vcr",
     "tests/capture/cassettes/test_vcrpy.py",
-    "tests/capture/cassettes/test_format.py",
+    "tests/capture/cassettes/test_saving.py",
 )
 
 ADK_SCENARIOS = (

@@ -32,9 +32,9 @@ from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.script import COUNTER
 from simkit.core.errors import RunHalted, SimkitError
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.ports import UserTurn
+from simkit.runtime.scheduler import VirtualClock
 from simkit.session.simulate import simulate
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App

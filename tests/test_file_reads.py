@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.core.file_reads import FileReads
+from simkit.core.files import FileReads
 
 
 def test_reads_are_those_below_here_that_the_run_does_not_write_itself(

@@ -17,8 +17,8 @@ from simkit.core.errors import (
     TurnCancelled,
     TurnCut,
 )
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.models.faults import FaultPlan, ToolStart
+from simkit.runtime.scheduler import VirtualClock
 
 _SETTLES_MS: Final = 1
 """How long a call of a cancelled turn waits; everything that is cancelled has ended by then."""

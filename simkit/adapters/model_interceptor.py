@@ -28,10 +28,10 @@ from simkit.core.errors import (
     WireInvalid,
     unanswered_as,
 )
+from simkit.providers.body_reader import MessageCache
 from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
-from simkit.providers.message_cache import MessageCache
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.faults import FaultPlan

@@ -22,8 +22,8 @@ from simkit.providers.failures import FAILURES, patience_ms
 from simkit.providers.http import HttpResponse, bytewise
 from simkit.providers.values import Offer, OutgoingReply
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.runtime.parsing import parsed
 from simkit.runtime.ports import Model, ModelRequest
+from simkit.runtime.running import parsed
 
 _NOTHING: Final = Usage()
 _WORD: Final = re.compile(r"\w+")

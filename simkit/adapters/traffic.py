@@ -10,8 +10,7 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.cassettes.encodings import NotDecodable
 from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
-from simkit.capture.http.request_router import Decision, Forward
-from simkit.capture.http.stream_observers import ChunkRecorder
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse

@@ -12,7 +12,7 @@ from simkit.checks.searching import names_section
 from simkit.language.paths import walk
 from simkit.spec.scenario.claim_kinds import ASPECTS
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Selector
-from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
+from simkit.trace.views.contexts import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
 EVENTS: Final[Mapping[str, str]] = {
     "AgentStarted": "runs",

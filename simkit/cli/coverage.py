@@ -12,9 +12,9 @@ from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.observed_runs import ObservedRuns
 from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
 from simkit.cli.plan import share_exit_code
+from simkit.core.files import check_place
 from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
-from simkit.core.whole_files import check_place
 from simkit.report.coverage import (
     coverage_json,
     coverage_lcov,

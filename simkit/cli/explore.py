@@ -17,10 +17,9 @@ from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
 from simkit.cli.pages import write_coverage_page
 from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError
-from simkit.core.file_reads import FileReads
+from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
-from simkit.core.whole_files import check_place
 from simkit.explore.answers import YES
 from simkit.explore.campaigns import (
     LOCAL,

@@ -12,8 +12,8 @@ from simkit.cli.pages import make_default_folder, open_page, write_file, write_g
 from simkit.cli.selection import select
 from simkit.cli.traces import SUFFIX, stored, trace_files
 from simkit.core.errors import SourceError
+from simkit.core.files import check_place
 from simkit.core.output import current_redactor, echo, echo_picture, picture
-from simkit.core.whole_files import check_place
 from simkit.report.last_run import FOLDER
 from simkit.report.results import Result
 from simkit.runtime.compiled import compiled, facts_of

@@ -11,8 +11,8 @@ from typing import Final
 
 from simkit import __version__
 from simkit.core.errors import SimkitError
+from simkit.core.files import check_place, write_whole
 from simkit.core.output import current_redactor, without_secrets
-from simkit.core.whole_files import check_place, write_whole
 from simkit.report.last_run import FOLDER, make_folder
 from simkit.update.files import is_ci
 from simkit.viewer import Graph, Page, RunPage, RunsCoverage, coverage_data, page_html

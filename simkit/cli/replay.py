@@ -184,7 +184,7 @@ def _check_files(call: ReplayOptions) -> None:
 
         traces_in(call.base)
     if call.page:
-        from simkit.core.whole_files import check_place
+        from simkit.core.files import check_place
 
         check_place(call.page, "--html")
 

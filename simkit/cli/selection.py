@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.yaml import DocumentCache
 from simkit.report.results import Result
 from simkit.spec.scenario.items import (

@@ -10,7 +10,7 @@ from typing import Final
 from simkit.core.errors import SourceError
 from simkit.core.text import shell_word
 from simkit.language.yaml import Document
-from simkit.runtime.parsing import parsed
+from simkit.runtime.running import parsed
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library

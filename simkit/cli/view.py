@@ -16,9 +16,9 @@ from simkit.cli.pages import make_default_folder, open_page, write_page
 from simkit.cli.running import Job
 from simkit.cli.traces import stored, unchanged
 from simkit.core.errors import SimkitError, TraceError
+from simkit.core.files import check_place
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word
-from simkit.core.whole_files import check_place
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER
 from simkit.viewer import RunPage, run_page

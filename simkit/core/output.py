@@ -25,9 +25,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from simkit.core.errors import OutputFailed, OutputUnread
-from simkit.core.patterns import late_pattern
 from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
+from simkit.core.text import late_pattern
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 
 DISTRIBUTION: Final = "agent-simkit"
 _NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}

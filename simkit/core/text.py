@@ -1,13 +1,36 @@
-"""Texts of messages: counts, shortening, and values that differ between runs."""
+"""Texts of messages: counts, shortening, and values that differ between runs; late patterns."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final, cast
 
-from simkit.core.patterns import late_pattern
+# Regular expressions that are compiled when they are first used: a command uses few of all
+
+
+class _Later:
+    """An expression that becomes a compiled one, method by method."""
+
+    def __init__(self, text: str, flags: int) -> None:
+        self.pattern = text
+        self._flags = flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(self.pattern, self._flags), name)
+        # From now on it is found without this call.
+        setattr(self, name, value)
+        return value
+
+
+def late_pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the expression; an invalid one is an error where it is first used."""
+    return cast("re.Pattern[str]", _Later(text, flags))
+
+
+# Texts of messages
+
 
 PASSING: Final = late_pattern(
     r"\d{4}-\d\d-\d\d|\b\d\d?:\d\d\b|\b\d\d?[./]\d\d?[./]\d{2,4}\b"  # dates and times

@@ -14,7 +14,7 @@ import msgspec
 
 from simkit.adapters.attribution import OF_NOBODY
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
-from simkit.core.file_reads import FileReads
+from simkit.core.files import FileReads
 from simkit.core.text import counted, shell_word
 from simkit.explore.alone import checked_alone
 from simkit.explore.choices import SIMPLEST, ChoiceLog

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.locks import Lock
+from simkit.core.files import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally

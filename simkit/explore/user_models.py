@@ -25,7 +25,7 @@ from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
-from simkit.runtime.parsing import parsed
+from simkit.runtime.running import parsed
 from simkit.session.execution.answering import Answering
 from simkit.session.execution.recorded import check_inside, user_cassettes
 from simkit.spec.pipeline.models import ModelOptions

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import PatternTooSlow
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 
 CPU_SECONDS_MAX: Final = 2.0
 """The CPU time of one search in seconds; a search that ends takes milliseconds."""

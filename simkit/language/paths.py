@@ -16,7 +16,7 @@ import msgspec
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall, message_field
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 
 Part: TypeAlias = str | int
 Getter: TypeAlias = Callable[[Any], Any]

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.paths import Part, as_text, getter, parse, walk
 
 Resolve: TypeAlias = Callable[[Mapping[str, Any]], Any]

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from simkit.core.messages import NO_EXTRAS, Fails, JsonValue, Message, ResponseExtras, Usage
+from simkit.providers.body_reader import MessageCache
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse
-from simkit.providers.message_cache import MessageCache
 
 JSON: Final[Headers] = (("content-type", "application/json"),)
 OUTPUT_NAME: Final = "output"

@@ -15,9 +15,9 @@ import pytest
 from simkit import __version__
 from simkit.checks.coverage import coverage_of
 from simkit.core.errors import SimkitError
+from simkit.core.files import check_place, write_whole
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import counted
-from simkit.core.whole_files import check_place, write_whole
 from simkit.report.coverage import coverage_lines, summary_line
 from simkit.report.last_run import failure_text
 from simkit.viewer import CoverageCollector, Page, RunsCoverage, coverage_data, page_html

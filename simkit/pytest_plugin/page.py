@@ -15,9 +15,9 @@ import pytest
 
 from simkit import __version__
 from simkit.core.errors import SimkitError
+from simkit.core.files import check_place, write_whole
 from simkit.core.output import clean
 from simkit.core.text import counted
-from simkit.core.whole_files import check_place, write_whole
 from simkit.report.last_run import failure_text, slug
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.viewer import Page, RunPage, page_html, run_page

@@ -29,9 +29,8 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.locks import Lock, exclusive
+from simkit.core.files import Lock, exclusive, write_whole
 from simkit.core.output import current_redactor
-from simkit.core.whole_files import write_whole
 
 FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80

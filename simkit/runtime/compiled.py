@@ -11,8 +11,7 @@ from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context.assembly import Assembly
-from simkit.runtime.context.filters import TECHNICAL
-from simkit.runtime.context.history import HistoryReader
+from simkit.runtime.context.history import TECHNICAL, HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named
 from simkit.runtime.functions import UserFunctions
 from simkit.runtime.querying import QUERY_ARGS

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from simkit.core.messages import Message
-from simkit.runtime.blocks import BranchLogs, in_blocks
-from simkit.runtime.branch import Branch, BranchLog
+from simkit.runtime.branch import Branch, BranchLog, BranchLogs, in_blocks
 from simkit.runtime.context.history import Stream
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace.recorder import EventRecorder, Position

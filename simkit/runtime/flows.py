@@ -2,22 +2,286 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+import msgspec
 from msgspec.structs import replace
 
 from simkit.core.errors import NoRoute
 from simkit.language.references import Template
 from simkit.language.references import compile as compile_references
 from simkit.runtime.activation import Activation
+from simkit.runtime.branch import Branch, common
 from simkit.runtime.chain import chain, in_parallel, passed_on
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
-from simkit.runtime.graph import GraphFlow
-from simkit.runtime.scheduler import Steps
+from simkit.runtime.handoffs import Request
+from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Start, Turn
+from simkit.spec.pipeline import model as p
+from simkit.spec.pipeline.graph_shape import ELSE
 from simkit.spec.pipeline.model import Goal
+
+# The graph: nodes, labelled edges, and branches that run in parallel and join
+
+
+VALUE_CHARACTERS_MAX: Final = 120
+"""The length of a decision's answer in an error."""
+
+Decision = Mapping[str, str]
+"""``{node, label}``: the decision that led here."""
+
+
+class GraphFlow:
+    """A flow in which nodes run along edges; a node's output is the next one's input."""
+
+    def __init__(self, graph: p.GraphFlow) -> None:
+        self.nodes = graph.nodes
+        self.edges: dict[str, list[p.Edge]] = {name: [] for name in graph.nodes}
+        for edge in graph.edges:
+            self.edges[edge.from_].append(edge)
+        self.start = next(name for name, node in graph.nodes.items() if node.start)
+        self.reach = {name: self._reachable(name) for name in graph.nodes}
+        route = graph.route_by
+        fields_set = route.model_fields_set if route is not None else frozenset()
+        self._equals = (
+            compile_references(route.equals) if route and "equals" in fields_set else None
+        )
+        self._contains = (
+            compile_references(route.contains) if route and "contains" in fields_set else None
+        )
+
+    def _reachable(self, start: str) -> frozenset[str]:
+        reachable: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for edge in self.edges[waiting.pop()]:
+                if edge.to not in reachable:
+                    reachable.add(edge.to)
+                    waiting.append(edge.to)
+        return frozenset(reachable)
+
+    def run(self, turn: Turn) -> Steps:
+        """Run one turn from the start node until no branch continues."""
+        return _Walk(self, turn).go(_Place(Start(self.start), None))
+
+    def chosen(self, node: str, source: Activation) -> tuple[list[str], p.Edge | None]:
+        """Return the labels that match a decision's answer, and the edge that is taken."""
+        value = self._decided(source)
+        labelled = [edge for edge in self.edges[node] if edge.label not in (None, ELSE)]
+        matching = [edge for edge in labelled if self._matches(edge.label or "", value)]
+        if matching:
+            return list(dict.fromkeys(edge.label or "" for edge in matching)), matching[0]
+        other = next((edge for edge in self.edges[node] if edge.label == ELSE), None)
+        if other is not None:
+            return [ELSE], other
+        if self.nodes[node].exit:
+            return [], None
+        raise self._no_route(node, value, labelled)
+
+    def _no_route(self, node: str, value: Any, labelled: Sequence[p.Edge]) -> NoRoute:
+        """Return the error of a decision that none of the labels fits."""
+        value_text = json_text(value)
+        if len(value_text) > VALUE_CHARACTERS_MAX:
+            value_text = f"{value_text[: VALUE_CHARACTERS_MAX - 1]}…"
+        labels = ", ".join(dict.fromkeys(edge.label or "" for edge in labelled))
+        return NoRoute(
+            f"node {node!r} decided {value_text}, which {'holds' if self._contains else 'is'} "
+            f"none of its labels: {labels}"
+        )
+
+    def _decided(self, source: Activation) -> Any:
+        template: Template | None = self._contains if self._equals is None else self._equals
+        if template is not None:
+            return template.resolve(source.root_now())
+        decision = source.output
+        return (
+            decision["decision"]
+            if isinstance(decision, Mapping) and "decision" in decision
+            else decision
+        )
+
+    def _matches(self, label: str, value: Any) -> bool:
+        if value is None:
+            return False
+        text = text_form(value)
+        return label in text if self._contains is not None else label == text
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A node that is about to run."""
+
+    start: Start
+    decision: Decision | None
+    """The last decision on the way to it; None if there is none."""
+
+
+class _Arrival(msgspec.Struct, frozen=True):
+    """One branch's arrival at a merge."""
+
+    node: str
+    run: str
+    output: Any
+    left: Mapping[str, Any]
+    branch: Branch | None
+    handoff: Request | None
+    depth: int
+    decision: Decision | None
+
+
+class _Walk:
+    """One turn's walk through the graph."""
+
+    def __init__(self, flow: GraphFlow, turn: Turn) -> None:
+        self._flow, self._turn = flow, turn
+        self._active: list[str] = [flow.start]
+        """Running nodes, one entry a branch."""
+        self._waiting: dict[str, list[_Arrival]] = {}
+        """Merges that a branch has reached, in the order in which they were reached."""
+
+    def go(self, place: _Place, started: Activation | None = None) -> Steps:
+        """Run a node and those after it, until its branch ends or forks."""
+        while True:
+            node = place.start.agent
+            source: Activation = yield from chain(self._turn, place.start, started)
+            started = None
+            next_nodes = _Onward(self._flow, self._turn, node, place)
+            starts: list[Start] = yield from passed_on(self._turn, node, source, next_nodes)
+            source = next_nodes.source or source
+            self._active.remove(node)
+            places_reached, splits = (
+                self._arrived(starts, source, next_nodes),
+                len(next_nodes.places) > 1,
+            )
+            ready = self._ready()
+            if splits:
+                yield from self._split(source.branch, places_reached, ready)
+                return
+            onward = [*places_reached, *ready]
+            if len(onward) != 1:
+                yield from self._split(source.branch, places_reached, ready)
+                return
+            (place,) = onward
+
+    def _arrived(self, starts: list[Start], source: Activation, onward: _Onward) -> list[_Place]:
+        """Return the places that can run at once; merges record their arrivals."""
+        places_reached = []
+        for start in starts:
+            node = start.agent
+            if self._flow.nodes[node].role != "merge":
+                self._active.append(node)
+                places_reached.append(_Place(start, onward.decision))
+                continue
+            self._waiting.setdefault(node, []).append(
+                _Arrival(
+                    onward.node,
+                    source.id,
+                    source.output,
+                    onward.left(source),
+                    source.branch,
+                    start.handoff,
+                    start.depth,
+                    onward.decision,
+                )
+            )
+        return places_reached
+
+    def _split(
+        self, branch: Branch | None, split_places: Sequence[_Place], ready: Sequence[_Place]
+    ) -> Steps:
+        """Run the continuations of a branch in parallel; several get a branch each."""
+        by_branch = {id(branch): list(split_places)}
+        for place in ready:
+            by_branch.setdefault(id(place.start.branch), []).append(place)
+        work = [self._side_by_side(places) for places in by_branch.values() if places]
+        if work:
+            yield Together(work)
+
+    def _side_by_side(self, places: Sequence[_Place]) -> Steps:
+        """Run places of one branch in parallel."""
+        if len(places) == 1:
+            return self.go(places[0])
+        starts = [place.start for place in places]
+        return in_parallel(self._turn, starts, lambda at, start: self.go(places[at], start))
+
+    def _ready(self) -> list[_Place]:
+        """Return the merges that no unfinished run can still reach."""
+        reach, places = self._flow.reach, []
+        for node in list(self._waiting):
+            others = [other for other in self._waiting if other != node]
+            is_held = any(node in reach[active] for active in self._active) or any(
+                node in reach[other] and other not in reach[node] for other in others
+            )
+            if not is_held:
+                places.append(self._merged(node, self._waiting.pop(node)))
+                self._active.append(node)
+        return places
+
+    def _merged(self, node: str, arrivals: Sequence[_Arrival]) -> _Place:
+        last = arrivals[-1]
+        start = Start(
+            node,
+            next(
+                (arrival.handoff for arrival in reversed(arrivals) if arrival.handoff is not None),
+                None,
+            ),
+            max(arrival.depth for arrival in arrivals),
+            common([arrival.branch for arrival in arrivals]),
+            {arrival.node: arrival.output for arrival in arrivals},
+            upstream={arrival.node: arrival.left for arrival in arrivals},
+            after=tuple(arrival.run for arrival in arrivals),
+        )
+        return _Place(start, last.decision)
+
+
+class _Onward:
+    """The targets of an ended node; computed again if a contract made the node run again."""
+
+    def __init__(self, flow: GraphFlow, turn: Turn, node: str, place: _Place) -> None:
+        self._flow, self._turn, self.node, self._place = flow, turn, node, place
+        self.decision = place.decision
+        self.source: Activation | None = None
+        self.places: list[str] = []
+
+    def __call__(self, source: Activation) -> list[Start]:
+        self.source = source
+        self.places = [edge.to for edge in self._edges(source)]
+        return [
+            Start(
+                node,
+                None,
+                source.spec.depth,
+                source.branch,
+                source.output,
+                upstream={self.node: self.left(source)},
+                after=(source.id,),
+            )
+            for node in self.places
+        ]
+
+    def _edges(self, source: Activation) -> list[p.Edge]:
+        node = self._flow.nodes[self.node]
+        if node.role != "decision":
+            return self._flow.edges[self.node]
+        labels, edge = self._flow.chosen(self.node, source)
+        if edge is None:
+            return []
+        turn = self._turn
+        turn.recorder.record_route(
+            turn.position(self.node, source.id), targets=(edge.to,), labels=tuple(labels)
+        )
+        self.decision = {"node": self.node, "label": edge.label or ""}
+        return [edge]
+
+    def left(self, source: Activation) -> dict[str, Any]:
+        """Return this node's result for the next node, with the last decision."""
+        left = source.left()
+        return {**left, "decision": self.decision} if self.decision is not None else left
+
+
+# All flows
+
 
 ANSWER_CHARACTERS_MAX: Final = 120
 """The length of a router's answer in an error."""

@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.core.errors import StoreInvalid
 from simkit.core.messages import Message
-from simkit.runtime.blocks import Path, in_blocks
+from simkit.runtime.branch import Path, in_blocks
 from simkit.runtime.conversation import Numbers
 from simkit.runtime.ports import Checkpoint, Store
 from simkit.trace import events as e

@@ -10,13 +10,13 @@ import msgspec
 from simkit.core.errors import ScriptBroken, WriteInvalid
 from simkit.core.messages import JsonValue, Message
 from simkit.runtime.chain import chain
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers, Summary
 from simkit.runtime.flows import Flow
 from simkit.runtime.journal import Recovered, Saved
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
+from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.state import State
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits

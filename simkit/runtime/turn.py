@@ -10,13 +10,12 @@ import msgspec
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.runtime.branch import Branch
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.conversation import Conversation, Numbers
 from simkit.runtime.handoffs import Request
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Schedule, Tools, TurnModel
-from simkit.runtime.scheduler import Scheduler, Steps
+from simkit.runtime.scheduler import Scheduler, Steps, VirtualClock
 from simkit.runtime.state import ChannelWrites, State, as_message, messages_in
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e

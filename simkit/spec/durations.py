@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.spec.fields import refuse, shown_value
 
 _UNITS: Final = {

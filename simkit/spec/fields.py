@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.json_schema import check_schema
 from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind

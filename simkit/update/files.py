@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
-from simkit.core.whole_files import write_whole
+from simkit.core.files import write_whole
 
 CI_VARIABLE: Final = "CI"
 _NO: Final = ("", "0", "false")

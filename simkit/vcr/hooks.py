@@ -16,7 +16,7 @@ from simkit.capture.cassettes.redacting import REQUEST_HEADERS, redacted_answer,
 from simkit.core.redact import Redactor
 from simkit.core.redact.names import kind_of
 from simkit.providers.http import HttpResponse
-from simkit.vcr.requests import body_of
+from simkit.vcr.matching import body_of
 
 _ENCODING: Final = "content-encoding"
 

@@ -8,8 +8,8 @@ from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.messages import Message, ToolCall
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.store import Trace

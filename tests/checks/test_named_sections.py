@@ -7,7 +7,7 @@ from textwrap import indent
 import pytest
 
 from simkit.core.messages import Message
-from simkit.trace.views.naming import Naming
+from simkit.trace.views.contexts import Naming
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -16,7 +16,7 @@ import pytest
 
 from simkit.checks.findings import Finding
 from simkit.cli.explore import LogTimes, progress_text
-from simkit.core.locks import Lock
+from simkit.core.files import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.causes import Cause
 from simkit.explore.choices import ChoiceLog, TurnLog

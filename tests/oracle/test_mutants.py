@@ -11,13 +11,13 @@ from simkit.runtime import history_selection
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.context import filters, history, items, recall
+from simkit.runtime.context import history, items, recall
 from simkit.runtime.conversation import Conversation
+from simkit.runtime.kernel import open_turn, work
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import State
 from simkit.runtime.tool_use import ToolUse
 from simkit.runtime.turn import Turn
-from simkit.runtime.turn_lifecycle import open_turn, work
 from simkit.trace import reducers
 from tests.oracle.comparing import differences
 from tests.oracle.generator import FLOWS, Draw
@@ -33,7 +33,7 @@ def keeps_all(message: Any, _committed: Any) -> Any:
 
 def filter_mutant(name: str) -> Mutant:
     """Returns the fault that a filter does nothing."""
-    return lambda patch: patch.setitem(filters.NAMED_FILTERS, name, keeps_all)
+    return lambda patch: patch.setitem(history.NAMED_FILTERS, name, keeps_all)
 
 
 def reducer_mutant(name: str, other: Any) -> Mutant:
@@ -42,13 +42,13 @@ def reducer_mutant(name: str, other: Any) -> Mutant:
 
 
 def agents_filter_drops_the_user(patch: Patch) -> None:
-    result = filters._by_agent
+    result = history._by_agent
 
     def by_agent(spec: Any) -> Any:
         remaining = result(spec)
         return lambda message, ids: None if message.agent is None else remaining(message, ids)
 
-    patch.setattr(filters, "_by_agent", by_agent)
+    patch.setattr(history, "_by_agent", by_agent)
 
 
 def nothing_is_old(patch: Patch) -> None:
@@ -56,7 +56,7 @@ def nothing_is_old(patch: Patch) -> None:
 
 
 def nothing_matches(patch: Patch) -> None:
-    patch.setattr(filters, "_by_matcher", lambda _source: keeps_all)
+    patch.setattr(history, "_by_matcher", lambda _source: keeps_all)
 
 
 def window_is_one_wider(patch: Patch) -> None:

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from simkit.providers.http import HttpRequest
-from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.body_reader import json_bytes, record_of
+from simkit.providers.http import HttpRequest, path_of
+from simkit.providers.protocols import (
+    PROTOCOLS,
+    answer_token_count,
+    protocol_of,
+    unsupported_interface,
+)
 
 
 @pytest.mark.parametrize(
@@ -45,3 +53,140 @@ def test_a_model_call_is_known_by_its_path(url: str, name: str) -> None:
 )
 def test_any_other_request_is_none(method: str, url: str) -> None:
     assert protocol_of(HttpRequest(method, url)) is None
+
+
+PATHS = {
+    "openai-chat": "/v1/chat/completions",
+    "openai-responses": "/v1/responses",
+    "anthropic": "/v1/messages",
+    "gemini": "/v1beta/models/gemini-2.5:generateContent",
+}
+
+
+def encoded(text: str) -> str:
+    return "".join(f"%{ord(sign):02X}" if sign in ":-/" else sign for sign in text)
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize("end", ["", "/", "?beta=true", "#stream", "/?a=b#c?d", "#a?b"])
+@pytest.mark.parametrize("text", [str, encoded, lambda path: path.replace("/", "//")])
+def test_a_model_call_is_seen_however_its_address_is_written(
+    name: str, end: str, text: object
+) -> None:
+    assert callable(text)
+    path = PATHS[name]
+    url = f"https://proxy.example/base/{text(path[1:])}{end}"
+
+    protocol = protocol_of(HttpRequest("POST", url))
+
+    assert protocol is PROTOCOLS[name]
+    assert protocol_of(HttpRequest("GET", url)) is None
+
+
+def test_a_model_that_an_address_names_is_read_decoded() -> None:
+    body = json_bytes({"contents": []})
+    request = HttpRequest(
+        "POST", "https://g//v1beta/models%2Fgemini%2D2%3AgenerateContent#x", (), body
+    )
+
+    assert PROTOCOLS["gemini"].parse_request(request).model == "gemini-2"
+
+
+@given(st.lists(st.text("abc:.-~ä", min_size=1), min_size=1), st.integers(1, 3))
+def test_a_path_is_the_same_however_many_slashes_part_it(parts: list[str], slashes: int) -> None:
+    path = ("/" * slashes).join(["", *parts, ""])
+
+    assert path_of(f"HTTP://h{path}?q#f") == path_of(f"https://h/{'/'.join(parts)}")
+
+
+# Counting
+
+MESSAGES = [{"role": "user", "content": "Hello"}]
+CONTENTS = [{"role": "user", "parts": [{"text": "Hello"}]}]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "reply"),
+    [
+        ("/v1/messages/count_tokens?beta=true", {"model": "m", "messages": MESSAGES},
+         {"input_tokens": 5}),
+        ("/v1/responses/input_tokens", {"model": "m", "input": "Hello"},
+         {"object": "response.input_tokens", "input_tokens": 5}),
+        ("/v1/responses/input_tokens", {"instructions": "Hello"},
+         {"object": "response.input_tokens", "input_tokens": 5}),
+        ("/v1beta/models/m:countTokens", {"contents": CONTENTS}, {"totalTokens": 5}),
+        ("/v1beta/models/m:countTokens", {"generate_content_request": {"contents": CONTENTS}},
+         {"totalTokens": 5}),
+        ("/v1beta/models/m:countTokens", {"generateContentRequest": {"contents": CONTENTS}},
+         {"totalTokens": 5}),
+    ],
+)  # fmt: skip
+def test_tokens_are_counted_as_claims_count_them(
+    path: str, body: dict[str, object], reply: dict[str, object]
+) -> None:
+    request = HttpRequest("POST", f"https://api.example{path}", (), json_bytes(body))
+
+    answer = answer_token_count(
+        request, lambda messages: sum(len(m.content) for m in messages), lambda a: a
+    )
+
+    assert answer is not None
+    assert record_of(answer.body) == reply
+    assert protocol_of(request) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1beta/models/a%23b:countTokens", "/v1beta/models/a%3Fb:countTokens",
+     "/%23x/v1/messages/count_tokens"],
+)  # fmt: skip
+def test_tokens_are_counted_however_the_address_is_encoded(path: str) -> None:
+    body = json_bytes({"model": "m", "messages": MESSAGES, "contents": CONTENTS})
+    request = HttpRequest("POST", f"https://api.example{path}", (), body)
+
+    answer = answer_token_count(request, len, lambda a: a)
+
+    assert answer is not None
+    assert 1 in record_of(answer.body).values()
+
+
+def test_a_service_that_ends_its_paths_as_a_provider_does_counts_itself() -> None:
+    request = HttpRequest("POST", "https://shop.example/basket:countTokens", (), b"{}")
+
+    assert answer_token_count(request, len, lambda a: a) is None
+
+
+# Who else is asked
+
+MODELS = [
+    "https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova-pro/converse",
+    "https://api.cohere.com/v2/chat",
+    "http://localhost:11434/api/chat",
+    "https://api.openai.com/v1/completions",
+    "https://api.openai.com/v1/threads/t1/runs",
+    "https://eu-aiplatform.googleapis.com/v1/publishers/anthropic/models/c:streamRawPredict",
+    "https://api.anthropic.com/v1/complete",
+    "https://api.groq.com/openai/v1/chat/competions",
+]
+OTHERS = [
+    "https://api.openai.com/v1/embeddings",
+    "https://api.openai.com/v1/files",
+    "https://api.openai.com/v1/threads/t1/messages",
+    "https://api.cohere.com/v2/rerank",
+    "https://api.anthropic.com/v1/messages/count_tokens",
+    "https://generativelanguage.googleapis.com/v1beta/models/m:embedContent",
+    "https://search.example/api/generate/report",
+    "https://shop.example/v1/chat",
+    "https://notopenai.com/v1/anything",
+]
+
+
+@pytest.mark.parametrize("url", MODELS)
+def test_an_interface_of_a_provider_that_nobody_reads_is_known(url: str) -> None:
+    assert unsupported_interface(HttpRequest("POST", url))
+    assert protocol_of(HttpRequest("POST", url)) is None
+
+
+@pytest.mark.parametrize("url", OTHERS)
+def test_what_is_no_model_call_is_not(url: str) -> None:
+    assert unsupported_interface(HttpRequest("POST", url)) == ""

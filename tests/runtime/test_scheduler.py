@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from simkit.core.errors import ScriptMisfit
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import WaitingCall
-from simkit.runtime.scheduler import Scheduler, Steps, TimedOut, Together, within
+from simkit.runtime.scheduler import Scheduler, Steps, TimedOut, Together, VirtualClock, within
 from simkit.runtime.schedules import Fifo
 
 START = "2026-01-05T09:00:00+00:00"

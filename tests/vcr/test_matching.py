@@ -17,8 +17,7 @@ from vcr.request import Request
 from simkit.capture.cassettes import Keying
 from simkit.core.redact import Redactor
 from simkit.providers.protocols import protocol_of
-from simkit.vcr import is_nearest_recording, matches_model_request, register, vcr_config
-from simkit.vcr import requests as vcr_requests
+from simkit.vcr import is_nearest_recording, matches_model_request, matching, register, vcr_config
 from simkit.vcr.matching import Matching
 from tests.capture.cassettes.requests import CHAT_URL
 
@@ -217,7 +216,7 @@ def test_each_request_is_read_once_however_many_recordings_there_are(
         read.append(request.url)
         return protocol_of(request)
 
-    monkeypatch.setattr(vcr_requests, "protocol_of", counted)
+    monkeypatch.setattr(matching, "protocol_of", counted)
     questions = [chat(f"question {number}", seed=number) for number in range(60)]
     result = cassette(questions, volatile=["nothing at all"])
 

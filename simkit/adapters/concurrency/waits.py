@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Pauses
 from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import Schedule
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.orders import TOOL_MARK
 
 

@@ -38,8 +38,8 @@ from simkit.core.errors import (
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpResponse, path_of
 from simkit.providers.protocols import PROTOCOLS
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import UserTurn
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 from simkit.trace.recorder import Sink

@@ -25,9 +25,9 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.ports import UserTurn
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Channel
 from simkit.spec.scenario.apps import App
 from simkit.trace.events import PipelineFacts

@@ -33,8 +33,8 @@ from simkit.providers.failures import BROKEN_OFF
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest, Protocol
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.ports import UserTurn
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
 from simkit.trace.recorder import Sink

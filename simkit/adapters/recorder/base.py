@@ -10,9 +10,9 @@ from simkit.adapters.recorder.handoffs import HandoffTools, told_by
 from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, ToolCall
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import Counter
 from simkit.runtime.conversation import Numbers
+from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import changes
 from simkit.trace import events as e

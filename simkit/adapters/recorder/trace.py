@@ -29,8 +29,8 @@ from simkit.core.messages import (
     without_thinking,
 )
 from simkit.providers.values import Offer
-from simkit.runtime.clock import VirtualClock
 from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits

@@ -1,14 +1,12 @@
 """Cassettes: provider traffic, recorded once and replayed, in vcrpy's file layout.
 
-From the bottom up: ``values`` and ``encodings``; ``reading`` and ``vcrpy_layout`` from a
-file to values, ``importing`` for files of other recorders; ``format`` back; ``redacting`` and
-``keys`` for which requests are the same; ``missing``, ``error_messages`` and ``lookup`` for replay;
-``recording`` and ``saving``; ``tool_calls`` and ``traffic`` for one scenario's file during a run;
-``hygiene`` for existing files.
+From the bottom up: ``values`` and ``encodings``; ``reading`` and ``vcrpy_layout`` from a file to
+values, also from files of other recorders; ``saving`` back; ``redacting`` and ``keys`` for which
+requests are the same; ``missing``, ``error_messages`` and ``lookup`` for replay; ``tool_calls`` and
+``traffic`` for one scenario's file during a run; ``hygiene`` for existing files.
 """
 
 from simkit.capture.cassettes.error_messages import miss_text
-from simkit.capture.cassettes.format import encoded
 from simkit.capture.cassettes.hygiene import (
     Leak,
     OverAge,
@@ -21,8 +19,8 @@ from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
 from simkit.capture.cassettes.missing import POLICIES, Miss, Policy
 from simkit.capture.cassettes.reading import absent, load, load_foreign, loads
-from simkit.capture.cassettes.recording import Recorder
-from simkit.capture.cassettes.saving import save
+from simkit.capture.cassettes.saving import encoded, save
+from simkit.capture.cassettes.traffic import Recorder
 from simkit.capture.cassettes.values import Cassette, Interaction
 
 __all__ = [

@@ -11,11 +11,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.importing import in_vcrpy_layout
 from simkit.capture.cassettes.reading import Text, read
 from simkit.capture.cassettes.redacting import redacted_body, redacted_header, redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction, place
-from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
+from simkit.capture.cassettes.vcrpy_layout import Misfit, in_vcrpy_layout, interactions_of
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.core.redact.names import NAMES

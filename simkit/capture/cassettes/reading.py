@@ -22,9 +22,15 @@ from yaml.error import MarkedYAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode
 from yaml.reader import ReaderError
 
-from simkit.capture.cassettes.importing import BEFORE_1_0, advice, in_vcrpy_layout, recorder_of
 from simkit.capture.cassettes.values import Cassette
-from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
+from simkit.capture.cassettes.vcrpy_layout import (
+    BEFORE_1_0,
+    Misfit,
+    advice,
+    in_vcrpy_layout,
+    interactions_of,
+    recorder_of,
+)
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.language.yaml.nodes import child
 from simkit.language.yaml.syntax import rephrased

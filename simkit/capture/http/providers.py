@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.capture.http.interception import intercepting
-from simkit.capture.http.request_router import Decision, Forward, passing_through
-from simkit.capture.http.stream_observers import ChunkRecorder
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, passing_through
 from simkit.core.errors import ProviderUnreached
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS, protocol_of

@@ -96,7 +96,7 @@ def record_command(
     A cassette is written only if its scenario passed, completely or not at all, and never with a
     secret.
     """
-    from simkit.capture.cassettes.format import require
+    from simkit.capture.cassettes.saving import require
     from simkit.cli.plan import RunPlan
     from simkit.cli.replay import ReplayOptions, replay
     from simkit.session.execution.recorded import Recording

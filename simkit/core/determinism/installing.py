@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 from simkit.core.determinism import clocks, draws, imports, library_rng
-from simkit.core.determinism.generators import SHARED
+from simkit.core.determinism.draws import SHARED
 
 Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 _Replaced: TypeAlias = tuple[Any, str, Any, Any]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.matching.patterns import texts_in
 from simkit.language.matching.rendering import (
     LINE_MAX,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from simkit.core.errors import SourceError
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 
 SourcePath: TypeAlias = tuple[str | int, ...]
 """Mapping keys and list indexes, from a document's root."""

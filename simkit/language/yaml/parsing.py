@@ -15,7 +15,7 @@ from yaml.reader import ReaderError
 from yaml.tokens import TagToken, Token
 
 from simkit.core.errors import SourceError
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.yaml.nodes import Fault, built, children, is_empty, where, where_after
 from simkit.language.yaml.syntax import TAB, refused_tag, rephrased
 

@@ -20,8 +20,7 @@ from yaml.tokens import (
 )
 
 from simkit.core.errors import SourceError
-from simkit.core.patterns import late_pattern
-from simkit.core.text import near
+from simkit.core.text import late_pattern, near
 from simkit.language.yaml.nodes import LINE_END, where
 
 QUOTE: Final = "quote the text, or write it in block style"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from yaml.nodes import Node, ScalarNode, SequenceNode
 
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.yaml.nodes import Fault
 from simkit.language.yaml.syntax import LONE_QUESTION_MARK, QUOTE, refused_tag
 

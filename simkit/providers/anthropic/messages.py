@@ -27,19 +27,21 @@ from simkit.providers.anthropic.blocks import (
 from simkit.providers.anthropic.replies import failed, served
 from simkit.providers.attachments import Extras, is_failed
 from simkit.providers.body_reader import (
+    MessageCache,
+    NotSplit,
     Record,
     json_bytes,
     maybe,
     need,
     record_of,
     records,
+    split,
     typed,
     under,
     unknown,
 )
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.message_cache import MessageCache, NotSplit, split
 from simkit.providers.skeleton import read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 

@@ -21,19 +21,21 @@ from simkit.providers.attachments import (
     placeholder,
 )
 from simkit.providers.body_reader import (
+    MessageCache,
+    NotSplit,
     Record,
     json_bytes,
     maybe,
     need,
     record_of,
     records,
+    split,
     typed,
     under,
     unknown,
 )
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.message_cache import MessageCache, NotSplit, split
 from simkit.providers.openai.chat_serving import failed, served
 from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.parts import (

@@ -8,8 +8,18 @@ from heapq import merge
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from simkit.runtime.context.items import ContextItem, Index, Spans, score_for
-from simkit.runtime.context.ranges import Ranges, clipped, common, ranges_of, size, without
+from simkit.runtime.context.items import (
+    ContextItem,
+    Index,
+    Ranges,
+    Spans,
+    clipped,
+    common,
+    ranges_of,
+    score_for,
+    size,
+    without,
+)
 from simkit.runtime.context.rendering import Root, moment, text_form
 from simkit.runtime.context.tokens import Counter
 from simkit.spec.pipeline.recipe import Recall

@@ -13,9 +13,8 @@ from simkit.language.paths import lookup
 from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.recall import Recaller, RecallResult
-from simkit.runtime.context.rendering import Loss, Root
+from simkit.runtime.context.rendering import Loss, Root, fitted
 from simkit.runtime.context.tokens import Counter
-from simkit.runtime.context.truncation import fitted
 from simkit.spec.pipeline import recipe as r
 from simkit.spec.pipeline.names import IMPLIED_CHANNELS
 from simkit.trace.events import Shortened, Unshown

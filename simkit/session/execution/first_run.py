@@ -18,8 +18,7 @@ from simkit.adapters.toolbox import toolbox_at_work
 from simkit.capture.cassettes import Cassette, Keying, Player
 from simkit.capture.cassettes.encodings import decoded
 from simkit.capture.cassettes.tool_calls import foreign_type
-from simkit.capture.http.request_router import Decision, Forward
-from simkit.capture.http.stream_observers import ChunkRecorder
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward
 from simkit.core.errors import PipelineError, SimkitError
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header

@@ -18,7 +18,7 @@ from simkit.language.paths import as_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
-from simkit.runtime.parsing import parsed
+from simkit.runtime.running import parsed
 from simkit.session.execution.answering import Answering
 from simkit.spec.scenario.questions import JudgeOptions, Question
 from simkit.trace.events import ErrorFacts, TurnResumed

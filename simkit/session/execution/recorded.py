@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.patterns import late_pattern
-from simkit.core.text import counted, shell_word
+from simkit.core.text import counted, late_pattern, shell_word
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.apps import App, CassetteOptions
 from simkit.spec.scenario.files import Prepared

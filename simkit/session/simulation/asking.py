@@ -20,7 +20,7 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.known import KnownNames
 from simkit.trace import events as e
 from simkit.trace.views import View
-from simkit.trace.views.naming import CURRENT, HISTORY, INSTRUCTIONS, RUN
+from simkit.trace.views.contexts import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
 _OF_CONTEXTS: Final = ("messages", "dropped", "left_out", "sections", "tools", "handoffs_of")
 _WRITE: Final = "of `simkit.matchers`"

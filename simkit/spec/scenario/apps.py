@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from simkit.core.patterns import late_pattern
 from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
+from simkit.core.text import late_pattern
 from simkit.language.matching import kinds
 from simkit.language.paths import head_of
 from simkit.language.references import compile as compile_references

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from simkit.core.messages import ABSENT
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.matching import kinds
 from simkit.language.matching.polarity import Polarity, polarity_of
 from simkit.spec.fields import (

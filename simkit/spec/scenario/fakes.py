@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import FakeInvalid
-from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
+from simkit.core.text import late_pattern
 from simkit.language.yaml import near
 
 _DRAW: Final = late_pattern(

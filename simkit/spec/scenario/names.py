@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError, MessageInvalid, SourceError
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.json_schema import is_number
 from simkit.language.matching import check
 from simkit.language.matching.kinds import QUERY, check_kind

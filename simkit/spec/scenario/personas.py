@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from simkit.core.errors import FakeInvalid
-from simkit.core.patterns import late_pattern
 from simkit.core.rng import Chance
+from simkit.core.text import late_pattern
 from simkit.spec.scenario.fakes import Draw, Fakes, Words, check_locale
 from simkit.spec.scenario.given_fakes import Fake
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import ABSENT
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.paths import as_text, lookup, walk, with_texts
 from simkit.language.yaml import Document, SourcePath
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.core.errors import FakeInvalid, SourceError
-from simkit.core.patterns import late_pattern
+from simkit.core.text import late_pattern
 from simkit.language.paths import head_of
 from simkit.language.yaml import Document, SourcePath, near
 from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS

@@ -4,12 +4,17 @@ Contents are compared, not ids: a new message in the middle changes the numbers 
 and nothing else.
 """
 
-from simkit.trace.diff.aligning import Span, aligned
-from simkit.trace.diff.allowing import KINDS, without
 from simkit.trace.diff.calls import Added, CallDiff, Changed, MessageEdit, Removed, Same
 from simkit.trace.diff.parting import Parting, first_parting
-from simkit.trace.diff.traces import FirstDifference, TraceDiff, TurnDiff, trace_diff
-from simkit.trace.diff.values import Edit, ItemEdit
+from simkit.trace.diff.traces import (
+    KINDS,
+    FirstDifference,
+    TraceDiff,
+    TurnDiff,
+    trace_diff,
+    without,
+)
+from simkit.trace.diff.values import Edit, ItemEdit, Span, aligned
 
 __all__ = [
     "KINDS",

@@ -16,11 +16,11 @@ from simkit.trace.store import canonical
 from simkit.trace.views.contexts import (
     ALL_SHOWN,
     ContextView,
+    Naming,
     ShownPart,
     StreamView,
     UnshownView,
 )
-from simkit.trace.views.naming import Naming
 from simkit.trace.views.states import NESTED, States
 from simkit.trace.views.turns_and_calls import (
     CallView,

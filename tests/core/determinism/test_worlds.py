@@ -23,7 +23,7 @@ import pytest
 
 from simkit.core.determinism import World
 from simkit.core.determinism.worlds import PATIENCE, zone_of
-from simkit.runtime.clock import VirtualClock
+from simkit.runtime.scheduler import VirtualClock
 from tests.core.determinism.worlds import (
     CLOCKS,
     DERIVED,

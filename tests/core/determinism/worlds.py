@@ -23,7 +23,7 @@ from typing import Any
 
 from simkit.core.determinism import World
 from simkit.core.rng import Chance
-from simkit.runtime.clock import VirtualClock
+from simkit.runtime.scheduler import VirtualClock
 
 START = "2027-03-01T10:00:00+02:00"
 SECONDS = 1_803_888_000

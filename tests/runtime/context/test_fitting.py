@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import ABSENT
-from simkit.runtime.context.rendering import Loss, json_text
-from simkit.runtime.context.truncation import fitted
+from simkit.runtime.context.rendering import Loss, fitted, json_text
 
 
 def cut_to(most: int, value: Any) -> tuple[Any, list[Loss]]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from simkit.core.messages import Message, ToolCall
-from simkit.trace.diff.fingerprints import ContextPrint, Fingerprints, common_ends, fingerprint
+from simkit.trace.diff.calls import ContextPrint, Fingerprints, common_ends, fingerprint
 from simkit.trace.views import ContextView
 from tests.building import run_yaml
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import SimkitError
-from simkit.core.whole_files import SOURCES, check_place, write_whole
+from simkit.core.files import SOURCES, check_place, write_whole
 
 
 def test_a_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
