@@ -15,7 +15,7 @@ from simkit.core.errors import StoreInvalid
 from simkit.core.messages import Message
 from simkit.runtime.branch import Path, in_blocks
 from simkit.runtime.conversation import Numbers
-from simkit.runtime.ports import Checkpoint, Store
+from simkit.runtime.stores import Checkpoint, Store
 from simkit.trace import events as e
 from simkit.trace.recorder import EventRecorder, Moment, Position, Sink
 from simkit.trace.reducers import DECLARED_RESET, is_reset

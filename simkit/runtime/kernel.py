@@ -20,10 +20,11 @@ from simkit.runtime.flows import flow_of
 from simkit.runtime.handoff_execution import TurnStopped
 from simkit.runtime.journal import Journal, recovered
 from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Schedule, Store, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.schedules import Fifo
 from simkit.runtime.sessions import Doors, Sessions
+from simkit.runtime.stores import Store
 from simkit.runtime.turn import Turn
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e

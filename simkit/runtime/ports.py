@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -123,37 +123,6 @@ class Schedule(Protocol):
 
     def end_turn(self) -> None:
         """End the turn; raise ScriptMisfit if calls did not take place that should have."""
-
-
-class Checkpoint(msgspec.Struct, frozen=True, gc=False):
-    """A point up to which everything is saved."""
-
-    id: str
-    """``k1``, ``k2``, … counted over the whole run."""
-    session: str
-    turn: int
-    agent: str
-    """The agent whose run had ended; empty at the end of a turn."""
-    place: int
-    """The number of journal entries that it covers."""
-    counters: Mapping[str, int]
-    """The virtual time, and the counters of ids."""
-
-
-class Store(Protocol):
-    """Storage that outlives a process: one append-only journal of events."""
-
-    def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:
-        """Append entries and the checkpoint that covers them, all or nothing."""
-
-    def journal(self) -> Iterator[bytes]:
-        """Yield every committed entry, in order; raise StoreInvalid if it is damaged."""
-
-    def checkpoints(self) -> Sequence[Checkpoint]:
-        """Return every checkpoint, oldest first."""
-
-    def close(self) -> None:
-        """Release open resources."""
 
 
 class UserTurn(msgspec.Struct, frozen=True):

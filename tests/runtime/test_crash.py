@@ -15,8 +15,7 @@ from typing import Final
 
 import pytest
 
-from simkit.runtime.ports import Checkpoint
-from simkit.runtime.sqlite_store import SqliteStore
+from simkit.runtime.stores import Checkpoint, Store
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SEEDS: Final = range(100 if os.environ.get("SIMKIT_NIGHTLY") == "1" else 20)
@@ -24,8 +23,7 @@ BATCHES: Final = 150
 CHILD: Final = """
 import json, os, signal, sqlite3, sys, time
 
-from simkit.runtime.ports import Checkpoint
-from simkit.runtime import sqlite_store
+from simkit.runtime.stores import Checkpoint, Store
 
 path, fatal = sys.argv[1], int(sys.argv[2])
 connect, executed = sqlite3.connect, 0
@@ -42,7 +40,7 @@ def counted(*args, **options):
     return connection
 
 sqlite3.connect = counted
-store = sqlite_store.SqliteStore(path)
+store = Store(path)
 for line in sys.stdin:
     texts, place, number = json.loads(line)
     checkpoint = Checkpoint(f"k{number}", "s1", number, "a", place, {"at": number})
@@ -103,7 +101,7 @@ def killed(path: Path, lines: list[str], chance: Random, by_statement: bool) -> 
     return [int(line) for line in acknowledged]
 
 
-def committed(store: SqliteStore, series: Series) -> int:
+def committed(store: Store, series: Series) -> int:
     """How many whole batches a store holds, of those of the series, and nothing else."""
     checkpoints = list(store.checkpoints())
     assert checkpoints == series.checkpoints[: len(checkpoints)]
@@ -125,15 +123,15 @@ def test_a_killed_process_leaves_what_it_acknowledged_and_whole_commits(
         acknowledged = killed(
             path, series.lines[done:][: BATCHES // 2], chance, (seed + each) % 2 == 0
         )
-        with closing(SqliteStore(path)) as store:
+        with closing(Store(path)) as store:
             count = committed(store, series)
         # One commit may have been made and not been acknowledged any more.
         assert count - (acknowledged[-1] if acknowledged else done) in (0, 1)
         done = count
 
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         for checkpoint in series.checkpoints[done:]:
             start = store.checkpoints()[-1].place if store.checkpoints() else 0
             store.commit(series.entries[start : checkpoint.place], checkpoint)
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         assert committed(store, series) == BATCHES

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import StoreInvalid
-from simkit.runtime.ports import Checkpoint, Store
-from simkit.runtime.sqlite_store import SqliteStore
-from simkit.runtime.stores import MemoryStore
+from simkit.runtime.stores import Checkpoint, Store
 
 ENTRIES = [b'{"kind":"MessageAdded","at":%d}' % at for at in range(6)]
 
@@ -40,21 +38,20 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def filled(path: Path) -> Path:
     """A store that was filled and closed."""
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         fill(store)
     return path
 
 
-@pytest.fixture(params=[MemoryStore, SqliteStore], ids=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, path: Path) -> Iterator[Store]:
-    result = MemoryStore() if request.param is MemoryStore else SqliteStore(path)
-    with closing(result):
+@pytest.fixture
+def store(path: Path) -> Iterator[Store]:
+    with closing(Store(path)) as result:
         yield result
 
 
 def content(path: Path) -> tuple[list[bytes], list[Checkpoint]]:
     """Everything that a store gives back."""
-    with closing(SqliteStore(path)) as store:
+    with closing(Store(path)) as store:
         return list(store.journal()), list(store.checkpoints())
 
 
@@ -66,7 +63,9 @@ def test_what_is_committed_is_read_in_order(store: Store) -> None:
 
 
 def test_a_new_store_is_empty(store: Store) -> None:
-    assert (list(store.journal()), list(store.checkpoints())) == ([], [])
+    with closing(Store()) as in_memory:
+        for new in (store, in_memory):
+            assert (list(new.journal()), list(new.checkpoints())) == ([], [])
 
 
 def test_a_checkpoint_may_cover_nothing_new(store: Store) -> None:
@@ -80,13 +79,11 @@ def test_a_checkpoint_may_cover_nothing_new(store: Store) -> None:
 def test_a_checkpoint_that_does_not_fit_its_entries_is_refused_and_adds_nothing(
     store: Store, path: Path
 ) -> None:
-    name = "the store in memory" if isinstance(store, MemoryStore) else str(path)
-
     with pytest.raises(StoreInvalid) as refused:
         store.commit(ENTRIES[:2], checkpoint(1, 3))
 
     assert str(refused.value) == (
-        f"{name}: checkpoint 'k1' covers 3 entries, but with it the journal has 2. Was another "
+        f"{path}: checkpoint 'k1' covers 3 entries, but with it the journal has 2. Was another "
         "process writing to it? Nothing was added."
     )
     assert (list(store.journal()), list(store.checkpoints())) == ([], [])
@@ -112,7 +109,7 @@ def test_a_journal_that_is_being_read_does_not_hold_up_a_commit(store: Store) ->
 
 
 def test_a_store_is_read_and_continued_by_another(filled: Path) -> None:
-    with closing(SqliteStore(filled)) as store:
+    with closing(Store(filled)) as store:
         store.commit([b"more"], checkpoint(4, 7))
 
     assert content(filled) == ([*ENTRIES, b"more"], [*FILLED, checkpoint(4, 7)])
@@ -120,7 +117,7 @@ def test_a_store_is_read_and_continued_by_another(filled: Path) -> None:
 
 
 def test_of_two_writers_the_second_is_refused(filled: Path) -> None:
-    with closing(SqliteStore(filled)) as first, closing(SqliteStore(filled)) as second:
+    with closing(Store(filled)) as first, closing(Store(filled)) as second:
         first.commit([b"mine"], checkpoint(4, 7))
         with pytest.raises(StoreInvalid) as refused:
             second.commit([b"yours"], checkpoint(4, 7))
@@ -136,16 +133,16 @@ def test_what_cannot_be_opened_is_refused(path: Path, tmp_path: Path) -> None:
     path.write_bytes(b"Dear diary, today I was mistaken for a database of checkpoints." * 9)
 
     with pytest.raises(StoreInvalid) as refused:
-        SqliteStore(path)
+        Store(path)
     with pytest.raises(StoreInvalid) as missing:
-        SqliteStore(tmp_path / "missing" / "store.db")
+        Store(tmp_path / "missing" / "store.db")
 
     assert str(refused.value) == f"{path}: the store cannot be opened: file is not a database."
     assert str(missing.value).endswith("the store cannot be opened: unable to open database file.")
 
 
 def test_what_cannot_be_read_any_more_is_an_error(filled: Path) -> None:
-    with closing(SqliteStore(filled)) as store, closing(sqlite3.connect(filled)) as other:
+    with closing(Store(filled)) as store, closing(sqlite3.connect(filled)) as other:
         other.execute("DROP TABLE journal")
         with pytest.raises(StoreInvalid) as refused:
             list(store.journal())

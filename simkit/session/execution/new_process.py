@@ -27,7 +27,7 @@ from simkit.trace.events import AnyEvent, ErrorFacts
 from simkit.trace.recorder import Sink
 from simkit.trace.store import Trace
 
-MODULES: Final = ("simkit.session.execution.new_process", "simkit.runtime.sqlite_store")
+MODULES: Final = ("simkit.session.execution.new_process", "simkit.runtime.stores")
 """The modules that each new process needs."""
 
 

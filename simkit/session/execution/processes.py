@@ -14,9 +14,9 @@ from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
-from simkit.runtime.ports import Driver, Schedule, Store, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import Driver, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.schedules import CODE_TOOLS, DECLARED_TOOLS, ScenarioSchedule
-from simkit.runtime.stores import MemoryStore
+from simkit.runtime.stores import Store
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -249,10 +249,8 @@ def kept_in(prepared: Prepared) -> str | None:
 
 def _store_of(task: ProcessSetup) -> Store | None:
     if task.file:
-        from simkit.runtime.sqlite_store import SqliteStore
-
-        return SqliteStore(Path(task.file))
-    return MemoryStore() if kept_in(task.prepared) else None
+        return Store(Path(task.file))
+    return Store() if kept_in(task.prepared) else None
 
 
 def limits_of(limits: Limits, scenario: Scenario) -> Limits:

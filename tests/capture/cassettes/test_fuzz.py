@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.capture.cassettes.test_vcrpy_layout import FOREIGN
 
 from simkit.capture.cassettes import Cassette, Player, encoded, load, save, scan
 from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.providers.http import HttpRequest
 from tests.capture.cassettes.requests import KEYING, chat, recorded
 from tests.capture.cassettes.test_saving import PLAIN, STREAMED
+from tests.capture.cassettes.test_vcrpy_layout import FOREIGN
 
 OURS = (STREAMED, recorded(chat("a"), "1"))
 FILES = {
