@@ -114,7 +114,7 @@ def _by_agent(options: AgentFilter) -> FilterFunction:
     return agents
 
 
-# What filters leave of a log, settled once a turn is over
+# Histories: a filtered log, settled once its turns are over
 
 
 Entries: TypeAlias = list[tuple[Message, int]]
