@@ -15,12 +15,12 @@ import msgspec
 from benchmarks.measuring import child_seconds, medians
 from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
-from simkit.explore.conversations import ExploredRun, Subject, converse
+from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.drawing import draw
 from simkit.explore.journal import fingerprints
+from simkit.explore.processes import Answer, Setup, Task, versions
 from simkit.explore.shrinking import Shrinker
-from simkit.explore.subjects import pipeline_subject, simulation_subject
-from simkit.explore.worker import Answer, Setup, Task, versions
+from simkit.explore.subjects import Subject, pipeline_subject, simulation_subject
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import simulations_in
 from tests.campaigns import SIMULATION
@@ -142,5 +142,5 @@ def message_rows(subject: Subject, folder: Path, rounds: int) -> list[list[objec
 
 
 def _start() -> float:
-    command = [sys.executable, "-c", "import simkit.explore.search, simkit.explore.worker"]
+    command = [sys.executable, "-c", "import simkit.explore.search, simkit.explore.processes"]
     return child_seconds(command, cwd=ROOT, env=dict(os.environ))

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 from benchmarks.conversations import PIPELINE, conversation
 from benchmarks.measuring import medians
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
-from simkit.explore.search import search, search_all
-from simkit.explore.subjects import simulation_subject
+from simkit.explore.conversations import ExploredRun, converse, converse_by
+from simkit.explore.subjects import Subject, simulation_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import simulations_in
+from tests.explore.searching import search, search_all
 
 TURNS = 5
 CONVERSATIONS = 100

@@ -10,8 +10,8 @@ from typing import Final
 
 from benchmarks.measuring import medians
 from simkit.checks.mutants import TraceMutant, trace_mutants
+from simkit.cli.judge import ObservedRun, ObservedRuns
 from simkit.cli.mutate import TraceJudge
-from simkit.cli.observed_runs import ObservedRun, ObservedRuns
 
 SCENARIOS: Final = Path(__file__).resolve().parents[1] / "scenarios"
 SYSTEMS: Final = (

@@ -23,14 +23,14 @@ import msgspec
 from simkit.core.errors import SimkitError
 from simkit.explore.causes import Cause, label_of
 from simkit.explore.chunks import Tally
-from simkit.explore.conversations import Subject, converse
-from simkit.explore.search import search
-from simkit.explore.subjects import simulation_subject
+from simkit.explore.conversations import converse
+from simkit.explore.subjects import Subject, simulation_subject
 from simkit.language.paths import as_text
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.mutants import Edit, apply_edits, pipeline_mutants
 from simkit.spec.scenario.items import ScenarioCase, simulations_in
 from tests import mutations
+from tests.explore.searching import search
 
 CHOSEN: Final = 60
 RUNS: Final = 300

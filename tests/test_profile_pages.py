@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from simkit.explore.profiles import PROFILES
+from simkit.explore.subjects import PROFILES
 from simkit.spec.scenario.simulations import MISBEHAVIOURS, TURN_FAULTS
 
 FOLDER: Final = Path(__file__).parent.parent / "docs" / "how-to" / "profiles"

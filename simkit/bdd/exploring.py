@@ -17,12 +17,16 @@ from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
-from simkit.explore.causes import CLAIM_KEYS, label_of
-from simkit.explore.conversations import Subject
-from simkit.explore.network import refused_lines
+from simkit.explore.causes import CLAIM_KEYS, label_of, refused_lines
 from simkit.explore.reach import unjudged_claims
-from simkit.explore.scenarios import earlier_lines, headline, scenario_text
-from simkit.explore.subjects import USER_TEXTS, made_up_subject, simulation_subject, simulations_of
+from simkit.explore.scenarios import shown_lines, title_of
+from simkit.explore.subjects import (
+    USER_TEXTS,
+    Subject,
+    made_up_subject,
+    simulation_subject,
+    simulations_of,
+)
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SIMULATION_SUFFIX, ScenarioCase
@@ -159,15 +163,12 @@ def _explored(
     if campaign.refused:
         return "\n".join(refused_lines(subject, campaign)), []
     for discovery in campaign.discoveries:
-        label = label_of(discovery.cause)
-        if claim and label not in CLAIM_KEYS:
+        if claim and label_of(discovery.cause) not in CLAIM_KEYS:
             continue  # The end of the story reports it.
         command = "pytest" if subject.is_made_up else command_of(name, subject, bounds)
-        text = scenario_text(discovery, subject, Path.cwd(), command)
-        texts = text.splitlines() if discovery.is_alone else earlier_lines(campaign.growing)
+        texts = shown_lines(discovery, subject, campaign.growing, command)
         lines = [f"    {line}".rstrip() for line in texts]
-        head = f"{label}: {headline(discovery)} (in {counted(discovery.runs, 'conversation')})"
-        return "\n".join([head, "", *lines]), []
+        return "\n".join([title_of(discovery), "", *lines]), []
     return "", unjudged_claims(campaign.reach)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from simkit.checks.coverage import CoverageReport, coverage_of
-from simkit.cli.observed_runs import ObservedRuns
+from simkit.cli.judge import ObservedRuns
 from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
 from simkit.cli.plan import share_exit_code
 from simkit.core.files import check_place

@@ -20,7 +20,6 @@ from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError
 from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
-from simkit.explore.answers import YES
 from simkit.explore.campaigns import (
     LOCAL,
     MEMORY,
@@ -30,15 +29,14 @@ from simkit.explore.campaigns import (
     is_exhaustive,
     turns_most,
 )
-from simkit.explore.causes import label_of
+from simkit.explore.causes import label_of, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
-from simkit.explore.conversations import Subject
-from simkit.explore.network import lines_to_add, network_text
 from simkit.explore.probe_runs import explore_with_probe_runs
-from simkit.explore.reach import reach_lines, unjudged_claims
+from simkit.explore.reach import reach_lines, unjudged_lines
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
-from simkit.explore.subjects import MADE_UP_FILE, subjects_named
+from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named
+from simkit.explore.users import YES
 from simkit.report.coverage import summary_line
 from simkit.spec.scenario.files import Library
 from simkit.update.files import is_ci
@@ -144,7 +142,10 @@ class _Tour:
         guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
         self.was_found |= not all(guessed)
         self.is_incomplete |= bool(campaign.refused) or any(guessed) or not campaign.runs
-        self.was_found |= self._strictness.is_strict and _are_left_out(campaign)
+        if self._strictness.is_strict:
+            for line in (unjudged := unjudged_lines(campaign.reach)):
+                echo(line)
+            self.was_found |= bool(unjudged)
         self.coverage = self.coverage.merged(campaign.coverage or RunsCoverage())
 
 
@@ -181,14 +182,6 @@ def _explore(
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)
     return subject, campaign
-
-
-def _are_left_out(campaign: Campaign) -> bool:
-    """Name the claims that no conversation judged; return whether there are any."""
-    left_out = unjudged_claims(campaign.reach)
-    for claim in left_out:
-        echo(f"{claim}: no conversation judged it: what it speaks of never happened")
-    return bool(left_out)
 
 
 def _check(bounds: Bounds) -> None:

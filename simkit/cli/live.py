@@ -16,14 +16,15 @@ import msgspec
 from simkit.capture.http.providers import client_package
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.init.files import write_new
-from simkit.cli.live_files import free_files, unique_stems
 from simkit.cli.live_report import (
     FinishedRun,
     LiveReport,
     ScenarioRuns,
+    free_files,
     report_json,
     report_lines,
     total_cost,
+    unique_stems,
 )
 from simkit.cli.plan import cases_at
 from simkit.cli.processes import start_marking_worker

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +17,8 @@ from simkit.core.text import counted, shell_word, short
 from simkit.session.live.estimates import Rate, percentile
 from simkit.session.live.meter import ModelCallFacts
 from simkit.session.live.scripted_words import ClaimUnit
-from simkit.session.live.trials import LiveSubject, Trial
+from simkit.session.live.trials import LiveSubject, ReplayFiles, Trial
+from simkit.spec.scenario.items import SCENARIO_SUFFIX
 
 FORMAT: Final = 1
 """The version of the JSON."""
@@ -287,3 +291,35 @@ def _run_json(run: FinishedRun) -> dict[str, Any]:
         "replays": run.is_replayed if run.file else None,
         "not_kept": trial.unsaved or None,
     }
+
+
+STEM_MAX: Final = 60
+"""The longest name of a kept file in characters, without its number and endings."""
+STEM_BYTES_MAX: Final = 150
+"""The same in bytes of UTF-8: file systems take 255, and a file is first written beside its place
+under a longer name."""
+
+
+def unique_stems(names: Sequence[str]) -> list[str]:
+    """Return a name for the files of each scenario, all different."""
+    stems: list[str] = []
+    for scenario_name in names:
+        name = re.sub(r"[^\w-]+", "-", scenario_name.lower()).strip("-")[:STEM_MAX]
+        stem = name.encode()[:STEM_BYTES_MAX].decode(errors="ignore") or "scenario"
+        count = 2
+        unique = stem
+        while unique in stems:
+            unique, count = f"{stem}-{count}", count + 1
+        stems.append(unique)
+    return stems
+
+
+def free_files(folder: Path, stem: str) -> ReplayFiles:
+    """Return names of files that do not exist yet."""
+    count, unique = 2, stem
+    while True:
+        scenario = folder / f"{unique}{SCENARIO_SUFFIX}"
+        cassette = folder / "cassettes" / f"{unique}.yaml"
+        if not os.path.lexists(scenario) and not os.path.lexists(cassette):
+            return ReplayFiles(scenario, cassette)
+        unique, count = f"{stem}-{count}", count + 1

@@ -20,7 +20,7 @@ from simkit.checks.judging_mutants import (
 )
 from simkit.checks.mutants import KINDS, TraceMutant, trace_mutants
 from simkit.cli.console import Progress, output_to_stderr
-from simkit.cli.observed_runs import ObservedRun, ObservedRuns
+from simkit.cli.judge import ObservedRun, ObservedRuns
 from simkit.cli.plan import share_exit_code
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
@@ -41,8 +41,7 @@ from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_m
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library
 from simkit.trace.views import View, view_of
-from simkit.update.fact_claims import claims_on, literal, parts_of
-from simkit.update.first_claims import first_claims
+from simkit.update.first_claims import claims_on, first_claims, literal, parts_of
 from simkit.update.observed_values import StableClaims, words_of
 
 T = TypeVar("T")

@@ -164,7 +164,7 @@ def replay(call: ReplayOptions) -> int:
         return 0
     _check_files(call)
     if call.update:
-        from simkit.cli.update_files import update
+        from simkit.cli.expect import update
 
         if declined := update(selection.entries, call.plan, call.accepts_all, cache):
             return declined

@@ -8,16 +8,15 @@ for each cause. A finding raises nothing; SimkitError is raised if the subject c
 >>> [finding.text for finding in exploration.findings]
 []
 
-From the bottom up: ``choices`` (numbers that decide), ``values`` (values of a
-JSON Schema), ``interfaces`` (models and tools that choose), ``declared`` (what a pipeline's file
-offers them), ``causes`` (of findings), ``claims`` (that speak of what took place),
-``conversations`` (one run), ``chunks`` (parts of a campaign, whose tallies are merged in any
-order), ``drawing`` (Hypothesis), ``shrinking`` (small conversations), ``search`` (a campaign in
-this process), ``spreading`` (every conversation, in several processes),
-``scenarios`` (files of what was found), ``subjects`` (what a name stands for), ``journal``,
-``worker``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one place that
-sets a search up), ``probe_runs`` (the agents of code that does not name them), ``api`` (the
-function).
+From the bottom up: ``choices`` (numbers that decide), ``values`` (values of a JSON Schema),
+``scene`` and ``interfaces`` (models and tools that choose), ``users``, ``subjects`` (what a name
+stands for), ``causes`` (of findings), ``claims`` (that speak of what took place), ``conversations``
+(one run), ``chunks`` (parts of a campaign, whose tallies are merged in any order), ``drawing``
+(Hypothesis), ``shrinking`` (small conversations), ``search`` (a campaign in this process),
+``enumeration`` (every conversation, in one process or several), ``scenarios`` (files of what was
+found), ``journal``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one
+place that sets a search up), ``probe_runs`` (the agents of code that does not name them), ``api``
+(the function).
 """
 
 from __future__ import annotations

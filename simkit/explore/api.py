@@ -11,14 +11,11 @@ import msgspec
 from simkit.core.errors import DirectoryGone, SimkitError
 from simkit.core.text import counted
 from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
-from simkit.explore.causes import label_of
-from simkit.explore.conversations import Subject
-from simkit.explore.network import network_text
+from simkit.explore.causes import label_of, network_text
 from simkit.explore.probe_runs import explore_with_probe_runs
-from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text
 from simkit.explore.search import Campaign
-from simkit.explore.subjects import scenario_subject, subjects_named
+from simkit.explore.subjects import PROFILES, Subject, scenario_subject, subjects_named
 from simkit.language.json_schema import is_number
 from simkit.language.yaml import near
 from simkit.spec.fields import shown_value

@@ -16,28 +16,22 @@ from simkit.adapters.attribution import OF_NOBODY
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.files import FileReads
 from simkit.core.text import counted, shell_word
-from simkit.explore.alone import checked_alone
 from simkit.explore.choices import SIMPLEST, ChoiceLog
-from simkit.explore.chunks import chunks_of
-from simkit.explore.conversations import Subject, converse, converse_by
-from simkit.explore.journal import Journal, Memory, fingerprints, key_of
-from simkit.explore.processes import Processes, Workers
-from simkit.explore.profiles import with_profile
-from simkit.explore.restarts import restart_trials
+from simkit.explore.chunks import Tell, chunks_of
+from simkit.explore.conversations import converse, converse_by, restart_trials
+from simkit.explore.enumeration import Work
+from simkit.explore.journal import Journal, Memory, Parts, fingerprints, key_of
+from simkit.explore.processes import LOCAL as LOCAL
+from simkit.explore.processes import Processes, Setup, versions
 from simkit.explore.search import (
     Campaign,
     InProcess,
-    Tell,
-    Work,
     conduct,
-    every_found,
     search_all,
     with_first,
 )
-from simkit.explore.spreading import Slice, spread
-from simkit.explore.trials import first_turns_that_fail
-from simkit.explore.worker import LOCAL as LOCAL
-from simkit.explore.worker import Setup, versions
+from simkit.explore.subjects import Subject, with_profile
+from simkit.explore.trials import checked_alone, first_turns_that_fail
 from simkit.report.last_run import failure_text
 from simkit.spec.fields import METHOD_NAME
 from simkit.spec.scenario.orders import EXHAUSTIVE
@@ -125,7 +119,9 @@ class _Exploration:
         seconds = bounds.seconds
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._run = partial(converse, subject, observes=bounds.measures)
+        self._run_by = partial(converse_by, subject, observes=bounds.measures)
         self._turns, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
+        self._is_exhaustive = is_exhaustive(subject, bounds)
 
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
@@ -141,10 +137,7 @@ class _Exploration:
             return self._stop_at_once(doomed)
         for tape in restart_trials(self._subject.prepared, self._subject.simulation, self._turns):
             self._run(tape)
-        if is_exhaustive(self._subject, self._bounds):
-            campaign = self.enumerate(places)
-        else:
-            campaign = self.draw(places)
+        campaign = self._campaign(places)
         return with_first(campaign, first, self._run)
 
     def _stop_at_once(self, doomed: Sequence[ChoiceLog]) -> Campaign:
@@ -152,127 +145,80 @@ class _Exploration:
         campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
         return msgspec.structs.replace(campaign, is_doomed=True)
 
-    def enumerate(self, places: Places | None) -> Campaign:
-        """Run every conversation, and keep what the campaign needs to go on."""
+    def _campaign(self, places: Places | None) -> Campaign:
+        """Run the conversations, and keep what the campaign needs to go on."""
         if places is None:
-            return self._search_all((), lambda part: None)
-        setup = self._setup(places.reads)
-        with self._journal(Memory(places.memory, self._name), setup) as journal:
-            done = () if journal is None else journal.slices
-            keep = (lambda part: None) if journal is None else journal.keep_slice
-            if journal is not None and done:
-                count = sum(part.tally.runs for part in done)
-                self._say_goes_on(counted(count, "conversation"), journal)
-            if self._is_alone:
-                campaign = self._search_all(done, keep)
-            else:
-                campaign = self._spread(setup, done, keep)
-            self._finish(journal, campaign)
-        return campaign
-
-    def _search_all(self, done: Sequence[Slice], keep: Callable[[Slice], None]) -> Campaign:
-        """Run every conversation in this process."""
-        return search_all(
-            partial(converse_by, self._subject, observes=self._bounds.measures),
-            runs=self._bounds.runs,
-            turns_max=self._turns,
-            tell=self._tell,
-            is_late=self._is_late,
-            done=done,
-            keep=keep,
-        )
-
-    def _spread(
-        self, setup: Setup, done: Sequence[Slice], keep: Callable[[Slice], None]
-    ) -> Campaign:
-        """Run every conversation in other processes."""
-        with self._workers(setup) as work:
-            tally, is_complete = spread(
-                work,
-                runs=self._bounds.runs,
-                is_late=self._is_late,
-                tell=self._tell,
-                done=done,
-                keep=keep,
-            )
-        run = partial(converse_by, self._subject)
-        return every_found(run, tally, self._turns, is_complete=is_complete)
-
-    def draw(self, places: Places | None) -> Campaign:
-        """Draw conversations, and keep what the campaign needs to go on."""
-        if places is None:
-            return self._conduct(self._in_process(), None)
-        setup = self._setup(places.reads)
-        memory = Memory(places.memory, self._name)
+            return self._search(self._in_process(), Parts())
+        setup, memory = self._setup(places.reads), Memory(places.memory, self._name)
         with self._journal(memory, setup) as journal, self._work(setup) as work:
-            campaign = self._conduct(work, journal)
-            self._finish(journal, campaign)
-        with suppress(OSError):
-            memory.keep(each.record.tape for each in campaign.discoveries)
+            campaign = self._search(work, journal)
+            journal.is_over = not campaign.is_stopped
+            if campaign.is_stopped and journal.count:
+                self._say("the same command goes on from here")
+        if not self._is_exhaustive:
+            with suppress(OSError):
+                memory.keep(each.record.tape for each in campaign.discoveries)
         return campaign
 
-    def _finish(self, journal: Journal | None, campaign: Campaign) -> None:
-        """Say that the campaign can go on, or let its journal end."""
-        if journal is None:
-            return
-        journal.is_over = not campaign.is_stopped
-        if campaign.is_stopped and journal.count:
-            self._say("the same command goes on from here")
-
-    def _say_goes_on(self, after: str, journal: Journal) -> None:
-        self._say(
-            f"goes on after {after}, which an earlier call ran; to begin anew, delete "
-            f"{journal.folder}"
-        )
-
-    def _conduct(self, work: Work, journal: Journal | None) -> Campaign:
-        known = () if journal is None else journal.known
-        chunks = chunks_of(self._bounds.runs, self._seed, len(known))
-        if journal is not None and journal.done:
+    def _search(self, work: Work, journal: Parts) -> Campaign:
+        """Run every conversation, or draw some, beside those that the journal has."""
+        runs = self._bounds.runs
+        if self._is_exhaustive:
+            if journal.slices:
+                count = sum(part.tally.runs for part in journal.slices)
+                self._say_goes_on(counted(count, "conversation"), journal)
+            return search_all(
+                work,
+                self._run_by,
+                runs=runs,
+                turns_max=self._turns,
+                tell=self._tell,
+                done=journal.slices,
+                keep=journal.keep_slice,
+            )
+        chunks = chunks_of(runs, self._seed, len(journal.known))
+        if journal.done:
             after = f"{len(journal.done)} of {counted(len(chunks), 'part')}"
             self._say_goes_on(after, journal)
         return conduct(
             work,
             self._run,
             chunks,
-            known=known,
-            done={} if journal is None else journal.done,
-            keep=(lambda chunk, tally: None) if journal is None else journal.keep,
+            known=journal.known,
+            done=journal.done,
+            keep=journal.keep,
             tell=self._tell,
         )
 
-    def _in_process(self) -> InProcess:
-        rare = len(self._subject.rare)
-        return InProcess(self._run, turns_max=self._turns, rare=rare, is_late=self._is_late)
+    def _say_goes_on(self, after: str, journal: Parts) -> None:
+        self._say(
+            f"goes on after {after}, which an earlier call ran; to begin anew, delete "
+            f"{journal.folder}"
+        )
 
-    @property
-    def _is_alone(self) -> bool:
-        """Return whether this process runs all conversations."""
-        return self._bounds.cluster is None and self._bounds.processes == 1
+    def _in_process(self) -> InProcess:
+        return InProcess(
+            self._run,
+            self._run_by,
+            turns_max=self._turns,
+            rare=len(self._subject.rare),
+            is_late=self._is_late,
+        )
 
     @contextmanager
     def _work(self, setup: Setup) -> Iterator[Work]:
-        """Return where conversations are run."""
-        if self._is_alone:
-            yield self._in_process()
-        else:
-            with self._workers(setup) as work:
-                yield work
-
-    @contextmanager
-    def _workers(self, setup: Setup) -> Iterator[Workers]:
-        """Return the processes that run conversations."""
-        bounds = self._bounds
+        """Return where conversations are run: in this process, in others, or on a cluster."""
+        bounds, deadline = self._bounds, self._deadline
         if bounds.cluster is not None:
             from simkit.explore.cluster import Cluster
 
-            with Cluster(
-                bounds.cluster, setup, bounds.processes, self._deadline, self._say
-            ) as work:
-                yield work
+            with Cluster(bounds.cluster, setup, bounds.processes, deadline, self._say) as cluster:
+                yield cluster
+        elif bounds.processes > 1:
+            with Processes(setup, bounds.processes, deadline) as processes:
+                yield processes
         else:
-            with Processes(setup, bounds.processes, self._deadline) as work:
-                yield work
+            yield self._in_process()
 
     def _setup(self, reads: FileReads) -> Setup:
         return Setup(
@@ -287,22 +233,19 @@ class _Exploration:
         )
 
     @contextmanager
-    def _journal(self, memory: Memory, setup: Setup) -> Iterator[Journal | None]:
-        """Return the journal of the campaign; None if it cannot be kept, which is said."""
+    def _journal(self, memory: Memory, setup: Setup) -> Iterator[Parts]:
+        """Return the journal of the campaign; nothing is kept if it cannot be, which is said."""
         facts: dict[str, object] = {"setup": setup, "runs": self._bounds.runs, "seed": self._seed}
-        if is_exhaustive(self._subject, self._bounds):
+        if self._is_exhaustive:
             facts |= {"seed": None, "exhaustive": True}
         redactor = self._subject.prepared.redactor(os.environ)
-        journal: Journal | None = None
+        journal = Parts()
         try:
             journal = Journal(memory.folder, key_of(facts), memory.known(), redactor)
         except BlockingIOError:
             self._say("another call of this command is at work; if killed, this one begins anew")
         except OSError as problem:
             self._say(f"{failure_text(problem)}: if killed, the campaign begins anew")
-        if journal is None:
-            yield None
-            return
         with closing(journal):
             yield journal
 

@@ -1,13 +1,132 @@
-"""Causes of findings: what makes two conversations fail in the same way."""
+"""Causes of findings: what makes two conversations fail in the same way.
+
+Code that needs the network, which simkit refuses, is a part that was not explored, and no bug.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Final, NamedTuple
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simkit.checks.findings import CLAIM, Finding
-from simkit.explore.network import NETWORK, network_detail
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.items import SIMULATION_SUFFIX
+from simkit.spec.scenario.writing import block
 from simkit.trace.events import ErrorFacts
+
+if TYPE_CHECKING:
+    from simkit.explore.search import Campaign, Discovery
+    from simkit.explore.subjects import Subject
+
+
+NETWORK: Final = "network: "
+"""How the detail of a cause begins that needs the network; the place in the user's code follows, or
+the host."""
+_REFUSED: Final = re.compile(r"ended with error NetworkRefused: ")
+_REACHED: Final = re.compile(r"reached network\b")
+_PLACE: Final = re.compile(r"\bat (\S+:\d+ in [\w<][\w.<>]*[\w>])")
+_HOST: Final = re.compile(r"reached for the network, ([^\s,]+)")
+_OF_NO_TOOL: Final = (
+    "Put a fake in place of what needs it, in a function that is called first:\n"
+    "  app: {setup: MODULE:FUNCTION}"
+)
+_SETUP: Final = ("pipeline", "app", "agents", "given", "needs")
+"""Keys that say how a pipeline is run."""
+
+
+def network_detail(finding: Finding) -> str:
+    """Return the detail of a cause that needs the network; empty for all others."""
+    pattern = {CLAIM: _REFUSED, "RUN-02": _REACHED}.get(finding.id)
+    if pattern is None or pattern.search(finding.what) is None:
+        return ""
+    place = _PLACE.search(finding.what) or _HOST.search(finding.what)
+    return f"{NETWORK}{place[1] if place else 'no place of the code'}"
+
+
+def network_text(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return which part needs the network, and where, in one line.
+
+    ``detail`` is that of the cause, and ``turns`` are those of its smallest conversation.
+    """
+    tool = _tool_of(turns)
+    part = f"tool {tool!r}" if tool else "the pipeline"
+    return f"{part} needs the network, which is refused: {detail.removeprefix(NETWORK)}"
+
+
+def lines_to_add(subject: Subject, refused: Sequence[Discovery]) -> Iterator[str]:
+    """Yield the lines that let a simulation answer in place of what needs the network."""
+    prepared = subject.prepared
+    conversations = [each.record.turns for each in refused]
+    tools = [*dict.fromkeys(filter(None, map(_tool_of, conversations)))]
+    for each, turns in zip(refused, conversations, strict=True):
+        if not _tool_of(turns):
+            # The refusal says what to do in a scenario, whose results of tools are a key of turns.
+            advice = each.record.causes[each.cause].what.partition("\n")[2]
+            yield from (advice or _OF_NO_TOOL).replace("tool_results", "tools").splitlines()
+    if not tools:
+        return
+    data = prepared.document.data
+    own = data.get("tools", {})  # A simulation's; a scenario has no such key.
+    tree: dict[str, Any] = {"tools": {**own, **{tool: {"returns": "Found."} for tool in tools}}}
+    functions = {tool: name for tool in tools if (name := _function_of(prepared.pipeline, tool))}
+    if functions:
+        app = data.get("app", {})
+        tree = {"app": {**app, "tools": {**app.get("tools", {}), **functions}}, **tree}
+    place = "its place" if len(tools) == 1 else "their place"
+    if prepared.document.file.endswith(SIMULATION_SUFFIX):
+        yield f"Let the simulation answer in {place}, in {prepared.document.file}:"
+    else:
+        yield f"Explore a simulation that answers in {place}, *{SIMULATION_SUFFIX}:"
+        setup = {key: data[key] for key in _SETUP if key in data}
+        tree = {"simulation": "tools answer", **setup, **tree}
+    yield from (f"  {line}" for line in block(tree, 0))
+
+
+def refused_lines(subject: Subject, campaign: Campaign) -> Iterator[str]:
+    """Yield the parts of a campaign that need the network, and what answers in their place."""
+    for each in campaign.refused:
+        yield f"not explored: {network_text(each.cause.detail, each.record.turns)}"
+    yield from lines_to_add(subject, campaign.refused)
+
+
+def part_that_needs_it(detail: str, turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return what is equal for causes of one part: its tool, or the place where it is none."""
+    return _tool_of(turns) or detail
+
+
+def _tool_of(turns: Sequence[Mapping[str, Any]]) -> str:
+    """Return the tool that models call in a conversation; empty if they call none, or several."""
+    names: set[str] = set()
+    for turn in turns[-1:]:
+        for given in turn.get("replies", {}).values():
+            for line in given if isinstance(given, list) else [given]:
+                calls = line.get("calls", ()) if isinstance(line, Mapping) else ()
+                names.update(str(name) for call in calls for name in _names_in(call))
+    return names.pop() if len(names) == 1 else ""
+
+
+def _names_in(call: Any) -> Iterator[str]:
+    """Yield the name of the tool of a call, as a reply line has it."""
+    if isinstance(call, str):
+        yield call
+    elif isinstance(call, Mapping):
+        yield str(call["tool"]) if "tool" in call else str(next(iter(call)))
+
+
+def _function_of(pipeline: object, tool: str) -> str:
+    """Return the function of a tool of code, ``module:function``, if its module holds it by name.
+
+    Frameworks hold objects there, for which simkit needs no function.
+    """
+    if not isinstance(pipeline, App):
+        return ""
+    module = pipeline.entry.partition(":")[0]
+    value = getattr(sys.modules.get(module), tool, None)
+    return f"{module}:{tool}" if inspect.isfunction(value) else ""
+
 
 CLAIM_KEYS: Final = ("always", "never", "finally")
 """The keys of a simulation that hold its claims."""

@@ -7,7 +7,7 @@ simplest option, so that fewer and smaller numbers always mean a simpler convers
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -159,8 +159,16 @@ class _Recorded:
         self._fates: dict[int, str] = {}
         self._turns: list[_TurnRecord] = []
 
-    def _begin(self, user: Choices, orders: Choices) -> None:
-        self._turns.append(_TurnRecord(len(self._turns), user, orders, [], [], []))
+    def _begin(
+        self,
+        user: Choices,
+        orders: Choices,
+        answers: Iterable[Choices],
+        results: Iterable[Choices],
+    ) -> None:
+        """Begin a turn; answers and results beyond those given are the simplest ones."""
+        turn = _TurnRecord(user, orders, iter(answers), iter(results), [], [], [])
+        self._turns.append(turn)
 
     def user(self) -> Choices:
         """Return the choices of who speaks in the turn, and what is said."""
@@ -173,52 +181,45 @@ class _Recorded:
     def answer(self) -> Choices:
         """Return the choices of a model's next answer."""
         turn = self._turns[-1]
-        choices = self._answer(turn.place, len(turn.answers))
-        turn.answers.append(choices)
+        turn.answers.append(next(turn.coming_answers, Choices()))
         turn.oddities.append("")
-        return choices
+        return turn.answers[-1]
 
     def result(self) -> Choices:
         """Return the choices of a tool's next result."""
         turn = self._turns[-1]
-        choices = self._result(turn.place, len(turn.results))
-        turn.results.append(choices)
-        return choices
+        turn.results.append(next(turn.coming_results, Choices()))
+        return turn.results[-1]
 
     def fate(self, place: int, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to a turn; empty for none."""
-        fate = self._fates[place] = self._fate(place, shares)
+        fate = self._fates[place] = self._rare(place, 0, shares)
         return fate
 
     def oddity(self, shares: Mapping[str, float]) -> str:
         """Return which rare thing happens to the answer that was chosen last; empty for none."""
         turn = self._turns[-1]
-        number = len(turn.answers) - 1
-        oddity = turn.oddities[number] = self._oddity(turn.place, number, shares)
-        return oddity
+        turn.oddities[-1] = self._rare(len(self._turns) - 1, len(turn.answers), shares)
+        return turn.oddities[-1]
 
     def tape(self) -> ChoiceLog:
         """Return the choices that were used."""
-        turns = (turn.tape(self._fates.get(turn.place, "")) for turn in self._turns)
+        turns = (turn.tape(self._fates.get(place, "")) for place, turn in enumerate(self._turns))
         return ChoiceLog(tuple(turns), _used(self.personas))
 
-    def _answer(self, place: int, number: int) -> Choices:
-        raise NotImplementedError
+    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
+        """Return which rare thing happens to an answer of a turn, counted from 1; 0: to the turn.
 
-    def _result(self, place: int, number: int) -> Choices:
-        raise NotImplementedError
-
-    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
-        raise NotImplementedError
-
-    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
+        It is empty for none.
+        """
         raise NotImplementedError
 
 
 class _TurnRecord(NamedTuple):
-    place: int
     user: Choices
     orders: Choices
+    coming_answers: Iterator[Choices]
+    coming_results: Iterator[Choices]
     answers: list[Choices]
     oddities: list[str]
     results: list[Choices]
@@ -261,22 +262,12 @@ class RandomChoices(_Recorded):
     def begin_turn(self, place: int) -> None:
         """Begin the choices of a turn."""
         turn = self._plan.turns[place]
-        self._begin(Choices(turn.user), Choices(turn.orders))
+        answers, results = map(Choices, turn.answers), map(Choices, turn.results)
+        self._begin(Choices(turn.user), Choices(turn.orders), answers, results)
 
-    def _answer(self, place: int, number: int) -> Choices:
-        return Choices(_at(self._plan.turns[place].answers, number, 0))
-
-    def _result(self, place: int, number: int) -> Choices:
-        return Choices(_at(self._plan.turns[place].results, number, 0))
-
-    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
-        return self._rare_thing(_at(self._plan.turns[place].rare, 0, 0), shares)
-
-    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
-        return self._rare_thing(_at(self._plan.turns[place].rare, number + 1, 0), shares)
-
-    def _rare_thing(self, number: int, shares: Mapping[str, float]) -> str:
-        """Return which of the enabled things happens; empty for none."""
+    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
+        numbers = self._plan.turns[place].rare
+        number = numbers[answer] if answer < len(numbers) else 0
         if not number or not self._enabled:
             return ""
         return rare(
@@ -294,21 +285,14 @@ class ReplayedChoices(_Recorded):
     def begin_turn(self, place: int) -> None:
         """Begin the choices of a turn."""
         turn = self._tape.turns[place]
-        self._begin(_Digits(turn.user), _Digits(turn.orders))
+        answers = (_Digits(answer.digits) for answer in turn.answers)
+        self._begin(_Digits(turn.user), _Digits(turn.orders), answers, map(_Digits, turn.results))
 
-    def _answer(self, place: int, number: int) -> Choices:
-        return _Digits(_at(self._tape.turns[place].answers, number, _PLAIN).digits)
-
-    def _result(self, place: int, number: int) -> Choices:
-        return _Digits(_at(self._tape.turns[place].results, number, ()))
-
-    def _fate(self, place: int, shares: Mapping[str, float]) -> str:
-        fate = self._tape.turns[place].fate
-        return fate if fate in shares else ""
-
-    def _oddity(self, place: int, number: int, shares: Mapping[str, float]) -> str:
-        oddity = _at(self._tape.turns[place].answers, number, _PLAIN).oddity
-        return oddity if oddity in shares else ""
+    def _rare(self, place: int, answer: int, shares: Mapping[str, float]) -> str:
+        turn = self._tape.turns[place]
+        oddities = (turn.fate, *(each.oddity for each in turn.answers))
+        kind = oddities[answer] if answer < len(oddities) else ""
+        return kind if kind in shares else ""
 
 
 class _Digits(Choices):
@@ -325,10 +309,6 @@ class _Digits(Choices):
         digit = min(next(self._known, 0), count - 1)
         self.digits.append(digit)
         return digit
-
-
-def _at(values: Sequence[T], place: int, otherwise: T) -> T:
-    return values[place] if place < len(values) else otherwise
 
 
 def rare(number: int, shares: Mapping[str, float]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -127,6 +127,10 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
             self.is_stopped or other.is_stopped,
             _both(self.coverage, other.coverage),
         )
+
+
+Tell: TypeAlias = Callable[[Tally], None]
+"""Gets the tally of conversations so far."""
 
 
 def _both(coverage: RunsCoverage | None, other: RunsCoverage | None) -> RunsCoverage | None:

@@ -1,16 +1,38 @@
-"""Claims of a simulation: those that speak of what took place in a turn."""
+"""Claims of a simulation: which apply to a turn, which may fail, and whether their names exist."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+import msgspec
+
+from simkit.language.matching import compile_matcher
+from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
+from simkit.spec.scenario.files import Prepared
+from simkit.spec.scenario.known import known_in
+from simkit.spec.scenario.never import thing_denied
 from simkit.spec.scenario.simulations import with_persona
-from simkit.trace.views import TurnView, run_ids
+from simkit.spec.scenario.value_names import ValueSchemas, values_in
+from simkit.trace.events import Event, ToolCalled, kind_of
+from simkit.trace.views import TurnView, View, event_fields, run_ids
 
 
-def applicable_claims(
+def claims_on_turns(
+    always: Mapping[str, Any], view: View, personas: Iterable[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Return the claims on each turn that speak of something that took place in it."""
+    claims: list[dict[str, Any]] = []
+    channels: set[str] = set()
+    for turn, persona in zip(view.turns, personas, strict=False):
+        channels.update(name for event in turn.updates for name in event.update)
+        claims.append(_applicable(always, turn, channels, persona))
+    return claims
+
+
+def _applicable(
     always: Mapping[str, Any],
     turn: TurnView,
     channels: Collection[str],
@@ -52,3 +74,65 @@ def _took_place(key: str, name: str, turn: TurnView) -> bool:
 
 def _is_operator(claim: Mapping[str, Any]) -> bool:
     return any(str(key).startswith("$") for key in claim)
+
+
+def may_have_happened(
+    claims: Sequence[Mapping[str, Any]], whole: Mapping[str, Any], view: View
+) -> bool:
+    """Return whether a claim that denies something may fail.
+
+    ``claims`` are those on each turn, ``whole`` those on the whole conversation. Of code, only a
+    judgement knows what its driver does not see.
+    """
+    if view.pipeline.is_code:
+        return True
+    scopes = [(claim, [turn]) for claim, turn in zip(claims, view.turns, strict=False)]
+    return any(
+        not compile_matcher(denial).holds(_things(family, denial, turns, view))
+        for scope_claims, turns in (*scopes, (whole, None))
+        for family, denial in scope_claims.items()
+    )
+
+
+def _things(
+    family: str, denial: Any, turns: Sequence[TurnView] | None, view: View
+) -> list[dict[str, Any]]:
+    """Return the things that a claim speaks of; ``turns`` are None for the whole run."""
+    if family == "events":
+        kind = thing_denied(denial).get("kind")
+        spans = [slice(None)] if turns is None else [slice(turn.lo, turn.hi) for turn in turns]
+        return [
+            event_fields(view.whole_event(event))
+            for span in spans
+            for event in view.events[span]
+            # Most events are of another kind, and reading their fields is slow.
+            if not isinstance(kind, str) or kind_of(event) == kind
+        ]
+    turns = view.turns if turns is None else turns
+    if family == "tool_calls":
+        return [tool.fields() for turn in turns for tool in turn.tools]
+    return [handoff.fields() for turn in turns for handoff in turn.handoffs]
+
+
+def check_called(prepared: Prepared, schemas: Mapping[str, Any], events: Iterable[Event]) -> None:
+    """Raise SourceError for the first argument in a claim that no call of its tool can have.
+
+    ``schemas`` are those of the tools that models were offered. A function may receive more than
+    the model asks for, so only tools that were called are checked.
+    """
+    calls: dict[str, list[Any]] = {}
+    for event in events:
+        if type(event) is ToolCalled and event.tool in schemas:
+            calls.setdefault(event.tool, []).append(event.args)
+    if not calls:
+        return
+    scenario = prepared.scenario
+    values = values_in(scenario)
+    args = {tool: [*values.args.get(tool, ()), *given] for tool, given in calls.items()}
+    own = ValueSchemas({tool: schemas[tool] for tool in calls}, is_every_tool=False)
+    known = msgspec.structs.replace(known_in(prepared.pipeline), values=own)
+    replaced = partial(msgspec.structs.replace, values, args=args)
+    names = ClaimNames(prepared.document, known, {}, replaced)
+    (turn,) = scenario.turns
+    names.check(turn.expect, ("turns", 0, "expect"))
+    names.check(scenario.expect, ("expect",))

@@ -15,7 +15,6 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from importlib.util import find_spec
 from threading import Lock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -24,13 +23,18 @@ from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.explore.chunks import Tally
 from simkit.explore.processes import (
+    LOCAL,
+    SAME_PROJECT,
     TRIES_MAX,
+    Answer,
+    Setup,
+    Task,
     Workers,
+    answer_in_json,
     checked,
     died_text,
     start_exploring,
 )
-from simkit.explore.worker import LOCAL, SAME_PROJECT, Answer, Setup, Task, answer_in_json
 from simkit.session.workers import Worker, WorkerDied
 
 if TYPE_CHECKING:
@@ -86,15 +90,7 @@ class Cluster(Workers):
             return "for a dashboard, `pip install bokeh`"
         return f"dashboard: {self._client.dashboard_link}"
 
-    def __enter__(self) -> Cluster:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._close()
 
     def _close(self) -> None:

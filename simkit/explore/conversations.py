@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final
@@ -11,9 +11,8 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Judgement
-from simkit.core.errors import SourceError
+from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import JsonValue
-from simkit.explore.called_names import check_called
 from simkit.explore.causes import (
     Cause,
     cause_of,
@@ -21,76 +20,100 @@ from simkit.explore.causes import (
     is_guardrail,
     is_of_provider,
 )
-from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan, RandomChoices, ReplayedChoices, Source
-from simkit.explore.claims import applicable_claims
-from simkit.explore.declared import agents_named, interfaces_of
-from simkit.explore.denials import may_have_happened
-from simkit.explore.interfaces import ChoosingModel, ChoosingTools, Interfaces
-from simkit.explore.orders import OrderChoices, names_function
+from simkit.explore.choices import (
+    SIMPLEST,
+    ChoiceLog,
+    Plan,
+    RandomChoices,
+    ReplayedChoices,
+    Source,
+    TurnLog,
+)
+from simkit.explore.claims import check_called, claims_on_turns, may_have_happened
+from simkit.explore.interfaces import ChoosingModel, ChoosingTools
+from simkit.explore.orders import OrderChoices
 from simkit.explore.output import unheard
 from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
-from simkit.explore.restarts import check_restarts
-from simkit.explore.scene import Scene
-from simkit.explore.users import CUT_KEYS, SimulatedUsers, Voices
+from simkit.explore.scene import Interfaces, Scene, agents_named, interfaces_of
+from simkit.explore.subjects import Subject
+from simkit.explore.users import CUT_KEYS, SimulatedUsers
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
 from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.never import claim_against, is_of_whole
-from simkit.spec.scenario.simulations import TURN_FAULTS, Simulation, with_persona
+from simkit.spec.scenario.simulations import CRASH, RESTART, TURN_FAULTS, Simulation, with_persona
 from simkit.trace.events import (
     AgentStarted,
     ContextBuilt,
     ErrorFacts,
     Event,
     FaultInjected,
+    RunFinished,
 )
 from simkit.trace.pipeline_metadata import PipelineFacts
 from simkit.trace.store import copied
 from simkit.trace.views import View
 
+_TRIALS: Final = {
+    RESTART: ChoiceLog((TurnLog(), TurnLog(fate=RESTART))),
+    CRASH: ChoiceLog((TurnLog(fate=CRASH), TurnLog())),
+}
+"""Fault to the simplest conversation whose second turn a new process takes."""
+_RESTARTABLE: Final = (
+    "simkit restarts declared pipelines, LangGraph graphs, Google ADK agents, and programs that "
+    "read the user's messages."
+)
+
+
+def restart_trials(prepared: Prepared, simulation: Simulation, turns: int) -> Iterator[ChoiceLog]:
+    """Yield the conversations that show whether code can be restarted, if it may have to be."""
+    if isinstance(prepared.pipeline, App) and turns > 1:
+        yield from (_TRIALS[fault] for fault in _TRIALS if simulation.faults.get(fault))
+
+
+def check_restarts(
+    prepared: Prepared,
+    simulation: Simulation,
+    of_profile: Container[str],
+    events: Sequence[Event],
+) -> None:
+    """Raise SourceError if a conversation's process ended, and its code could not go on.
+
+    ``of_profile`` are the faults that a profile asks for, and no file.
+    """
+    ended = events[-1]
+    if type(ended) is not RunFinished:
+        return
+    for misfit in ended.misfits:
+        if misfit.path[-1:] != ("restart",):
+            continue
+        says_more = "\n" in misfit.what
+        all_faults = [fault for fault in _TRIALS if simulation.faults.get(fault)]
+        faults = [fault for fault in all_faults if fault not in of_profile]
+        if not faults:
+            advice = _advice("Explore it with another `--profile`.", says_more)
+            raise SimkitError(f"{misfit.what}\n  {advice}")
+        advice = f"Leave {' and '.join(f'`{fault}`' for fault in faults)} out of `faults:`."
+        raise prepared.document.error(
+            ("faults", faults[0]), misfit.what, advice=_advice(advice, says_more), key=True
+        )
+
+
+def _advice(advice: str, says_more: bool) -> str:
+    """Return the advice to do without restarts, behind what the error says itself."""
+    if says_more:
+        return f"Or {advice[0].lower()}{advice[1:]}"
+    return f"{advice} {_RESTARTABLE}"
+
+
 _NO_CLAIMS: Final = Expect.model_validate({})
-
-
-class Subject(msgspec.Struct, frozen=True):
-    """A pipeline to be explored, and the events that may happen in its conversations."""
-
-    prepared: Prepared
-    simulation: Simulation
-    always: Mapping[str, Any] = {}
-    """The claims on turns, as data with references to personas."""
-    finally_: Mapping[str, Any] = {}
-    """The claims on whole conversations, as data."""
-    never: Sequence[Mapping[str, Any]] = ()
-    """The things that must never happen, as data with references to personas."""
-    lines: Mapping[str, Sequence[Any]] = {}
-    """Agent to the lines of its model, as data."""
-    is_made_up: bool = False
-    """Whether no file holds the simulation."""
-    voices: Voices | None = None
-    """The recorded answers of users with a model; None if there are no such users."""
-    notes: Sequence[str] = ()
-    """The sentences to be said before it is explored: what its conversations leave out, or how it
-    is that they can be run."""
-    of_profile: frozenset[str] = frozenset()
-    """The faults that a profile asks for, and no file."""
-    found_agents: Mapping[str, Any] = {}
-    """The rules of agents that no file holds: they were found in conversations."""
-
-    @property
-    def has_claims(self) -> bool:
-        """Return whether anything is claimed."""
-        return bool(self.always or self.finally_ or self.never)
-
-    @property
-    def rare(self) -> tuple[str, ...]:
-        """Return the names of all rare events."""
-        return (*self.simulation.misbehaves, *self.simulation.faults)
 
 
 class ExploredRun(msgspec.Struct, frozen=True):
@@ -171,7 +194,8 @@ class _Conversation:
                 pass
             self._repeat_after_fault(conversation)
             if subject.always or subject.finally_:
-                self._add_claims(conversation)
+                view, personas = conversation.view, self._crowd.personas
+                self._claims = claims_on_turns(subject.always, view, personas)
             compares = self._has_others(conversation.turns_taken)
             if self._claims or compares or any("expect" in turn for turn in crowd.turns[-1:]):
                 # Only now is it known that an error ends the last turn on purpose.
@@ -200,14 +224,6 @@ class _Conversation:
             self._denials,
             observed=observed,
         )
-
-    def _add_claims(self, conversation: Conversation) -> None:
-        """Add the claims on every turn that apply to each of the turns."""
-        channels: set[str] = set()
-        always = self._subject.always
-        for turn, session in zip(conversation.view.turns, self._crowd.speakers, strict=False):
-            channels.update(name for event in turn.updates for name in event.update)
-            self._claims.append(applicable_claims(always, turn, channels, session.persona))
 
     def _reach(self, events: Sequence[Event], facts: PipelineFacts, judgement: Judgement) -> Reach:
         """Return what the conversation may have reached, and what it did reach."""
@@ -243,8 +259,8 @@ class _Conversation:
                 whole = claim_against(thing)
             else:
                 claims = [
-                    with_persona(claim_against(thing), session.persona)
-                    for session in self._crowd.speakers[: conversation.turns_taken]
+                    with_persona(claim_against(thing), persona)
+                    for persona in self._crowd.personas[: conversation.turns_taken]
                 ]
             if not may_have_happened(claims, whole, conversation.view):
                 continue
@@ -339,11 +355,7 @@ class _Conversation:
         whole: Mapping[str, Any],
     ) -> Prepared:
         """Return the scenario of all turns, with claims on each and on the whole conversation."""
-        nothing: Mapping[str, Any] = {}
-        data = [
-            {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
-            for turn, claim in zip_longest(turns, claims, fillvalue=nothing)
-        ]
+        data = with_claims(turns, claims)
         return self._prepared(data, map(_turn, data), whole)
 
     def _prepared(
@@ -363,7 +375,7 @@ class _Conversation:
             source.order,
             is_each=source.is_each,
             may_be_at_once=ready is not None,
-            commutes=source.is_each and ready is not None and not self._names_function(),
+            commutes=source.is_each and ready is not None and not self._subject.names_function,
         )
         if ready is None:
             interfaces = Interfaces()
@@ -389,12 +401,6 @@ class _Conversation:
             order,
         )
 
-    def _names_function(self) -> bool:
-        subject = self._subject
-        return names_function(subject.prepared.pipeline_document.data) or names_function(
-            subject.lines
-        )
-
     def _script(self) -> Iterator[dict[str, Any]]:
         """Yield each turn that was taken, as a scenario says it."""
         scene, order = self._scene, self._order
@@ -415,6 +421,17 @@ class _Conversation:
             if "expect" in turn:
                 script["expect"] = turn["expect"]
             yield script
+
+
+def with_claims(
+    turns: Sequence[Mapping[str, Any]], claims: Sequence[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return turns as data, with claims on each; those of the turn itself come last."""
+    nothing: Mapping[str, Any] = {}
+    return [
+        {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
+        for turn, claim in zip_longest(turns, claims, fillvalue=nothing)
+    ]
 
 
 def with_turns(

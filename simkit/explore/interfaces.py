@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -33,11 +33,9 @@ from simkit.core.messages import (
 )
 from simkit.explore.choices import Choices
 from simkit.explore.reach import parts_of
-from simkit.explore.scene import Scene
-from simkit.explore.tool_choice import TurnCalls
+from simkit.explore.scene import Interfaces, Scene, TurnCalls
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES
-from simkit.runtime.functions import function_named
 from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
 from simkit.runtime.ports import ModelRequest, ToolReply
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
@@ -68,27 +66,6 @@ _CITED: Final = ResponseExtras(
 ANY_TOOL: Final = SimulatedTool(fails=0.25)
 """The answers of a tool that no simulation names."""
 UNKNOWN_TOOL: Final = "a_tool_that_was_not_offered"
-
-PayloadSchemas = Callable[[str, str], Sequence[tuple[str | None, JsonValue]]]
-"""Function that returns the payloads that an agent may hand to another one, each as the type that
-the handoff must say (None if it need not), and a schema (None if there is none)."""
-
-
-class Interfaces(msgspec.Struct, frozen=True):
-    """The schemas of a declared pipeline's models and tools; empty for code."""
-
-    payloads_of: PayloadSchemas = lambda source, target: ((None, None),)
-    delegates: Callable[[str, str], bool] = lambda source, target: False
-    """Returns whether a handoff between two agents comes back to its source."""
-    names: Sequence[str] = ()
-    """Words of the pipeline, such as its agents, which an answer may say."""
-    tool_args: Mapping[str, JsonValue] = {}
-    tool_returns: Mapping[str, JsonValue] = {}
-    schemas: Mapping[str, JsonValue] = {}
-    """The schemas that a ``$ref`` may name."""
-    function: Callable[[str], Callable[..., Any]] = function_named
-    """Returns a user's function by its name."""
-    is_code: bool = True
 
 
 class ChoosingModel:
@@ -281,7 +258,7 @@ class ChoosingModel:
             return None
         pair = choices.one_of(handing), choices.one_of(second)
         try:
-            return self._calling(request, pair, choices, _mentioned(request))()
+            return self._calls_of(request, pair, choices, _mentioned(request))
         except ValueError:
             return None  # A schema of which no value is known.
 
@@ -289,18 +266,16 @@ class ChoosingModel:
         known = _mentioned(request)
         tools, is_forced = self._calls.tools_for(request)
         actions: list[Callable[[], Reply]] = []
+        call = partial(self._calls_of, request, choices=choices, known=known)
         if is_forced or not self._calls.has_acted_enough(request.agent):
-            actions += [self._calling(request, (tool,), choices, known) for tool in tools]
+            actions += [partial(call, (tool,)) for tool in tools]
             actions += [
-                self._handing(request, target, choices, known) for target in request.handoffs
+                partial(self._handoff, request, target, choices, known)
+                for target in request.handoffs
             ]
             if len(tools) > 1 and not request.is_one_call:
                 # Providers let a model call several tools in one answer.
-                actions.append(
-                    lambda: self._calling(
-                        request, (choices.one_of(tools), choices.one_of(tools)), choices, known
-                    )()
-                )
+                actions.append(lambda: call((choices.one_of(tools), choices.one_of(tools))))
         place = choices.below(len(actions) + (not is_forced)) + is_forced
         try:
             if place:
@@ -319,18 +294,15 @@ class ChoosingModel:
         tool = self._calls.tool_in_place(request)
         if tool is not None:
             with suppress(ValueError):
-                return self._calling(request, (tool,), choices, _mentioned(request))()
+                return self._calls_of(request, (tool,), choices, _mentioned(request))
         return Text(TEXT)
 
-    def _calling(
+    def _calls_of(
         self, request: ModelRequest, tools: Sequence[str], choices: Choices, known: Sequence[str]
-    ) -> Callable[[], Reply]:
-        def reply() -> Reply:
-            return Calls(
-                tuple(CallLine(tool, self._args(request, tool, choices, known)) for tool in tools)
-            )
-
-        return reply
+    ) -> Reply:
+        return Calls(
+            tuple(CallLine(tool, self._args(request, tool, choices, known)) for tool in tools)
+        )
 
     def _args(
         self, request: ModelRequest, tool: str, choices: Choices, known: Sequence[str]
@@ -344,18 +316,15 @@ class ChoosingModel:
     def _schema_of(self, request: ModelRequest, tool: str) -> JsonValue:
         return request.args.get(tool) or self._interfaces.tool_args.get(tool)
 
-    def _handing(
+    def _handoff(
         self, request: ModelRequest, target: str, choices: Choices, known: Sequence[str]
-    ) -> Callable[[], Reply]:
-        def reply() -> Reply:
-            possible = self._interfaces.payloads_of(request.agent, target)
-            kind, schema = possible[0] if len(possible) == 1 else choices.one_of(possible)
-            if schema is None:
-                return Handoff(target, kind)
-            payload = value_of(schema, choices, known, self._interfaces.schemas)
-            return Handoff(target, kind, payload=payload)
-
-        return reply
+    ) -> Reply:
+        possible = self._interfaces.payloads_of(request.agent, target)
+        kind, schema = possible[0] if len(possible) == 1 else choices.one_of(possible)
+        if schema is None:
+            return Handoff(target, kind)
+        payload = value_of(schema, choices, known, self._interfaces.schemas)
+        return Handoff(target, kind, payload=payload)
 
 
 class ChoosingTools:

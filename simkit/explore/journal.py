@@ -23,7 +23,7 @@ from simkit.core.files import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
-from simkit.explore.spreading import Slice
+from simkit.explore.enumeration import Slice
 
 KEPT_MAX: Final = 8
 """The number of campaigns of a subject that may go on; older ones are forgotten."""
@@ -43,8 +43,33 @@ class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of an enumeration, in place of a chunk."""
 
 
-class Journal:
-    """The finished parts of one campaign; only one process at a time has it."""
+class Parts:
+    """The finished parts of a campaign of which nothing is kept."""
+
+    folder = Path()
+    known: tuple[ChoiceLog, ...] = ()
+    """The conversations with which it began."""
+    done: Mapping[int, Tally] = {}
+    """Number of a finished chunk to its tally."""
+    slices: tuple[Slice, ...] = ()
+    """The finished slices of an enumeration, in the order in which they were kept."""
+    count = 0
+    """The number of parts that are kept."""
+    is_over = False
+    """Whether the campaign is over, so that nothing is left to go on with."""
+
+    def keep(self, chunk: Chunk, tally: Tally) -> None:
+        """Keep the tally of a chunk."""
+
+    def keep_slice(self, part: Slice) -> None:
+        """Keep what was run of an interval of an enumeration."""
+
+    def close(self) -> None:
+        """Let go of what is kept, if the campaign is over."""
+
+
+class Journal(Parts):
+    """The finished parts of one campaign, in a file; only one process at a time has it."""
 
     def __init__(
         self, folder: Path, key: str, known: Sequence[ChoiceLog], redactor: Redactor
@@ -64,29 +89,21 @@ class Journal:
             self._lock.release()
             raise BlockingIOError
         self.known, lines, end = _read(self.folder / _FILE, tuple(known))
-        """The conversations with which it began."""
         self.done = {line.chunk: line.tally for line in lines if line.slice is None}
-        """Number of a finished chunk to its tally."""
         self.slices = tuple(line.slice for line in lines if line.slice is not None)
-        """The finished slices of an enumeration, in the order in which they were kept."""
         self._stream = open(self.folder / _FILE, "r+b" if end else "wb")  # noqa: SIM115
         self._stream.truncate(end)
         self._stream.seek(end)
         if not end:
             self._write(_Head(self.known))
         self.count = len(lines)
-        """The number of parts that it has."""
-        self.is_over = False
-        """Whether the campaign is over, so that nothing is left to go on with."""
         _forget(folder, self.folder)
 
     def keep(self, chunk: Chunk, tally: Tally) -> None:
-        """Keep the tally of a chunk."""
         self._write(_Line(chunk.number, tally))
         self.count += 1
 
     def keep_slice(self, part: Slice) -> None:
-        """Keep what was run of an interval of an enumeration."""
         self._write(_Line(slice=part))
         self.count += 1
 

@@ -1,7 +1,9 @@
 """Simulations that run live: their users are drawn, and real models answer.
 
 A run is a scenario: its users' words are chosen by the seed and the number of the run, and it has
-the simulation's claims, each turn those that speak of something that took place in it.
+the simulation's claims, each turn those that speak of something that took place in it. Faults are
+drawn for a run, too: a failure of a provider is answered in place of the provider, which is sent
+nothing. Real models decide their answers and the order of them, so neither is drawn.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.causes import is_of_provider
-from simkit.explore.choices import Plan, RandomChoices, TurnPlan
-from simkit.explore.claims import applicable_claims
-from simkit.explore.conversations import Subject
-from simkit.explore.live_faults import CUTS_OF, LiveFaults, left_out, of_turn, settle
+from simkit.explore.choices import ODDS, Plan, RandomChoices, TurnPlan, rare
+from simkit.explore.claims import claims_on_turns
+from simkit.explore.conversations import with_claims, with_turns
+from simkit.explore.subjects import Subject
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
 from simkit.explore.users import SimulatedUsers
 from simkit.language.paths import as_text
@@ -33,13 +35,109 @@ from simkit.session.simulate import Conversation
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.apps import CassetteOptions
-from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.moments import PossibleMoment
 from simkit.spec.scenario.never import JoinedClaims
 from simkit.spec.scenario.simulated_users import sample
-from simkit.spec.scenario.simulations import SimulatedTool, with_persona
+from simkit.spec.scenario.simulations import (
+    CRASH,
+    DUPLICATE_TURN,
+    PROVIDER_FAULTS,
+    RESTART,
+    TURN_FAULTS,
+    SimulatedTool,
+    Simulation,
+    with_persona,
+)
+from simkit.trace.events import ErrorFacts, Event, FaultInjected
+
+CALLS_MAX: Final = 8
+"""The number of an agent's calls in one turn that may fail, at most."""
+CUTS_OF: Final[Mapping[str, str]] = {"cancel": "cancelled_turn", "crash": "crash"}
+"""Key of a turn that ends before its reply, to the fault."""
+
+
+class LiveFaults:
+    """The faults of one run."""
+
+    def __init__(self, simulation: Simulation, chance: Random) -> None:
+        """``chance`` is that of the run alone: other faults must not change what users say."""
+        faults = simulation.faults
+        self.of_turns: Mapping[str, float] = _those(faults, TURN_FAULTS)
+        """Share of each fault that happens to turns."""
+        self._of_calls = _those(faults, PROVIDER_FAULTS)
+        # All are drawn, whether there are such faults or not: a share changes no other one.
+        self.fates = [chance.randrange(ODDS) for _ in range(simulation.turns)]
+        """The numbers that decide what happens to each turn."""
+        self._calls = [
+            [chance.randrange(ODDS) for _ in range(CALLS_MAX)] for _ in range(simulation.turns)
+        ]
+
+    def need_store(self) -> bool:
+        """Return whether a process may end, so that a store must be there from the beginning."""
+        kinds = [self.fate(place) for place in range(len(self.fates))]
+        return CRASH in kinds or RESTART in kinds[1:]
+
+    def fate(self, place: int) -> str:
+        """Return what happens to a turn; empty for nothing."""
+        return rare(self.fates[place], self.of_turns) if place < len(self.fates) else ""
+
+    def of_calls(self, place: int) -> dict[str, Any]:
+        """Return the faults of the model calls of a turn, as a scenario writes them."""
+        numbers = self._calls[place] if place < len(self._calls) else ()
+        kinds = [rare(number, self._of_calls) for number in numbers]
+        faults = [{"call": n, "error": kind} for n, kind in enumerate(kinds, 1) if kind]
+        return {"faults": faults} if faults else {}
+
+
+def _those(shares: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    return {name: share for name, share in shares.items() if name in names}
+
+
+def settle(
+    turn: dict[str, Any], number: int, events: Sequence[Event], error: ErrorFacts | None
+) -> tuple[str, ...]:
+    """Take out of a turn, as a scenario writes it, what was drawn and did not take place.
+
+    Return the faults of its model calls that took place, and the one that ended it before its
+    reply. ``number`` counts the turn from 1, and ``error`` ended it.
+    """
+    words = {each.fault for each in events if type(each) is FaultInjected and each.turn == number}
+    rules = turn.pop("faults", ())
+    left = [rule for rule in rules if f"{rule['error']} on call {rule['call']}" in words]
+    if left:
+        turn["faults"] = left
+    kinds = [str(rule["error"]) for rule in left]
+    for key, name in CUTS_OF.items():
+        if key not in turn:
+            continue
+        if error is not None and error.type in CUTS:
+            kinds.append(name)
+        else:
+            del turn[key]
+    return tuple(kinds)
+
+
+def of_turn(turns: Sequence[Mapping[str, Any]], fate: str) -> tuple[str, ...]:
+    """Return whether the last turn begins a new process, or says again what the one before did."""
+    if "restart" in turns[-1]:
+        return (RESTART,)
+    is_again = fate == DUPLICATE_TURN and len(turns) > 1 and "user" in turns[-2]
+    return (DUPLICATE_TURN,) if is_again else ()
+
+
+def left_out(subject: Subject) -> Iterator[str]:
+    """Yield a line for each key of a simulation that is not drawn in live runs."""
+    reasons = {
+        "models": "real models answer",
+        "misbehaves": "real models leave their interface by themselves",
+        "schedule": "models are answered when they answer",
+    }
+    for key, reason in reasons.items():
+        if key in subject.simulation.model_fields_set:
+            yield f"`{key}:`, since {reason}"
+
 
 _BITS: Final = 128
 """The size of the numbers from which a turn is chosen."""
@@ -156,7 +254,7 @@ class LiveSimulation:
         """Take the crowd's last turn; return whether another one may follow."""
         turns.append(_turn(crowd.turns[-1]))
         # A run that an error breaks off is kept, too.
-        self._played = self._scenario(crowd.turns, turns, {})
+        self._played = with_turns(self.prepared, crowd.turns, turns)
         conversation.follow(self._played)
         if conversation.turns_taken < len(turns):
             crowd.turns.pop()
@@ -199,15 +297,10 @@ class LiveSimulation:
     def _judge(self, conversation: Conversation, crowd: SimulatedUsers) -> Outcome:
         """Judge all claims, then those of the scenario that replays the run; return that."""
         subject, view = self._subject, conversation.view
-        claims: list[Mapping[str, Any]] = []
-        channels: set[str] = set()
-        sessions = crowd.speakers[: len(view.turns)]
-        for turn, session in zip(view.turns, sessions, strict=True):
-            channels.update(name for event in turn.updates for name in event.update)
-            claims.append(applicable_claims(subject.always, turn, channels, session.persona))
-            self._unit_paths |= {
-                _filled(unit.path, session.persona): unit.path for unit in self.units
-            }
+        personas = crowd.personas[: len(view.turns)]
+        claims = claims_on_turns(subject.always, view, personas)
+        for persona in personas:
+            self._unit_paths |= {_filled(unit.path, persona): unit.path for unit in self.units}
         parts = [path for claim in claims for path, _ in parts_of(claim, (_ALWAYS,))]
         parts += [path for path, _ in parts_of(subject.finally_, (_FINALLY,))]
         self._judged_parts = {self._unit_paths[_filled(path, {})] for path in parts}
@@ -216,13 +309,13 @@ class LiveSimulation:
         broken = []
         for number, thing in enumerate(subject.never):
             self._judged_parts.add((_NEVER, number))
-            by_turn = [_of_turn({}, [thing], session.persona) for session in sessions]
+            by_turn = [_of_turn({}, [thing], persona) for persona in personas]
             if any(self._findings(conversation, crowd, by_turn, _of_whole({}, [thing]))):
                 self._unheld.add((_NEVER, number))
                 broken.append(thing)
         joined = [
-            _of_turn(claim, broken, session.persona)
-            for claim, session in zip(claims, sessions, strict=True)
+            _of_turn(claim, broken, persona)
+            for claim, persona in zip(claims, personas, strict=True)
         ]
         at_end = _of_whole(subject.finally_, broken)
         self._unheld.discard(())
@@ -265,29 +358,8 @@ class LiveSimulation:
             results = {k: v for k, v in turn.get("tool_results", {}).items() if k in used}
             rest = {key: value for key, value in turn.items() if key != "tool_results"}
             turns.append({**rest, **({"tool_results": results} if results else {})})
-        data = [
-            {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
-            for turn, claim in zip(turns, claims, strict=True)
-        ]
-        return self._scenario(data, [_turn(turn) for turn in data], whole)
-
-    def _scenario(
-        self,
-        data: Sequence[Mapping[str, Any]],
-        turns: Sequence[Turn],
-        whole: Mapping[str, Any],
-    ) -> Prepared:
-        """Return the scenario with turns, as data and as models, and claims on the whole run."""
-        prepared = self.prepared
-        tree = {key: value for key, value in prepared.document.data.items() if key != "expect"}
-        tree |= {"turns": list(data)} | ({"expect": whole} if whole else {})
-        update = {"turns": tuple(turns), "expect": Expect.model_validate(whole)}
-        return msgspec.structs.replace(
-            prepared,
-            scenario=prepared.scenario.model_copy(update=update),
-            document=prepared.document.with_data(tree),
-            waiting={},
-        )
+        data = with_claims(turns, claims)
+        return with_turns(self.prepared, data, map(_turn, data), whole)
 
 
 def _plan(subject: Subject, chance: Random, fates: Sequence[int]) -> Plan:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from simkit.explore.choices import Choices
 from simkit.runtime.ports import WaitingCall
 from simkit.runtime.schedules import Below, Blocks, Pick, any_of, names_of, pick_of
-from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.orders import FIFO, TOOL_MARK
 
 OFTEN: Final = 8
@@ -108,16 +107,3 @@ class OrderChoices:
             return []
         last = max(n for n, (name, count) in enumerate(calls, 1) if count > 1 or TOOL_MARK in name)
         return [name for name, _ in calls[:last]]
-
-
-def names_function(data: Any) -> bool:
-    """Return whether a text in a file's data may be the name of a user's function.
-
-    Parallel agents of a declared pipeline do not see each other's writes, so that only what a
-    function keeps can depend on the order of their calls.
-    """
-    if isinstance(data, Mapping):
-        return any(map(names_function, data.values()))
-    if isinstance(data, (list, tuple)):
-        return any(map(names_function, data))
-    return isinstance(data, str) and FUNCTION_NAME.fullmatch(data) is not None

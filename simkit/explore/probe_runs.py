@@ -19,11 +19,11 @@ from simkit.core.messages import Message
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, Places, run_campaign, seed_of, turns_most
 from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan
-from simkit.explore.chunks import chunks_of
-from simkit.explore.conversations import ExploredRun, Subject, converse
-from simkit.explore.profiles import with_profile
-from simkit.explore.search import Campaign, InProcess, Tell
-from simkit.explore.subjects import pipeline_subject
+from simkit.explore.chunks import Tell, chunks_of
+from simkit.explore.conversations import ExploredRun, converse
+from simkit.explore.drawing import draw
+from simkit.explore.search import Campaign
+from simkit.explore.subjects import Subject, pipeline_subject, with_profile
 from simkit.language.paths import with_texts
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
@@ -142,12 +142,13 @@ class ProbeRuns:
             return msgspec.structs.replace(record, observed=None)
 
         run(SIMPLEST)
-        work = InProcess(
-            run, turns_max=self._turns_max, rare=len(subject.rare), is_late=self._is_late
-        )
-        for _, tally in work.draw(chunks_of(count, self._seed), lambda tally: None):
+        rare = len(subject.rare)
+        for chunk in chunks_of(count, self._seed):
+            tally = draw(run, chunk, turns_max=self._turns_max, rare=rare, is_late=self._is_late)
             if tally.is_stopped and not self._is_late():
                 raise KeyboardInterrupt
+            if tally.is_stopped:
+                break
         return len(self._calls) > calls_before
 
     def _is_late(self) -> bool:

@@ -97,6 +97,12 @@ def unjudged_claims(reach: Reach) -> list[str]:
     return sorted(part.name for part in left if part.kind == CLAIM)
 
 
+def unjudged_lines(reach: Reach) -> list[str]:
+    """Return a line for each claim that no conversation judged."""
+    why = "no conversation judged it: what it speaks of never happened"
+    return [f"{name}: {why}" for name in unjudged_claims(reach)]
+
+
 def reach_lines(reach: Reach) -> Sequence[str]:
     """Return a line of counts, and a line for each kind with parts that were not reached."""
     counts, missing = [], []

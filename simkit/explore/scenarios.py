@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
+from simkit.core.text import counted
 from simkit.explore.causes import CLAIM_KEYS, Cause, cause_of, label_of
-from simkit.explore.conversations import Subject
 from simkit.explore.output import unheard
 from simkit.explore.search import Discovery
+from simkit.explore.subjects import Subject
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, with_texts
 from simkit.session.simulate import Conversation, simulate
@@ -118,6 +119,24 @@ def headline(discovery: Discovery) -> str:
             at = f" at {difference.at}" if difference.at else ""
             sentence += f"{at}: wanted {difference.expected}, found {difference.actual}"
     return " ".join(sentence.split())
+
+
+def title_of(discovery: Discovery) -> str:
+    """Return the cause, what is wrong, and how often it was met, in one line."""
+    times = counted(discovery.runs, "conversation")
+    return f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})"
+
+
+def shown_lines(
+    discovery: Discovery, subject: Subject, growing: Sequence[str], command: str
+) -> list[str]:
+    """Return the lines of a scenario, in the current folder, that shows a cause, or why none does.
+
+    ``growing`` are the names whose values outlive a conversation.
+    """
+    if not discovery.is_alone:
+        return [*earlier_lines(growing)]
+    return scenario_text(discovery, subject, Path.cwd(), command).splitlines()
 
 
 def _denial_text(discovery: Discovery) -> str:

@@ -1,15 +1,24 @@
-"""The answers of one explored conversation so far, as a scenario has them."""
+"""The offers to models and tools of one conversation, and their answers so far."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from simkit.core.errors import ReplyMissing, ScriptMisfit
-from simkit.core.messages import JsonValue
+from simkit.core.messages import Calls, JsonValue
 from simkit.explore.choices import Source
 from simkit.explore.reach import Part, parts_of
+from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.functions import function_named
+from simkit.runtime.ports import ModelRequest
+from simkit.runtime.schemas import schema_of
+from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.simulations import Simulation
+from simkit.trace.store import canonical
 
 
 class Scene:
@@ -82,3 +91,122 @@ class Scene:
         if not answers:
             raise ReplyMissing(f"{noun} {name!r} was not asked so often when the turn first ran.")
         return answers.pop(0)
+
+
+ACTIONS_MAX: Final = 4
+"""The number of answers of an agent in one turn that act: call tools or pass control.
+
+A model may go on for ever. That the pipeline then ends at its limit is no fault of the pipeline.
+"""
+_FORCED: Final = frozenset(("required", "any"))
+"""The words by which a request says that some tool must be called; compatible servers say `any`."""
+
+
+PayloadSchemas = Callable[[str, str], Sequence[tuple[str | None, JsonValue]]]
+"""Function that returns the payloads that an agent may hand to another one, each as the type that
+the handoff must say (None if it need not), and a schema (None if there is none)."""
+
+
+class Interfaces(msgspec.Struct, frozen=True):
+    """The schemas of a declared pipeline's models and tools; empty for code."""
+
+    payloads_of: PayloadSchemas = lambda source, target: ((None, None),)
+    delegates: Callable[[str, str], bool] = lambda source, target: False
+    """Returns whether a handoff between two agents comes back to its source."""
+    names: Sequence[str] = ()
+    """Words of the pipeline, such as its agents, which an answer may say."""
+    tool_args: Mapping[str, JsonValue] = {}
+    tool_returns: Mapping[str, JsonValue] = {}
+    schemas: Mapping[str, JsonValue] = {}
+    """The schemas that a ``$ref`` may name."""
+    function: Callable[[str], Callable[..., Any]] = function_named
+    """Returns a user's function by its name."""
+    is_code: bool = True
+
+
+class TurnCalls:
+    """The calls of each agent in a turn, by which it may call some tools next, and others not."""
+
+    def __init__(self) -> None:
+        self._called: Counter[tuple[str, str]] = Counter()
+        self._actions: Counter[str] = Counter()
+
+    def act(self, agent: str) -> None:
+        """Count an action of an agent."""
+        self._actions[agent] += 1
+
+    def add(self, agent: str, calls: Calls) -> None:
+        """Count the calls of an answer."""
+        self._called.update((agent, call.tool) for call in calls.calls)
+
+    def has_acted_enough(self, agent: str) -> bool:
+        """Return whether an agent has acted as often as it may in a turn, if it may stop."""
+        return self._actions[agent] >= ACTIONS_MAX
+
+    def tools_for(self, request: ModelRequest) -> tuple[Sequence[str], bool]:
+        """Return the tools that the model may call, and whether it must call one.
+
+        A model that must would never end a loop by itself. So it comes to the tool that ends it:
+        after some actions it calls only those that it has called least.
+        """
+        tools, choice, allowed = request.tools, request.choice, request.allowed
+        if allowed is not None:
+            tools = tuple(tool for tool in tools if tool in allowed)
+        if choice in tools:
+            return (choice,), True
+        if choice == "none":
+            return (), False
+        is_forced = choice in _FORCED and bool(tools)
+        if is_forced and self.has_acted_enough(request.agent):
+            return self._least_called(request.agent, tools), True
+        return tools, is_forced
+
+    def tool_in_place(self, request: ModelRequest) -> str | None:
+        """Return the tool that a model calls in place of an action that it has done often enough.
+
+        None if it need not call one.
+        """
+        tools, is_forced = self.tools_for(request)
+        if not is_forced:
+            return None
+        return self._least_called(request.agent, tools)[0]
+
+    def _least_called(self, agent: str, tools: Sequence[str]) -> list[str]:
+        counts = {tool: self._called[agent, tool] for tool in tools}
+        least = min(counts.values())
+        return [tool for tool, count in counts.items() if count == least]
+
+
+def agents_named(pipeline: Pipeline) -> Collection[str]:
+    """Return the names under which a declared pipeline's agents run: a graph's are its nodes'."""
+    graph = pipeline.flow.graph
+    return pipeline.agents if graph is None else graph.nodes
+
+
+def interfaces_of(ready: CompiledPipeline) -> Interfaces:
+    """Return what a pipeline's models are offered, and what their answers must satisfy."""
+
+    def payloads_of(source: str, target: str) -> list[tuple[str | None, JsonValue]]:
+        contracts = ready.contracts_for(source, target)
+        must_say_type = len(contracts) > 1
+        return [
+            (
+                contract.type if must_say_type else None,
+                canonical(schema_of(contract.payload, ready.schemas)),
+            )
+            for contract in contracts
+        ] or [(None, None)]
+
+    def delegates(source: str, target: str) -> bool:
+        return any(each.mode == "delegate" for each in ready.contracts_for(source, target))
+
+    return Interfaces(
+        payloads_of,
+        delegates,
+        tuple(ready.agents),
+        ready.tool_args,
+        ready.tool_returns,
+        ready.schemas,
+        ready.functions.named,
+        is_code=False,
+    )

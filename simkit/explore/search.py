@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
-from simkit.explore.causes import Cause
+from simkit.explore.causes import Cause, part_that_needs_it
 from simkit.explore.choices import ChoiceLog, Source
-from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, chunks_of, merged
+from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, Tell, merged
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import Run, draw
-from simkit.explore.enumeration import enumerated
-from simkit.explore.network import part_that_needs_it
+from simkit.explore.enumeration import (
+    OWN_SLICE_S,
+    Enumerated,
+    Interval,
+    RunBy,
+    Slice,
+    Work,
+    run_interval,
+    sliced,
+    spread,
+)
 from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
-from simkit.explore.spreading import InProcessIntervals, RunBy, Slice, spread
 from simkit.viewer import RunsCoverage
 
 TELL_EVERY_S: Final = 0.2
@@ -29,8 +37,6 @@ GRACE_LEAST_S: Final = 2.0
 """How long findings are made small, at least, when a search was stopped."""
 GRACE_SHARE: Final = 0.25
 """The same, as a share of the time for which it searched."""
-
-Tell = Callable[[Tally], None]
 
 
 class Discovery(msgspec.Struct, frozen=True):
@@ -88,40 +94,31 @@ def _sometimes(tell: Tell) -> Callable[[TallyBuilder], None]:
     return tell_sometimes
 
 
-class Work(Protocol):
-    """Where the conversations of a campaign are run: in this process, or in others."""
-
-    def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
-        """Run chunks; yield each one with its tally, in any order.
-
-        A chunk that was stopped is the last one of its process. ``tell`` gets now and then the
-        tally of a chunk that is not yet yielded.
-        """
-
-    def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
-        """Make the smallest conversation of each cause smaller; yield them in any order."""
-
-
 class InProcess:
     """Conversations are run here."""
 
     def __init__(
         self,
         run: Run,
+        run_by: RunBy,
         *,
         turns_max: int,
         rare: int = 0,
         is_late: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``rare`` is the number of things that may happen rarely."""
-        self.run, self._turns_max, self._rare, self._is_late = run, turns_max, rare, is_late
+        """``run`` runs drawn conversations, ``run_by`` those of an enumeration.
+
+        ``rare`` is the number of things that may happen rarely.
+        """
+        self._run, self._run_by, self._turns_max = run, run_by, turns_max
+        self._rare, self._is_late = rare, is_late
 
     def draw(self, chunks: Sequence[Chunk], tell: Tell) -> Iterator[tuple[Chunk, Tally]]:
         """Run chunks one after the other, until it is late."""
         tell_sometimes = _sometimes(tell)
         for chunk in chunks:
             tally = draw(
-                self.run,
+                self._run,
                 chunk,
                 turns_max=self._turns_max,
                 rare=self._rare,
@@ -134,34 +131,37 @@ class InProcess:
 
     def shrink(self, causes: Sequence[CauseTally]) -> Iterator[tuple[Cause, ChoiceLog]]:
         """Make the smallest conversations smaller, one after the other, until it is late."""
-        for tally in causes:
-            yield tally.cause, self.shrunk(tally.cause, tally.smallest.tape)
+        return _shrunk(self._run, causes, self._is_late)
 
-    def shrunk(self, cause: Cause, tape: ChoiceLog) -> ChoiceLog:
-        """Return the smallest conversation that shows a cause, as far as there is time."""
-        shrinker = Shrinker(self.run, cause, self._is_late)
-        shrinker.shrink(tape)
-        return shrinker.best
+    wave = 1
+
+    def intervals(
+        self, intervals: Sequence[tuple[int, Interval, int]], tell: Tell
+    ) -> Iterator[tuple[int, Tally, tuple[Interval, ...]]]:
+        """Run intervals one after the other; raise KeyboardInterrupt when it is late."""
+
+        def run(source: Source) -> ExploredRun:
+            if self._is_late():
+                raise KeyboardInterrupt
+            return self._run_by(source)
+
+        for number, interval, most in intervals:
+            tally, left = run_interval(
+                run,
+                interval,
+                turns_max=self._turns_max,
+                most=most,
+                is_late=sliced(OWN_SLICE_S),
+                tell=_sometimes(tell),
+            )
+            yield number, tally, left
 
 
-def search(
-    run: Run,
-    *,
-    runs: int,
-    turns_max: int,
-    seed: int,
-    rare: int = 0,
-    tell: Tell = lambda tally: None,
-    is_late: Callable[[], bool] = lambda: False,
-) -> Campaign:
-    """Draw conversations in this process, and make the smallest one of each cause.
-
-    ``rare`` is the number of things that may happen rarely. ``tell`` gets now and then the
-    tally so far. It ends with what was found when ``is_late`` returns true before a run, as it does
-    on Ctrl-C. Errors of ``run`` end it.
-    """
-    work = InProcess(run, turns_max=turns_max, rare=rare, is_late=is_late)
-    return conduct(work, run, chunks_of(runs, seed), tell=tell)
+def _shrunk(
+    run: Run, causes: Sequence[CauseTally], is_late: Callable[[], bool]
+) -> Iterator[tuple[Cause, ChoiceLog]]:
+    for tally in causes:
+        yield tally.cause, Shrinker(run, tally.cause, is_late).shrink(tally.smallest.tape)
 
 
 def conduct(
@@ -194,14 +194,16 @@ def conduct(
         # Other processes may be in the middle of a chunk; the user does not wait long.
         grace = max(GRACE_LEAST_S, GRACE_SHARE * (time.monotonic() - started))
         end = time.monotonic() + grace
-        work = InProcess(run, turns_max=0, is_late=lambda: time.monotonic() > end)
+        smaller = _shrunk(run, tally.causes, lambda: time.monotonic() > end)
+    else:
+        smaller = work.shrink(tally.causes)
     tapes = {each.cause: each.smallest.tape for each in tally.causes}
     try:
-        for cause, tape in work.shrink(tally.causes):
+        for cause, tape in smaller:
             tapes[cause] = tape
     except KeyboardInterrupt:
         tally = tally.merged(Tally(is_stopped=True))
-    discoveries = tuple(_discovery(run, each, tapes[each.cause]) for each in tally.causes)
+    discoveries = tuple(_discovery(run(tapes[each.cause]), each) for each in tally.causes)
     return campaign_of(tally, discoveries)
 
 
@@ -247,15 +249,11 @@ def with_first(campaign: Campaign, first: ExploredRun, run: Run) -> Campaign:
     return msgspec.structs.replace(campaign, discoveries=(*lost, *campaign.discoveries))
 
 
-def _discovery(run: Run, tally: CauseTally, tape: ChoiceLog) -> Discovery:
-    """Return a cause with its smallest conversation, which is run once more.
+def _discovery(record: ExploredRun, tally: CauseTally) -> Discovery:
+    """Return a cause with its smallest conversation, which was run once more.
 
     One that shows it only now and then is reported as it was when it did.
     """
-    return _discovery_of(run(tape), tally)
-
-
-def _discovery_of(record: ExploredRun, tally: CauseTally) -> Discovery:
     cause = tally.cause
     is_repeatable = cause in record.causes
     if not is_repeatable:
@@ -264,45 +262,23 @@ def _discovery_of(record: ExploredRun, tally: CauseTally) -> Discovery:
 
 
 def search_all(
-    run: Callable[[Source], ExploredRun],
+    work: Work,
+    run: RunBy,
     *,
     runs: int,
     turns_max: int,
     tell: Tell = lambda tally: None,
-    is_late: Callable[[], bool] = lambda: False,
     done: Sequence[Slice] = (),
     keep: Callable[[Slice], None] = lambda part: None,
 ) -> Campaign:
     """Run every conversation of at most so many turns, or the first ``runs`` of them.
 
-    ``done`` are the slices that an earlier call gave to ``keep``.
+    ``done`` are the slices that an earlier call gave to ``keep``. The smallest conversations are
+    run once more.
     """
-
-    def run_in_time(source: Source) -> ExploredRun:
-        if is_late():
-            raise KeyboardInterrupt
-        return run(source)
-
-    before = merged(part.tally for part in done)
-    tell_sometimes = _sometimes(lambda tally: tell(before.merged(tally)))
-
-    def keep_and_count(part: Slice) -> None:
-        nonlocal before
-        before = before.merged(part.tally)
-        keep(part)
-
-    work = InProcessIntervals(run_in_time, turns_max=turns_max, tell=tell_sometimes)
-    tally, is_complete = spread(
-        work, runs=runs, is_late=lambda: False, tell=tell, done=done, keep=keep_and_count
-    )
-    return every_found(run, tally, turns_max, is_complete=is_complete)
-
-
-def every_found(run: RunBy, tally: Tally, turns_max: int, *, is_complete: bool) -> Campaign:
-    """Return the result of an enumeration; the smallest conversations are run once more."""
+    tally, is_complete = spread(work, runs=runs, tell=tell, done=done, keep=keep)
     discoveries = [
-        _discovery_of(run(enumerated(each.smallest.digits, turns_max)), each)
-        for each in tally.causes
+        _discovery(run(Enumerated(each.smallest.digits, turns_max)), each) for each in tally.causes
     ]
     campaign = campaign_of(tally, discoveries)
     return msgspec.structs.replace(campaign, is_complete=is_complete)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
@@ -76,28 +77,30 @@ class Shrinker:
         self._kinds = [*map(_kind_of, record.turns)]
         return True
 
-    def shrink(self, tape: ChoiceLog) -> None:
-        """Make a tape smaller until nothing helps.
+    def shrink(self, tape: ChoiceLog) -> ChoiceLog:
+        """Make a tape smaller until nothing helps; return the smallest.
 
         One that shows the cause only now and then stays as it is.
         """
         self.best = tape
-        try:
-            if not self._takes(tape):
-                return
-            if self._turn:
-                self._try_turns(self.best.turns[: self._turn])
-            self._keep_last()
-            self._cut_alike()
-            before = None
-            while before != self._size:
-                before = self._size
-                self._cut_turns()
-                self._simplify_turns()
-                self._simplify_answers()
-                self._lower_digits()
-        except _Spent:
-            pass
+        with suppress(_Spent):
+            self._try_all(tape)
+        return self.best
+
+    def _try_all(self, tape: ChoiceLog) -> None:
+        if not self._takes(tape):
+            return
+        if self._turn:
+            self._try_turns(self.best.turns[: self._turn])
+        self._keep_last()
+        self._cut_alike()
+        before = None
+        while before != self._size:
+            before = self._size
+            self._cut_turns()
+            self._simplify_turns()
+            self._simplify_answers()
+            self._lower_digits()
 
     def _cut_alike(self) -> None:
         """Cut all turns in which the same happens, those first of which there are most.

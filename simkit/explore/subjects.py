@@ -1,4 +1,4 @@
-"""Subjects of exploration by name: simulations, scenarios, pipelines and code."""
+"""Subjects of exploration by name: simulations, scenarios, pipelines and code; and profiles."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import msgspec
 
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
-from simkit.explore.conversations import Subject
+from simkit.explore.users import Voices
+from simkit.language.paths import leaves
 from simkit.language.yaml import load_text
-from simkit.spec.fields import METHOD_NAME
+from simkit.spec.fields import FUNCTION_NAME, METHOD_NAME
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.code_names import advice_on, parted_method
 from simkit.spec.scenario.files import Library, Prepared
@@ -35,7 +36,19 @@ from simkit.spec.scenario.simulations import Simulation, prepare_simulation
 from simkit.spec.scenario.writing import block
 
 if TYPE_CHECKING:
-    from simkit.explore.recorded_users import RecordedVoices
+    from simkit.explore.user_models import RecordedVoices
+
+
+from typing import NamedTuple
+
+from simkit.spec.scenario.orders import EXHAUSTIVE
+from simkit.spec.scenario.simulations import (
+    CANCELLED_TURN,
+    CRASH,
+    DUPLICATE_TURN,
+    MISBEHAVIOURS,
+    RESTART,
+)
 
 USER_TEXTS: Final = (
     "Hello.",
@@ -50,6 +63,52 @@ _UNUSED_KEYS: Final = ("version", "pipeline", "tags", "skip")
 MADE_UP_FILE: Final = f"explored{SCENARIO_SUFFIX}"
 """The name of the scenario of a pipeline that no file holds."""
 _TURNS: Final = [{"user": "Hello."}]
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """A pipeline to be explored, and the events that may happen in its conversations."""
+
+    prepared: Prepared
+    simulation: Simulation
+    always: Mapping[str, Any] = {}
+    """The claims on turns, as data with references to personas."""
+    finally_: Mapping[str, Any] = {}
+    """The claims on whole conversations, as data."""
+    never: Sequence[Mapping[str, Any]] = ()
+    """The things that must never happen, as data with references to personas."""
+    lines: Mapping[str, Sequence[Any]] = {}
+    """Agent to the lines of its model, as data."""
+    is_made_up: bool = False
+    """Whether no file holds the simulation."""
+    voices: Voices | None = None
+    """The recorded answers of users with a model; None if there are no such users."""
+    notes: Sequence[str] = ()
+    """The sentences to be said before it is explored: what its conversations leave out, or how it
+    is that they can be run."""
+    of_profile: frozenset[str] = frozenset()
+    """The faults that a profile asks for, and no file."""
+    found_agents: Mapping[str, Any] = {}
+    """The rules of agents that no file holds: they were found in conversations."""
+
+    @property
+    def has_claims(self) -> bool:
+        """Return whether anything is claimed."""
+        return bool(self.always or self.finally_ or self.never)
+
+    @property
+    def names_function(self) -> bool:
+        """Return whether a text in the files' data may be the name of a user's function.
+
+        Parallel agents of a declared pipeline do not see each other's writes, so that only what a
+        function keeps can depend on the order of their calls.
+        """
+        texts = leaves((self.prepared.pipeline_document.data, self.lines))
+        return any(isinstance(text, str) and FUNCTION_NAME.fullmatch(text) for text in texts)
+
+    @property
+    def rare(self) -> tuple[str, ...]:
+        """Return the names of all rare events."""
+        return (*self.simulation.misbehaves, *self.simulation.faults)
 
 
 def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject | SimkitError]]:
@@ -217,7 +276,7 @@ def simulation_subject(library: Library, case: ScenarioCase, *, is_live: bool = 
     voices: RecordedVoices | None = None
     if not is_live and any(user.model is not None for user in simulation.users.values()):
         # Few users have a model.
-        from simkit.explore.recorded_users import recorded_voices
+        from simkit.explore.user_models import recorded_voices
 
         voices = recorded_voices(ready.prepared, simulation)
     return Subject(
@@ -284,3 +343,55 @@ def made_up_subject(prepared: Prepared, texts: Sequence[str]) -> Subject:
 def _with_user(simulation: Simulation, texts: Sequence[str]) -> Simulation:
     user = SimulatedUser.model_validate({"says": list(texts)})
     return simulation.model_copy(update={"users": {"user": user}})
+
+
+class Profile(NamedTuple):
+    """Failures that happen beside ordinary conversations."""
+
+    faults: Mapping[str, float] = {}
+    misbehaves: Mapping[str, float] = {}
+    sessions: int = 1
+    """The number of conversations at once that each user has."""
+    schedule: str | None = None
+    """The order in which waiting model calls are answered; None for the simulation's."""
+    turns: int = 0
+    """The number of turns that a conversation may have at least."""
+
+
+OVERLOAD: Final = {"rate_limit": 0.1, "overloaded": 0.05, "timeout": 0.05, "server_error": 0.05}
+PROFILES: Final[Mapping[str, Profile]] = {
+    "overload": Profile(faults=OVERLOAD),
+    "chaos": Profile(faults={**OVERLOAD, "connection": 0.05, "cut_stream": 0.1}),
+    "models": Profile(misbehaves=dict.fromkeys(MISBEHAVIOURS, 0.05)),
+    "users": Profile(faults={DUPLICATE_TURN: 0.1, CANCELLED_TURN: 0.15}, sessions=3),
+    "races": Profile(schedule="pct"),
+    "restarts": Profile(faults={RESTART: 0.3, CRASH: 0.1}),
+    "long": Profile(turns=16),
+}
+
+
+def with_profile(subject: Subject, name: str) -> Subject:
+    """Return a subject to which a profile's failures happen, too; its own shares stay."""
+    profile, simulation = PROFILES[name], subject.simulation
+    users = {
+        user: _with_sessions(simulated, profile.sessions)
+        for user, simulated in simulation.users.items()
+    }
+    schedule = simulation.schedule
+    if profile.schedule is not None and schedule != EXHAUSTIVE:  # It has every order already.
+        schedule = profile.schedule
+    changed = simulation.model_copy(
+        update={
+            "faults": {**profile.faults, **simulation.faults},
+            "misbehaves": {**profile.misbehaves, **simulation.misbehaves},
+            "users": users,
+            "schedule": schedule,
+            "turns": max(simulation.turns, profile.turns),
+        }
+    )
+    added = profile.faults.keys() - simulation.faults.keys()
+    return msgspec.structs.replace(subject, simulation=changed, of_profile=frozenset(added))
+
+
+def _with_sessions(user: SimulatedUser, sessions: int) -> SimulatedUser:
+    return user.model_copy(update={"sessions": max(user.sessions, sessions)})

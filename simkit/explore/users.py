@@ -1,4 +1,4 @@
-"""Simulated users: who speaks next, and what is said."""
+"""Simulated users: who speaks next, what is said, and how users answer questions of agents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from simkit.core.messages import JsonValue
-from simkit.explore.answers import answer_to, question_in
 from simkit.explore.choices import Choices, Source
 from simkit.explore.reach import STATE, Part
 from simkit.language.paths import as_text
@@ -24,6 +23,79 @@ from simkit.trace.events import TurnFinished
 
 if TYPE_CHECKING:
     from simkit.session.simulate import Conversation
+
+
+from collections.abc import Iterator, Sequence
+
+from simkit.trace.events import Event, TurnInterrupted
+
+YES: Final = "Yes."
+"""The answer to a question that says nothing of its form."""
+_NO: Final = "No."
+_INBOX: Final = {"accept": "accept", "ignore": "ignore", "respond": "response", "edit": "edit"}
+"""Word in ``allow_…`` of an agent inbox's request, to the type of the answer that it allows."""
+
+
+def answer_to(question: JsonValue, choices: Choices) -> JsonValue:
+    """Return an answer that a question permits.
+
+    Two forms are known: requests to review calls of tools, as LangChain's middleware makes them
+    (``action_requests``), and those that an agent inbox shows (a list with ``action_request``).
+    """
+    for part in _parts_of(question):
+        if isinstance(part, Mapping) and isinstance(part.get("action_requests"), (list, tuple)):
+            return {"decisions": [*_decisions(part, choices)]}
+        if isinstance(part, (list, tuple)) and part and all(map(_is_of_inbox, part)):
+            return [_response(request, choices) for request in part]
+    return YES
+
+
+def question_in(events: Sequence[Event]) -> JsonValue:
+    """Return the last question that events hold; None if they hold none."""
+    questions = (event.question for event in reversed(events) if type(event) is TurnInterrupted)
+    return next(questions, None)
+
+
+def _parts_of(value: JsonValue) -> Iterator[JsonValue]:
+    """Yield a value and all values inside, the outer ones first."""
+    yield value
+    if isinstance(value, Mapping):
+        inner: Any = value.values()
+    else:
+        inner = value if isinstance(value, (list, tuple)) else ()
+    for part in inner:
+        yield from _parts_of(part)
+
+
+def _decisions(request: Mapping[str, Any], choices: Choices) -> Iterator[JsonValue]:
+    allowed = {
+        config.get("action_name"): config.get("allowed_decisions") or ()
+        for config in request.get("review_configs") or ()
+    }
+    for action in request["action_requests"]:
+        decisions = {
+            "approve": {"type": "approve"},
+            "reject": {"type": "reject", "message": _NO},
+            "edit": {
+                "type": "edit",
+                "edited_action": {key: action.get(key) for key in ("name", "args")},
+            },
+        }
+        names = [name for name in decisions if name in allowed.get(action.get("name"), ())]
+        yield decisions[choices.one_of(names or ["approve"])]
+
+
+def _is_of_inbox(request: JsonValue) -> bool:
+    return isinstance(request, Mapping) and "action_request" in request
+
+
+def _response(request: Mapping[str, Any], choices: Choices) -> JsonValue:
+    config = request.get("config") or {}
+    kinds = [kind for word, kind in _INBOX.items() if config.get(f"allow_{word}")]
+    kind = choices.one_of(kinds or ["accept"])
+    args = {"response": YES, "edit": request["action_request"]}
+    return {"type": kind, "args": args.get(kind)}
+
 
 FIRST_SESSION: Final = "s1"
 """The session of turns that name none."""
@@ -224,6 +296,11 @@ class SimulatedUsers:
         """The turns so far, as a scenario writes them."""
         self.speakers: list[UserSession] = []
         """The session of each turn."""
+
+    @property
+    def personas(self) -> list[Mapping[str, Any]]:
+        """Return the persona of the user who speaks in each turn."""
+        return [session.persona for session in self.speakers]
 
     def states(self) -> tuple[set[Part], set[Part]]:
         """Return the states in which users may speak, and those in which they did."""

@@ -156,7 +156,7 @@ def pytest_recording_configure(vcr: Any) -> None:
 def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
     """Listen to SIGTERM from the first process on that has collected scenarios."""
     if any(SUFFIX in id for id in ids):
-        from simkit.pytest_plugin.stopping import listen
+        from simkit.pytest_plugin.items import listen
 
         listen(node.config)
 

@@ -17,7 +17,6 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.gc_pause import gc_paused, imports_frozen
 from simkit.core.output import clean
 from simkit.language.yaml import DocumentCache
-from simkit.pytest_plugin.stopping import listen
 from simkit.spec.scenario.items import ScenarioCase, items_in
 
 # The run of a scenario loads most of simkit, and collection none of it.
@@ -25,6 +24,47 @@ if TYPE_CHECKING:
     from simkit.core.redact import Redactor
     from simkit.report.results import Result
     from simkit.viewer import RunPage
+
+
+import contextlib
+
+from simkit.core.errors import Terminated
+from simkit.core.stopping import TERMINATED, terminable
+
+NAME: Final = "simkit-stopping"
+
+
+def listen(config: pytest.Config) -> None:
+    """End the session on SIGTERM from now on; processes of pytest-xdist leave that to the parent.
+
+    This is called for each file of scenarios.
+    """
+    if not hasattr(config, "workerinput") and not config.pluginmanager.has_plugin(NAME):
+        config.pluginmanager.register(_Stopping(config), NAME)
+
+
+class _Stopping:
+    """Ends a session on SIGTERM as on Ctrl-C: with its processes, its summary and files.
+
+    Without it SIGTERM would leave the processes of pytest-xdist running.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._was_told = False
+        stack = contextlib.ExitStack()
+        stack.enter_context(terminable())
+        config.add_cleanup(stack.close)
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Record the reason of the end."""
+        self._was_told = isinstance(excinfo.value, Terminated)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Set the session's exit code to the shells' code for SIGTERM."""
+        if self._was_told:
+            session.exitstatus = TERMINATED
+
 
 OWN_MARKS: Final = frozenset(
     ("filterwarnings", "parametrize", "skip", "skipif", "usefixtures", "xfail")

@@ -6,7 +6,6 @@ Collection imports this module, so that what explores is imported where a simula
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,10 +83,9 @@ def failure_of(
     cannot be explored.
     """
     from simkit.explore.campaigns import command_of, is_exhaustive, run_campaign
-    from simkit.explore.causes import label_of
-    from simkit.explore.network import refused_lines
-    from simkit.explore.reach import unjudged_claims
-    from simkit.explore.scenarios import earlier_lines, headline, scenario_text
+    from simkit.explore.causes import refused_lines
+    from simkit.explore.reach import unjudged_lines
+    from simkit.explore.scenarios import shown_lines, title_of
     from simkit.explore.subjects import simulation_subject
 
     subject = simulation_subject(library, case)
@@ -98,22 +96,17 @@ def failure_of(
     command = command_of(case.id, subject, bounds)
     lines: list[str] = []
     if is_strict:
-        for name in unjudged_claims(campaign.reach):
-            lines += [f"{name}: no conversation judged it: what it speaks of never happened", ""]
+        for line in unjudged_lines(campaign.reach):
+            lines += [line, ""]
     if is_exhaustive(subject, bounds) and not campaign.is_complete:
         ran = counted(campaign.runs, "conversation")
         lines += [f"not every conversation was run, but {ran}: --simkit-runs draws more", ""]
     if campaign.refused:
         lines += [*refused_lines(subject, campaign), ""]
     for discovery in campaign.discoveries:
-        times = counted(discovery.runs, "conversation")
-        lines += [f"{label_of(discovery.cause)}: {headline(discovery)} (in {times})", ""]
-        if not discovery.is_alone:
-            lines += [*earlier_lines(campaign.growing), ""]
-            continue
-        text = scenario_text(discovery, subject, Path.cwd(), command)
-        lines += [f"    {line}" for line in text.splitlines()]
-        lines.append("")
+        texts = shown_lines(discovery, subject, campaign.growing, command)
+        indent = "    " if discovery.is_alone else ""
+        lines += [title_of(discovery), "", *(f"{indent}{line}" for line in texts), ""]
     if not lines:
         return campaign, ""
     if campaign.discoveries:

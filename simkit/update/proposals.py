@@ -25,8 +25,7 @@ from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import View, said_in
 from simkit.update.changing import Change, Manual, changes, changes_of_agents
 from simkit.update.edits import Edit, Give, Put, Relist
-from simkit.update.fact_claims import literal
-from simkit.update.first_claims import first_claims
+from simkit.update.first_claims import first_claims, literal
 from simkit.update.observed_values import (
     StableClaims,
     claim_of,

@@ -158,7 +158,6 @@ def test_the_first_scenario_of_a_method_calls_it(name: str, simkit: Call) -> Non
         ("coverage",),
         ("graph",),
         ("init", "--app"),
-        ("record", "--new", "x", "--say", "Hi.", "--pipeline"),
     ],
 )
 def test_a_name_further_inside_is_told_what_can_be_named(
@@ -175,17 +174,12 @@ def test_a_name_further_inside_is_told_what_can_be_named(
 
 
 @pytest.mark.parametrize("name", ["a.scenario.yaml", "absent.pipeline.yaml", "notes.md:run"])
-@pytest.mark.parametrize(
-    "command", [("init", "--app"), ("record", "--new", "x", "--say", "Hi.", "--pipeline")]
-)
-def test_an_app_in_a_file_of_another_kind_is_no_code(
-    command: tuple[str, ...], name: str, simkit: Call
-) -> None:
+def test_an_app_in_a_file_of_another_kind_is_no_code(name: str, simkit: Call) -> None:
     write("a.scenario.yaml", "scenario: a\npipeline: counter:answer\nturns: []\n")
     write("notes.md", "# Notes\n")
     before = sorted(Path().rglob("*"))
 
-    done = simkit(*command, name)
+    done = simkit("init", "--app", name)
 
     assert done == Done(
         2,

@@ -17,7 +17,7 @@ from simkit.cli import main
 from simkit.providers.http import HttpResponse
 from tests.cli.projects import Done, without_times
 from tests.golden import assert_file_is
-from tests.recording import APP, SCENARIO, Provider, completion, echo, write
+from tests.recording import SCENARIO, Provider, completion, echo, write
 from tests.recording import server as server
 
 Call = Callable[..., Done]
@@ -165,21 +165,18 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
     (tmp_path / f"{app}.py").write_text(reachable, encoding="utf-8")
     says = [word for text in DATA[app] for word in ("--say", text)]
 
-    served(tmp_path, "record", "--new", "first_talk", "--pipeline", *ENTRY[app], *says)
-    done = call(tmp_path, "replay", "first_talk.scenario.yaml", "-q")
+    served(tmp_path, "init", "--app", *ENTRY[app], "--record", *says)
+    done = call(tmp_path, "replay", "scenarios", "-q")
 
     report = (tmp_path / "told.txt").read_text(encoding="utf-8")
     names = {
         "travel": "flights, hotels, triage_agent",
         "clinic": "intake, nurse, pharmacist",
     }
-    assert report == (
-        f"first_talk.scenario.yaml: 2 turns, 3 agents: {names[app]}\n"
-        "It holds: `simkit replay first_talk.scenario.yaml`. Read its claims: they say what is.\n"
-    )
+    assert f"scenarios/{app}.scenario.yaml: written: 2 turns, {names[app]}\n" in report
     golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
-    written_text = (tmp_path / "first_talk.scenario.yaml").read_text(encoding="utf-8")
-    assert_file_is(golden, written_text)
+    files = (f"scenarios/{app}.{kind}.yaml" for kind in ("pipeline", "scenario"))
+    assert_file_is(golden, "---\n".join((tmp_path / file).read_text("utf-8") for file in files))
     assert done.code == 0, done.out + done.err
 
 
@@ -290,108 +287,17 @@ def test_a_cassette_that_cannot_be_read_is_told_and_kept(simkit: Call) -> None:
     assert Path("cassettes/desk.yaml").read_text(encoding="utf-8") == "version: 1\n"
 
 
-NEW = ("record", "--new", "talk", "--pipeline", "desk:run", "--say", "hello")
-
-
-@pytest.mark.slow
-def test_a_first_scenario_is_written_from_a_cassette_without_a_request(
-    simkit: Call, server: Provider
-) -> None:
-    simkit("record", "desk.scenario.yaml")
-    server.requests.clear()
-
-    done = simkit(*NEW, "--cassette", "cassettes/desk.yaml")
-
-    assert done.code == 0
-    assert server.requests == []
-    assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == (
-        "scenario: talk\n"
-        "pipeline: desk:run\n"
-        "agents:\n"
-        "  clerk: {system: {$starts: You are the clerk}}\n"
-        "  boss: {system: {$starts: You are the boss}}\n"
-        "turns:\n"
-        "  - user: hello\n"
-        '    replies: {clerk: "clerk: hello", boss: "boss: clerk: hello"}\n'
-        "    expect:\n"
-        "      agents: [clerk, boss]\n"
-        '      reply: "boss: clerk: hello"\n'
-        "      context:\n"
-        "        clerk:\n"
-        "          messages:\n"
-        "            - system: You are the clerk.\n"
-        "            - user: hello\n"
-        "        boss:\n"
-        "          messages:\n"
-        "            - system: You are the boss.\n"
-        '            - user: "clerk: hello"\n'
-        "      handoffs: []\n"
-        "      tool_calls: []\n"
-    )
-
-
-def test_a_first_scenario_is_written_over_nothing(simkit: Call, server: Provider) -> None:
-    Path("talk.scenario.yaml").write_text("mine", encoding="utf-8")
-
-    done = simkit(*NEW)
-
-    assert done == Done(
-        2, "", "talk.scenario.yaml: there is such a file, and nothing is written over it\n"
-    )
-    assert server.requests == []
-    assert Path("talk.scenario.yaml").read_text(encoding="utf-8") == "mine"
-
-
-@pytest.mark.slow
-def test_a_first_scenario_may_stand_in_a_folder_of_its_own(simkit: Call) -> None:
-    done = simkit("record", "--new", "scenarios/deep/talk", *NEW[3:])
-
-    again = simkit("replay", "scenarios", "-q")
-
-    assert done.code == 0
-    assert "app:" not in Path("scenarios/deep/talk.scenario.yaml").read_text("utf-8")
-    assert again.code == 0
+INIT = ("init", "--app", "desk:run", "--record")
 
 
 def test_no_first_scenario_is_written_of_an_app_that_fails(simkit: Call, server: Provider) -> None:
     server.answer = lambda request: HttpResponse(500, (), (b"{}",))
 
-    done = simkit(*NEW)
+    done = simkit(*INIT)
 
     assert done.code == 2
     assert done.err.startswith("the app failed in turn 1: ")
-    assert not Path("talk.scenario.yaml").exists()
-
-
-def test_no_first_scenario_is_written_of_an_app_that_calls_no_model(simkit: Call) -> None:
-    write(Path(), app=f"{APP}\n\ndef quiet(text):\n    return text\n")
-
-    done = simkit("record", "--new", "talk", "--pipeline", "desk:quiet", "--say", "hello")
-
-    assert done == Done(
-        2,
-        "",
-        "`desk:quiet` called no model that simkit knows: there is nothing to write\n"
-        "  `simkit doctor` says which client libraries are seen.\n",
-    )
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("record", "--new", "talk", "--say", "hello"), "--new needs --pipeline."),
-        (("record", "--new", "talk", "--pipeline", "desk:run"), "--new needs --say."),
-        ((*NEW, "desk.scenario.yaml"), "--new writes a scenario of its own; leave out desk."),
-        (("record", "--say", "x"), "--say is about a scenario that is to be written: --new."),
-    ],
-)
-def test_options_that_say_nothing_together_are_refused(
-    simkit: Call, words: tuple[str, ...], message: str
-) -> None:
-    done = simkit(*words)
-
-    assert done.code == 2
-    assert message in " ".join(done.err.split())
+    assert not Path("scenarios/desk.scenario.yaml").exists()
 
 
 LAZY = "def run(text):\n    from answers import run as inner\n    return inner(text)\n"
@@ -406,7 +312,7 @@ def test_a_first_scenario_is_replayed_alone_before_it_is_said_to_hold(
     (desk / "lib").mkdir()
     (desk / "desk.py").rename(desk / "lib" / "answers.py")
     (desk / "src" / "shop.py").write_text(LAZY, encoding="utf-8")
-    says = ("record", "--new", "talk", "--pipeline", "shop:run", "--say", "hello", *options)
+    says = ("init", "--app", "shop:run", "--record", *options)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(("src", "lib"))}
 
     done = subprocess.run(
@@ -415,16 +321,14 @@ def test_a_first_scenario_is_replayed_alone_before_it_is_said_to_hold(
     )  # fmt: skip
 
     if options:
-        text = (desk / "talk.scenario.yaml").read_text("utf-8")
-        assert "app: {path: [., lib, src]}\n" in text
-        assert "It holds" in done.stdout
+        text = (desk / "scenarios/shop.pipeline.yaml").read_text("utf-8")
+        assert "app: {path: [.., ../lib, ../src]}\n" in text
         clean = {name: value for name, value in environment.items() if name != "PYTHONPATH"}
-        again = [sys.executable, "-P", "-m", "simkit", "replay", "-q", "talk.scenario.yaml"]
+        again = [sys.executable, "-P", "-m", "simkit", "replay", "-q", "scenarios"]
         assert subprocess.run(again, env=clean, capture_output=True, check=False).returncode == 0
     else:
         assert done.returncode == 2
-        assert done.stdout == ""
         assert "not written, since it does not hold in a new process:" in done.stderr
         assert "No module named 'answers'" in done.stderr
         assert "Say with --path from which folder" in done.stderr
-        assert not (desk / "talk.scenario.yaml").exists()
+        assert not (desk / "scenarios/shop.scenario.yaml").exists()

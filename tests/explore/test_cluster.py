@@ -18,7 +18,7 @@ from simkit.explore import cluster
 from simkit.explore.chunks import Chunk
 from simkit.explore.cluster import answer_here, end_processes
 from simkit.explore.journal import fingerprints
-from simkit.explore.worker import Answer, Setup, Task, answer_to, versions
+from simkit.explore.processes import Answer, Setup, Task, answer_to, versions
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit

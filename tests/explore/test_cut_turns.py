@@ -11,9 +11,10 @@ from simkit.core.errors import SourceError
 from simkit.explore.choices import ODDS, Plan, Source, TurnPlan
 from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.scenarios import scenario_text, shows
-from simkit.explore.search import Discovery, search_all
+from simkit.explore.search import Discovery
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
+from tests.explore.searching import search_all
 from tests.explore.test_simulations import campaign_of, labels, subject_of
 
 HANDS_OVER: Final = """

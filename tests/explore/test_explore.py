@@ -22,10 +22,10 @@ from simkit.checks.findings import Finding
 from simkit.explore import campaigns
 from simkit.explore.causes import Cause, cause_of
 from simkit.explore.choices import ChoiceLog, Plan, TurnPlan
-from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
+from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.scenarios import headline, scenario_text
-from simkit.explore.search import Campaign, Discovery, search, search_all
-from simkit.explore.subjects import scenario_subject
+from simkit.explore.search import Campaign, Discovery
+from simkit.explore.subjects import Subject, scenario_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
@@ -33,6 +33,7 @@ from tests.cli.conftest import process as process
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
+from tests.explore.searching import search, search_all
 from tests.test_docs import write_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent

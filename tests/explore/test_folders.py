@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit import SimkitError, explore
-from simkit.explore.conversations import Subject
-from simkit.explore.subjects import subjects_named
+from simkit.explore.subjects import Subject, subjects_named
 from simkit.spec.scenario.files import Library
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit

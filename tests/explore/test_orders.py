@@ -21,11 +21,12 @@ from simkit.explore.choices import Source
 from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.enumeration import Enumeration
 from simkit.explore.scenarios import scenario_text
-from simkit.explore.search import Campaign, search, search_all
+from simkit.explore.search import Campaign
 from simkit.runtime.ports import WaitingCall
 from simkit.runtime.schedules import Blocks, Pct, names_of
 from tests.adapters.running import APPS, run_app
 from tests.building import run_yaml
+from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import replayed, subject_of
 
 CODE = f"""

@@ -18,10 +18,8 @@ import pytest
 
 from simkit.core.errors import SimkitError
 from simkit.explore.campaigns import Bounds, run_campaign
-from simkit.explore.conversations import Subject
-from simkit.explore.profiles import PROFILES
 from simkit.explore.scenarios import scenario_text, shows
-from simkit.explore.subjects import pipeline_subject, simulation_subject
+from simkit.explore.subjects import PROFILES, Subject, pipeline_subject, simulation_subject
 from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_mutants
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase, simulations_in

@@ -10,7 +10,8 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import Subject, converse
+from simkit.explore.conversations import converse
+from simkit.explore.subjects import Subject
 from tests.explore.test_simulations import DESK, subject_of
 
 RECORDED = """

@@ -21,8 +21,9 @@ from simkit.explore.choices import (
     TurnLog,
     TurnPlan,
 )
-from simkit.explore.conversations import ExploredRun, Subject, converse
+from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.shrinking import TRIES_MAX, Shrinker
+from simkit.explore.subjects import Subject
 from tests.explore.test_simulations import BUYER, REFUNDS, subject_of
 
 CAUSE = Cause("claim", "", "always.state.refunds")

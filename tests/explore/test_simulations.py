@@ -20,12 +20,11 @@ from simkit.explore import campaigns
 from simkit.explore.campaigns import Bounds
 from simkit.explore.causes import Cause, cause_of, label_of
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
-from simkit.explore.conversations import ExploredRun, Subject, converse
-from simkit.explore.profiles import PROFILES, with_profile
+from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.reach import Part
 from simkit.explore.scenarios import scenario_text
-from simkit.explore.search import Campaign, Discovery, search
-from simkit.explore.subjects import simulation_subject
+from simkit.explore.search import Campaign, Discovery
+from simkit.explore.subjects import PROFILES, Subject, simulation_subject, with_profile
 from simkit.pytest_plugin.simulations import failure_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario import simulations
@@ -34,6 +33,7 @@ from simkit.spec.scenario.items import items_in, simulations_in
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
+from tests.explore.searching import search
 from tests.test_docs import write_files
 
 Call = Callable[..., Done]

@@ -14,11 +14,11 @@ from simkit.core.errors import SourceError
 from simkit.explore.choices import Source
 from simkit.explore.conversations import ExploredRun, converse_by
 from simkit.explore.scenarios import scenario_text, shows
-from simkit.explore.search import search_all
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.building import run_yaml
+from tests.explore.searching import search_all
 from tests.explore.test_simulations import labels, subject_of
 
 DESK: Final = """

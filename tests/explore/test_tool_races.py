@@ -14,15 +14,16 @@ from typing import Any, Final
 import pytest
 
 from simkit.checks.judge import Outcome
-from simkit.explore.conversations import ExploredRun, Subject, converse, converse_by
-from simkit.explore.profiles import with_profile
+from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.scenarios import scenario_text
-from simkit.explore.search import Discovery, search, search_all
+from simkit.explore.search import Discovery
+from simkit.explore.subjects import Subject, with_profile
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.trace.events import ToolCalled, ToolReturned
 from tests.adapters.running import APPS, run_app
+from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import labels, subject_of
 from tests.session.execution.test_cut_turns import describe_findings, ends, faults
 

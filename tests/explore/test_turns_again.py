@@ -10,10 +10,10 @@ import yaml
 
 from simkit.explore.choices import ChoiceLog, Plan
 from simkit.explore.conversations import ExploredRun, converse
-from simkit.explore.search import search
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
+from tests.explore.searching import search
 from tests.explore.test_simulations import subject_of
 
 PIPELINE: Final = """

@@ -17,9 +17,9 @@ from simkit.core.messages import Message, Usage
 from simkit.core.redact import redactor_of
 from simkit.explore.campaigns import Bounds, run_campaign
 from simkit.explore.choices import Plan, TurnPlan
-from simkit.explore.conversations import Subject, converse, converse_by
+from simkit.explore.conversations import converse, converse_by
 from simkit.explore.scenarios import scenario_text
-from simkit.explore.search import search_all
+from simkit.explore.subjects import Subject
 from simkit.explore.user_models import http_request_of, request_to_user
 from simkit.explore.users import UserConversation
 from simkit.providers.http import HttpResponse
@@ -29,6 +29,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.spec.scenario.simulated_users import SimulatedUser
+from tests.explore.searching import search_all
 from tests.explore.test_simulations import campaign_of, replayed, subject_of
 
 USER: Mapping[str, Any] = {

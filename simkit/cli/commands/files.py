@@ -65,8 +65,8 @@ def init_command(
     They are for an app in DIR (default: here), which is run once, or for a sample if there is no
     app. All of it passes at once, in a new process. Nothing is overwritten.
     """
-    from simkit.cli.init.first_test import AppRequest, options_of
-    from simkit.cli.init.starting import start
+    from simkit.cli.init.first_scenario import AppRequest
+    from simkit.cli.init.first_test import options_of, start
 
     request = AppRequest(
         name=app,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -14,16 +13,6 @@ from simkit.cli.commands.options import FITTING, PATHS, QUIET, complete_file
 from simkit.core.errors import SimkitError
 
 _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
-
-
-_NEW: Final = {
-    "pipeline": "--pipeline",
-    "messages": "--say",
-    "call": "--call",
-    "folders": "--path",
-    "cassette": "--cassette",
-}
-"""The options of a new scenario."""
 
 
 @cli.command(
@@ -49,36 +38,6 @@ _NEW: Final = {
     is_flag=True,
     help="Write cassettes that scenarios name outside their project, too.",
 )
-@click.option(
-    "--new",
-    "name",
-    default="",
-    metavar="NAME",
-    help="Run an app once, and write its first scenario: NAME.scenario.yaml.",
-)
-@click.option("--pipeline", default="", metavar="MODULE:FUNCTION", help="With --new: the app.")
-@click.option(
-    "--say", "messages", multiple=True, metavar="TEXT", help="With --new: a user's message."
-)
-@click.option(
-    "--call",
-    default="",
-    metavar="METHOD",
-    help="With --new: the method that takes the message, where the app's object has several.",
-)
-@click.option(
-    "--path",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    help="With --new: a folder from which the app's modules are imported, beside this one.",
-)
-@click.option(
-    "--cassette",
-    default="",
-    metavar="FILE",
-    help="With --new: answer from this file, and send nothing.",
-)
 def record_command(
     paths: tuple[str, ...],
     mode: str,
@@ -87,8 +46,6 @@ def record_command(
     outside: bool,
     expression: str,
     quiet: bool,
-    name: str,
-    **new: Any,
 ) -> int:
     """Run scenarios against their real providers, and keep the traffic.
 
@@ -102,44 +59,18 @@ def record_command(
     from simkit.session.execution.recorded import Recording
     from simkit.update.files import is_ci
 
-    _check(name, paths, new)
-    if is_ci(os.environ) and not force and mode != "none" and not new["cassette"]:
+    if is_ci(os.environ) and not force and mode != "none":
         raise SimkitError(
             "simkit record sends real requests and keeps what is answered, and is refused in CI "
             "(CI is set)\n"
             "  Record where somebody reads what is written, and commit that; --force records here."
         )
-    if name:
-        from simkit.cli.record import First, recorded_source, write_first, written_text
-        from simkit.core.output import echo
-
-        cassette = new.pop("cassette")
-        first = write_first(First(name=name, **new), recorded_source(cassette))
-        for line in written_text(first.file):
-            echo(line)
-        return 0
     if mode not in ("none", "verify"):
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
     plan = RunPlan(paths=paths, expression=expression)
     return replay(ReplayOptions(plan=plan, quiet=quiet, recording=recording))
-
-
-def _check(name: str, paths: tuple[str, ...], new: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that do not work together."""
-    if not name:
-        options_given = [option for key, option in _NEW.items() if new[key]]
-        if options_given:
-            raise click.UsageError(
-                f"{options_given[0]} is about a scenario that is to be written: --new."
-            )
-        return
-    if paths:
-        raise click.UsageError(f"--new writes a scenario of its own; leave out {paths[0]}.")
-    for key in ("pipeline", "messages"):
-        if not new[key]:
-            raise click.UsageError(f"--new needs {_NEW[key]}.")
 
 
 @cli.command(

@@ -15,7 +15,7 @@ RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
 
 
 PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restarts", "long")
-"""The names of `simkit.explore.profiles.PROFILES`, which `--help` must not load."""
+"""The names of `simkit.explore.subjects.PROFILES`, which `--help` must not load."""
 
 
 @cli.command(

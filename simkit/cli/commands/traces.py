@@ -160,6 +160,6 @@ def graph_command(path: str, form: str, file: str, opens: bool) -> int:
     A declared pipeline is drawn as its file says. Of code, a run shows the agents: name a scenario,
     which is run for that, or a trace.
     """
-    from simkit.cli.graph import draw
+    from simkit.cli.view import draw
 
     return draw(path, form, file, opens)

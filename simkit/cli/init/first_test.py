@@ -7,6 +7,7 @@ says that it holds.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -14,15 +15,31 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.input_shapes import input_advised
+from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, installed
 from simkit.adapters.recorder.handoffs import PREFIXES
-from simkit.cli.init.files import STEPS, write_new
-from simkit.cli.init.project import Project
-from simkit.cli.record import First, FirstScenario, is_import_failure, write_first
+from simkit.cli.init.files import (
+    SAMPLE,
+    STEPS,
+    files_around,
+    ignoring,
+    make_folder,
+    write_new,
+    written_files,
+)
+from simkit.cli.init.first_scenario import (
+    AppRequest,
+    FirstScenario,
+    is_import_failure,
+    write_first,
+)
+from simkit.cli.init.project import FoundApp, Project, look_at
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
+from simkit.core.output import echo
 from simkit.core.text import counted, shell_word
 from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
@@ -61,20 +78,6 @@ _MORE: Final = """\
     config of a graph                --option config.configurable.user_id=ada
     more of a graph's input          --option 'input={question: "${user}", language: en}'
     something prepared before        --option setup=MODULE:FUNCTION"""
-
-
-class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The request for a first scenario: the app, and how it is run."""
-
-    name: str
-    """``module:name``, a module, or either by its file."""
-    messages: tuple[str, ...]
-    call: str = ""
-    folders: tuple[str, ...] = ()
-    is_recorded: bool = False
-    """Whether the providers answer."""
-    options: Mapping[str, Any] = {}
-    """Further options of the app, as under `app:`."""
 
 
 def options_of(pairs: Sequence[str]) -> dict[str, Any]:
@@ -125,7 +128,7 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
             return
     models_text = "its models are asked" if request.is_recorded else "no model is asked"
     yield f"running {request.name}: {models_text}"
-    first = _write_scenario(request, str(scenario))
+    first = _write_scenario(request, scenario)
     document = _document(scenario)
     _add_comments(scenario, first, request, document)
     pipeline = scenario.with_name(f"{stem}{PIPELINE_SUFFIX}")
@@ -183,36 +186,29 @@ def _stems(name: str) -> Iterator[str]:
     yield from (f"{'_'.join(words)}_{number}" for number in itertools.count(2))
 
 
-def _write_scenario(request: AppRequest, scenario: str) -> FirstScenario:
+def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
     """Write the scenario; try the next likely way where one does not run."""
-    first = First(
-        name=scenario,
-        pipeline=request.name,
-        messages=request.messages,
-        call=request.call,
-        folders=request.folders,
-        is_program=":" not in request.name,
-        options=_with_variables(request.options, _own_keys()),
-        claims=("context",),
-    )
+    options = _with_variables(request.options, _own_keys())
+    is_program = ":" not in request.name
+    request = msgspec.structs.replace(request, options=options, is_program=is_program)
     manners = list(MANNERS)
     earlier: SimkitError | None = None
     while True:
         source = None if request.is_recorded else ScaffoldedReplies(manners[0])
         try:
-            return write_first(first, source)
+            return write_first(request, scenario, source)
         except SimkitError as problem:
             if earlier is not None and is_import_failure(problem):
                 problem = earlier  # Its modules cannot be imported twice.
             earlier = problem
-            env = first.options.get("env", {})
+            env = request.options.get("env", {})
             variable = _missing_variable(str(problem), env)
             is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
-            if is_program and not first.is_program:
-                first = msgspec.structs.replace(first, is_program=True)
+            if is_program and not request.is_program:
+                request = msgspec.structs.replace(request, is_program=True)
             elif variable and len(env) < _VARIABLES_MAX:
-                options = _with_variables(first.options, {variable: _dummy_of(variable)})
-                first = msgspec.structs.replace(first, options=options)
+                options = _with_variables(request.options, {variable: _dummy_of(variable)})
+                request = msgspec.structs.replace(request, options=options)
             elif source is not None and (others := [*filter(source.differs_in, manners[1:])]):
                 manners = others
             else:
@@ -417,3 +413,60 @@ def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
             text = message.get("user") if isinstance(message, Mapping) else None
             if isinstance(text, str) and text.strip() and "\n" not in text:
                 yield text
+
+
+_APPS_MAX: Final = 8
+
+
+def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
+    """Write a first test into a folder; return the exit code. Raises SimkitError."""
+    if is_sample and request.name:
+        raise click.UsageError("--sample writes another app; leave out --app.")
+    root = Path(folder)
+    make_folder(root)
+    with contextlib.chdir(root):
+        project = look_at(Path.cwd())
+    if not request.name and not is_sample:
+        request = _with_app(request, project)
+    is_bare = request == AppRequest(name="", messages=())
+    if not request.name and not is_bare:
+        raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
+    if not request.name:
+        for line in written_files(root, {**SAMPLE, **files_around(project)}):
+            echo(line)
+    else:
+        request = msgspec.structs.replace(request, messages=request.messages or (DEFAULT_MESSAGE,))
+        with contextlib.chdir(root):
+            around = written_files(Path(), files_around(project))
+            for line in itertools.chain(write_for_app(request, project), around):
+                echo(line)
+    echo(ignoring(root / ".gitignore"))
+    echo(f"Next, in {folder}:" if folder != "." else "Next:")
+    scenarios, features = shell_word(str(project.scenarios)), shell_word(str(project.features))
+    echo(f"  simkit replay {scenarios}")
+    echo(f"  python -m pytest {scenarios} {features}")
+    return 0
+
+
+def _with_app(request: AppRequest, project: Project) -> AppRequest:
+    """Return the request with the one app that is there; raise SimkitError for several."""
+    apps = [app for app in project.apps if app.is_certain] or [*project.apps]
+    if not apps:
+        return request
+    names = ", ".join(f"{name} {version}" for name, version in installed((*FRAMEWORKS, *PROVIDERS)))
+    if names:
+        echo(f"installed: {names}")
+    if len(apps) > 1:
+        raise SimkitError(
+            "there are several apps here\n"
+            "  Name one:\n"
+            + "\n".join(_choice(app) for app in apps[:_APPS_MAX])
+            + ("\n    …" if len(apps) > _APPS_MAX else "")
+            + "\n  Or write a sample project: `simkit init --sample`."
+        )
+    echo(f"app: {apps[0].name} ({apps[0].why})")
+    return msgspec.structs.replace(request, name=apps[0].name)
+
+
+def _choice(app: FoundApp) -> str:
+    return f"    simkit init --app {shell_word(app.name)}   # {app.why}"

@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
 from simkit.adapters.model_calls import ModelCall
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.toolbox import toolbox_at_work
-from simkit.capture.cassettes import Cassette, Keying, Player
 from simkit.capture.cassettes.encodings import decoded
 from simkit.capture.cassettes.tool_calls import foreign_type
 from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward
-from simkit.core.errors import PipelineError, SimkitError
+from simkit.core.errors import SimkitError
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
+from simkit.session.execution.scaffold import ScaffoldedReplies
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import HandoffRequested
 from simkit.trace.store import Trace
@@ -63,39 +63,7 @@ class FirstRun(msgspec.Struct, frozen=True):
     """The agents of which a framework, or the tool's name, says that they were handed to."""
 
 
-class ReplySource(Protocol):
-    """Answers the models of an app for which no replies are written yet."""
-
-    def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
-        """Return the answer of a model call; ``turn`` counts from 0."""
-
-    def answer_other(
-        self, request: HttpRequest, turn: int, recorder: TraceRecorder
-    ) -> HttpAnswer | None:
-        """Return the answer of a request that is no model call, if there is one."""
-
-
-class CassetteReplies:
-    """Answers from a cassette."""
-
-    def __init__(self, cassette: Cassette, keying: Keying) -> None:
-        self._player = Player(_of_nobody(cassette), keying)
-
-    def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
-        """Return the recorded answer; raise PipelineError if there is none."""
-        return self._player.take(UNMARKED, turn + 1, call.request, recorder.session)
-
-    def answer_other(
-        self, request: HttpRequest, turn: int, recorder: TraceRecorder
-    ) -> HttpAnswer | None:
-        """Return the recorded answer, if there is one."""
-        try:
-            return self._player.take(UNMARKED, turn + 1, request, recorder.session)
-        except PipelineError:
-            return None
-
-
-def first_run(prepared: Prepared, source: ReplySource | None) -> FirstRun:
+def first_run(prepared: Prepared, source: ScaffoldedReplies | None) -> FirstRun:
     """Run an app once, answered by a source, for real without one; raise SimkitError if it
     fails."""
     with ExitStack() as stack:
@@ -117,7 +85,7 @@ def first_run(prepared: Prepared, source: ReplySource | None) -> FirstRun:
 class _ProbeAnswerer:
     """Forwards model calls, or has them answered, and records them."""
 
-    def __init__(self, source: ReplySource | None) -> None:
+    def __init__(self, source: ScaffoldedReplies | None) -> None:
         self.is_live = source is None
         self._source = source
         self.turn = 0
@@ -145,17 +113,15 @@ class _ProbeAnswerer:
 
         if self._source is None:
             return Forward(ChunkRecorder(ended, lambda response: True))
-        response = self._source.answer(call, self.turn, recorder)
+        response = self._source.answer(call, recorder)
         ended(response)
         return response
 
     def decide_other(
         self, request: HttpRequest, agent: str, recorder: TraceRecorder
     ) -> Decision | None:
-        """Forward a request, or have it answered."""
-        if self._source is None:
-            return Forward(None)
-        return self._source.answer_other(request, self.turn, recorder)
+        """Forward a request, unless nothing may be asked."""
+        return Forward(None) if self._source is None else None
 
     def records(self, tool: str) -> bool:
         """Return whether a tool's function is observed."""
@@ -218,15 +184,6 @@ class _ProbeAnswerer:
 
 def _problem_text(problem: Exception) -> str:
     return str(problem) or type(problem).__name__
-
-
-def _of_nobody(cassette: Cassette) -> Cassette:
-    """Return a cassette without agents, so that it answers any agent."""
-    items = (
-        msgspec.structs.replace(item, agent="", turn=0, session="", scenario="")
-        for item in cassette.interactions
-    )
-    return msgspec.structs.replace(cassette, interactions=tuple(items))
 
 
 def _functions_named(tool: str, folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.messages import JsonValue, Message, ToolCall, Usage
 from simkit.language.json_schema import schema_errors
 from simkit.language.json_schema.examples import example_of
-from simkit.providers.http import HttpAnswer, HttpRequest
+from simkit.providers.http import HttpAnswer
 from simkit.providers.values import Offer, OutgoingReply
 
 _USAGE = Usage(1, 1)
@@ -73,17 +73,11 @@ class ScaffoldedReplies:
             or (manner.is_first != mine.is_first and self._has_selected)
         )
 
-    def answer(self, call: ModelCall, turn: int, recorder: TraceRecorder) -> HttpAnswer:
+    def answer(self, call: ModelCall, recorder: TraceRecorder) -> HttpAnswer:
         """Return the answer, in the words of the provider that is asked."""
         message = self._message(call, recorder)
         reply = OutgoingReply(call.id, message, _USAGE)
         return call.protocol.served(reply, call.model_request)
-
-    def answer_other(
-        self, request: HttpRequest, turn: int, recorder: TraceRecorder
-    ) -> HttpAnswer | None:
-        """Answer no other request."""
-        return None
 
     def _message(self, call: ModelCall, recorder: TraceRecorder) -> Message:
         request = call.model_request

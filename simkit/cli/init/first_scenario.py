@@ -1,4 +1,4 @@
-"""Implementation of ``simkit record --new``: run an app once, and write a scenario from it."""
+"""The first scenario of an app: the app is run once, and a scenario written that holds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,12 @@ from typing import Any
 
 import msgspec
 
-from simkit.capture.cassettes import Keying, load
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.cli.console import Progress, output_to_stderr, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
-from simkit.core.text import counted, shell_word
 from simkit.language.paths import with_texts
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
@@ -28,17 +26,15 @@ from simkit.report.text import findings_text
 from simkit.session.execution.alone import replayed_alone, root_of
 from simkit.session.execution.first_run import (
     UNMARKED,
-    CassetteReplies,
     FirstRun,
-    ReplySource,
     first_run,
 )
 from simkit.session.execution.first_scenario import agents_of, scenario_of
+from simkit.session.execution.scaffold import ScaffoldedReplies
 from simkit.session.located_errors import placed
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
-from simkit.spec.scenario.code_names import advice_on_other_files, parted_method
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.modules import folder_with
@@ -50,83 +46,64 @@ _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
 
 
-class First(msgspec.Struct, frozen=True, kw_only=True):
-    """The scenario that is to be written."""
+class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The request for a first scenario: the app, and how it is run."""
 
     name: str
-    """Its file, with or without the ending."""
-    pipeline: str
+    """``module:name``, a module, or either by its file."""
     messages: tuple[str, ...]
     call: str = ""
     folders: tuple[str, ...] = ()
     """The folders of the app's modules, beside the working directory."""
     is_program: bool = False
     """Whether the app reads the messages itself."""
+    is_recorded: bool = False
+    """Whether the providers answer."""
     options: Mapping[str, Any] = {}
     """Further options of the app, as under `app:`."""
-    claims: tuple[str, ...] = ()
-    """The kinds of claims that are written; empty for all."""
-
-    @property
-    def file(self) -> Path:
-        """The scenario's file."""
-        return Path(self.name.removesuffix(SCENARIO_SUFFIX) + SCENARIO_SUFFIX)
 
 
 class FirstScenario(msgspec.Struct, frozen=True):
     """A first scenario that was written."""
 
-    file: Path
     offers: tuple[tuple[str, Offer], ...]
     """The tools that models were offered, each with the agent."""
     functions: Mapping[str, str]
     """Tool to its function, where a stand-in can replace it."""
 
 
-def recorded_source(cassette: str) -> ReplySource | None:
-    """Return the source that answers from a cassette; None without one: the provider answers."""
-    return CassetteReplies(load(cassette), Keying(Redactor(os.environ))) if cassette else None
-
-
-def write_first(first: First, source: ReplySource | None) -> FirstScenario:
+def write_first(request: AppRequest, file: Path, source: ScaffoldedReplies | None) -> FirstScenario:
     """Write the first scenario of an app, which holds.
 
     The app's models are answered by a source, by their providers without one. Raise SimkitError
     if the app fails, or if a scenario cannot express what it does.
     """
-    if other := advice_on_other_files(first.pipeline):
-        raise SimkitError(f"{first.pipeline}: {other}")
-    entry, method = parted_method(first.pipeline)
-    if method:
-        first = msgspec.structs.replace(first, pipeline=entry, call=first.call or method)
-    file = first.file
-    _refuse_what_is_there(file)
     redactor = Redactor(os.environ)
     progress = Progress()
-    progress.begin(f"running {first.pipeline}")
+    progress.begin(f"running {request.name}")
     try:
-        first_run = _first_run_of(first, file, source)
+        first_run = _first_run_of(request, file, source)
     finally:
         progress.end()
     if not first_run.calls:
         raise SimkitError(
-            f"`{first.pipeline}` called no model that simkit knows: there is nothing to write\n"
+            f"`{request.name}` called no model that simkit knows: there is nothing to write\n"
             "  `simkit doctor` says which client libraries are seen."
         )
     make = partial(
         scenario_of,
         first_run,
         file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
-        first.pipeline,
-        user_texts=first.messages,
+        request.name,
+        user_texts=request.messages,
     )
-    app = _app(first, file, functions=first_run.functions.values())
+    app = _app(request, file, functions=first_run.functions.values())
     tree = redactor.value(make(app))
-    text, problems = _holding(first, tree, redactor)
+    text, problems = _holding(file, tree, redactor)
     if problems and any(used.tool in first_run.functions for used in first_run.used):
         # A tool's change inside the app is no result that could replace the call.
         without = redactor.value(make(app, with_tools=False))
-        text, others = _holding(first, without, redactor)
+        text, others = _holding(file, without, redactor)
         tree, problems = (tree, problems) if others else (without, ())
     if problems:
         report = findings_text(problems, paint_for(False))
@@ -135,18 +112,18 @@ def write_first(first: First, source: ReplySource | None) -> FirstScenario:
         )
     if not _holds_again(file, text):
         tree = {**tree, "app": {**tree.get("app", {}), "fresh": True}}
-        text, _ = _holding(first, tree, redactor)
+        text, _ = _holding(file, tree, redactor)
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
     file.parent.mkdir(parents=True, exist_ok=True)
     if not write_new(file, text):
-        _refuse_what_is_there(file)
+        raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
     if replayed_alone(str(file)):
         # Some part of the contexts is new in every process.
-        text, _ = _holding(first, tree, redactor, with_contexts=False)
+        text, _ = _holding(file, tree, redactor, with_contexts=False)
         file.write_text(text, encoding="utf-8", newline="\n")
         _check_alone(file)
-    return FirstScenario(file, tuple(_offers_of(first_run)), first_run.functions)
+    return FirstScenario(tuple(_offers_of(first_run)), first_run.functions)
 
 
 def _offers_of(first_run: FirstRun) -> Iterator[tuple[str, Offer]]:
@@ -166,38 +143,35 @@ def _check_alone(file: Path) -> None:
         )
 
 
-def _refuse_what_is_there(file: Path) -> None:
-    if os.path.lexists(file):
-        raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
-
-
-def _app(first: First, file: Path, functions: Collection[str] | None = None) -> dict[str, Any]:
+def _app(
+    request: AppRequest, file: Path, functions: Collection[str] | None = None
+) -> dict[str, Any]:
     """Return the app's options: those of the first run, or with its tools' ``functions`` those of
     the scenario, which names folders only if its modules would not be found without them."""
-    root = folder_with(first.pipeline.partition(":")[0], Path.cwd())
-    folders = [Path.cwd(), *(Path(folder).resolve() for folder in first.folders)]
+    root = folder_with(request.name.partition(":")[0], Path.cwd())
+    folders = [Path.cwd(), *(Path(folder).resolve() for folder in request.folders)]
     folders += [root] if root is not None and root not in folders else []
     scenario_folder = file.resolve().parent
-    app = dict(first.options)
-    if functions is None or not _are_found(first, functions, scenario_folder):
-        root = root_of(first.pipeline, folders) if functions is not None else None
+    app = dict(request.options)
+    if functions is None or not _are_found(request, functions, scenario_folder):
+        root = root_of(request.name, folders) if functions is not None else None
         if root is not None and root not in folders:
             folders.append(root)
         named = [os.path.relpath(f, scenario_folder).replace(os.sep, "/") for f in folders]
         app["path"] = [*app.get("path", ()), *named]
-    if first.is_program:
+    if request.is_program:
         app["input"] = TURNS
-    if first.call:
-        app["call"] = first.call
+    if request.call:
+        app["call"] = request.call
     return app
 
 
-def _are_found(first: First, functions: Collection[str], folder: Path) -> bool:
+def _are_found(request: AppRequest, functions: Collection[str], folder: Path) -> bool:
     """Return whether all modules are found where they were imported from, or are installed, and
     no other folder is named."""
-    named = [Path(path).resolve() for path in first.folders]
+    named = [Path(path).resolve() for path in request.folders]
     roots = set()
-    for name in (first.pipeline, *functions):
+    for name in (request.name, *functions):
         module, root = name.partition(":")[0], root_of(name, [Path.cwd(), *named])
         if root is not None and folder_with(module, folder) != root:
             return False
@@ -205,16 +179,16 @@ def _are_found(first: First, functions: Collection[str], folder: Path) -> bool:
     return roots.issuperset(named)
 
 
-def _first_run_of(first: First, file: Path, source: ReplySource | None) -> FirstRun:
+def _first_run_of(request: AppRequest, file: Path, source: ScaffoldedReplies | None) -> FirstRun:
     """Run the app once; unattributed calls belong to one agent so far."""
     tree = {
-        "scenario": first.name,
-        "pipeline": first.pipeline,
-        "app": _app(first, file),
+        "scenario": str(file),
+        "pipeline": request.name,
+        "app": _app(request, file),
         "limits": dict.fromkeys(
             ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
         ),
-        "turns": [{"user": text} for text in first.messages],
+        "turns": [{"user": text} for text in request.messages],
     }
     prepared = _prepared(str(file), _text(tree))
     assert isinstance(prepared.pipeline, App)
@@ -239,22 +213,20 @@ def is_import_failure(problem: SimkitError) -> bool:
 
 
 def _holding(
-    first: First, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
+    file: Path, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
 ) -> tuple[str, Sequence[Finding]]:
     """Return a scenario's text with claims, and the remaining findings.
 
     Lints that the app breaks are turned off in the text: the app is not simkit's.
     """
-    file = str(first.file)
-    names = first.claims if with_contexts else ()
-    claimed = partial(_claimed, file, redactor=redactor, with_contexts=with_contexts, names=names)
+    claimed = partial(_claimed, str(file), redactor=redactor, with_contexts=with_contexts)
     text = claimed(_text(tree))
-    findings = _outcome(_prepared(file, text)).judgement.findings
+    findings = _outcome(_prepared(str(file), text)).judgement.findings
     lints = [finding.id for finding in findings if finding.id != CLAIM and not finding.breaks]
     if lints:
         reasons = {finding: f"the first run did so: {LINTS[finding].name}" for finding in lints}
         text = claimed(_text({**tree, "lints": reasons}))
-        findings = _outcome(_prepared(file, text)).judgement.findings
+        findings = _outcome(_prepared(str(file), text)).judgement.findings
     return text, findings
 
 
@@ -290,10 +262,9 @@ def _silence() -> Iterator[None]:
         yield
 
 
-def _claimed(
-    file: str, text: str, redactor: Redactor, *, with_contexts: bool, names: Collection[str]
-) -> str:
+def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
     """Return the text with claims for each turn; after a claimed error, for the next."""
+    names = ("context",) if with_contexts else ()
     while True:
         prepared = _prepared(file, text)
         view = view_of(_outcome(prepared).trace.events)
@@ -325,14 +296,3 @@ def _prepared(file: str, text: str) -> Prepared:
     # State in its modules must not reach the next run: a new process does not have it.
     app = msgspec.structs.replace(prepared.pipeline, is_apart=True)
     return msgspec.structs.replace(prepared, pipeline=app)
-
-
-def written_text(file: Path) -> Iterator[str]:
-    """Yield the messages about a new scenario file."""
-    (document,) = load_text(file.read_text(encoding="utf-8"), str(file))
-    agents = {agent for turn in document.data["turns"] for agent in turn.get("replies", {})}
-    yield (
-        f"{file}: {counted(len(document.data['turns']), 'turn')}, "
-        f"{counted(len(agents), 'agent')}: {', '.join(sorted(agents))}"
-    )
-    yield f"It holds: `simkit replay {shell_word(str(file))}`. Read its claims: they say what is."

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from simkit.core.messages import CallLine, Calls
-from simkit.explore.tool_choice import ACTIONS_MAX, TurnCalls
+from simkit.explore.scene import ACTIONS_MAX, TurnCalls
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.ports import ModelRequest
 from tests.cli.conftest import project as project

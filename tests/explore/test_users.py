@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.explore.answers import answer_to
+from simkit.explore.users import answer_to
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
