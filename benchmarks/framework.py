@@ -25,10 +25,9 @@ from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
 from simkit.adapters.entry import Caller, home_of, is_factory
-from simkit.adapters.framework_driver import AdapterContext, pilot_for
+from simkit.adapters.framework_driver import AdapterContext, FunctionDriver, pilot_for
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.modules import entry_of
-from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.script import COUNTER
 from simkit.core.errors import RunHalted, SimkitError

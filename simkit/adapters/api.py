@@ -4,7 +4,6 @@ These names are public and stay. Everything else below ``simkit.adapters`` is pr
 """
 
 from simkit.adapters.annotations import is_annotated
-from simkit.adapters.app_options import HeldState, choose_method, make_run_options, put_given_state
 from simkit.adapters.concurrency.pools import (
     PATIENCE_S,
     Loops,
@@ -19,8 +18,13 @@ from simkit.adapters.framework_driver import (
     COMPUTED_PROMPT,
     AdapterContext,
     FrameworkDriver,
+    FunctionDriver,
+    HeldState,
     Restartable,
     SessionMemory,
+    choose_method,
+    make_run_options,
+    put_given_state,
 )
 from simkit.adapters.input_shapes import (
     given_input,
@@ -39,7 +43,6 @@ from simkit.adapters.observation import (
     observe_result,
     parse_messages,
 )
-from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.plain_values import (
     NotPlain,
     Snapshots,

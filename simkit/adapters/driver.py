@@ -12,13 +12,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from simkit.adapters.annotations import current_mark, heard_by
-from simkit.adapters.app_options import DRIVER_OPTIONS, gifts_of
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency import watched_threads
-from simkit.adapters.concurrency.lost_errors import Ended, Losses, hearing_loops
-from simkit.adapters.concurrency.pools import carrying_contexts, taking_turns
-from simkit.adapters.concurrency.thread_turns import ThreadTurns
-from simkit.adapters.concurrency.waits import Waits
+from simkit.adapters.concurrency.pools import (
+    Ended,
+    Losses,
+    carrying_contexts,
+    hearing_loops,
+    taking_turns,
+)
+from simkit.adapters.concurrency.thread_turns import ThreadTurns, Waits
 from simkit.adapters.entry import (
     Caller,
     found_as,
@@ -28,18 +31,20 @@ from simkit.adapters.entry import (
     reads_itself,
 )
 from simkit.adapters.environment import surroundings
-from simkit.adapters.failures import failure_of, name_of, raised_by
 from simkit.adapters.framework_driver import (
+    DRIVER_OPTIONS,
     AdapterContext,
     FrameworkDriver,
+    FunctionDriver,
+    gifts_of,
     pilot_for,
+    refuse_options,
 )
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
-from simkit.adapters.plain import FunctionDriver
 from simkit.adapters.programs.input_loop import InputLoopDriver
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
 from simkit.adapters.recorder.renaming import RenamingSink
@@ -48,15 +53,23 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import (
     check_agents,
     check_nodes,
+    failure_of,
     handoff_tools_of,
+    name_of,
+    raised_by,
     refuse_nodes,
-    refuse_options,
     refuse_unreachable,
     refuse_unreached,
     unnamed,
 )
-from simkit.adapters.script import COUNTER, Script, facts_of, record_run_start, sectioned
-from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.script import (
+    COUNTER,
+    Script,
+    ScriptedAnswers,
+    facts_of,
+    record_run_start,
+    sectioned,
+)
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
 from simkit.capture.http.guards import guarded

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.adapters.concurrency.lost_errors import handle_loss
+from simkit.adapters.concurrency.pools import handle_loss
 from simkit.capture.http.places import raised_at
 from simkit.core.errors import FunctionMissing, ProgramNamed, SimkitError
 from simkit.core.text import exception_text, short

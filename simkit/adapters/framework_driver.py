@@ -8,26 +8,156 @@ and calls it once that module is imported. (`agents` alone could be anybody's ow
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
-from simkit.adapters.app_options import DRIVER_OPTIONS
-from simkit.adapters.entry import Caller
+from simkit.adapters.entry import Caller, Responder, build, found_as
+from simkit.adapters.input_shapes import (
+    fields_taken,
+    fitted,
+    given_input,
+    input_advice,
+    parameter_type,
+    type_advice,
+)
 from simkit.adapters.libraries import unfit
+from simkit.adapters.plain_values import Snapshots
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.tool_use import ToolUse
-from simkit.core.errors import RunHalted, ScriptMisfit, SimkitError, Unsupported
+from simkit.core.errors import (
+    FunctionMissing,
+    RunHalted,
+    ScriptBroken,
+    ScriptMisfit,
+    SimkitError,
+    Unsupported,
+)
+from simkit.core.messages import JsonValue
+from simkit.language.yaml import SourcePath
 from simkit.runtime.ports import UserTurn
-from simkit.spec.scenario.apps import App
+from simkit.runtime.sessions import Gifts
+from simkit.spec.scenario.apps import App, AppOptions
 from simkit.trace.events import PipelineFacts
+from simkit.trace.store import copied
+
+EVERYBODYS_OPTIONS: Final = frozenset(
+    ("env", "errors", "fresh", "given", "logs", "path", "real", "setup", "tools")
+)
+"""The options of an app that simkit itself reads, whatever runs the pipeline."""
+DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))
+"""The options of an app that a driver reads, or does not: all others."""
+
+
+def refuse_options(app: App, name: str, app_options: Collection[str]) -> None:
+    """Raise ScriptBroken for an option that a driver does not read: it would do nothing.
+
+    ``name`` is the driver's; ``app_options`` are those of `DRIVER_OPTIONS` that it reads.
+    """
+    for option in DRIVER_OPTIONS:
+        if getattr(app.options, option) and option not in app_options:
+            known = " and ".join(f"`{each}`" for each in app_options)
+            raise ScriptBroken(
+                f"`{option}` does nothing here: what runs `{app.entry}` (the driver `{name}`) "
+                f"reads {known}.\nLeave it out.",
+                ("app", option),
+            )
+
+
+def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
+    """Return the method that runs ``noun``: the app's, or else the first.
+
+    Raise FunctionMissing for an unknown method.
+    """
+    way = app.options.call or ways[0]
+    if way not in ways:
+        raise FunctionMissing(f"{noun} is run by {', '.join(ways)}: not by `{way}`", way)
+    return way
+
+
+def make_run_options(app: App, session: str) -> dict[str, Any]:
+    """Return the options with which a session's agent is run.
+
+    Raise FunctionMissing if the function does not exist, or returns no mapping.
+    """
+    options = app.options.run_options or {}
+    if isinstance(options, str):
+        return options_made(options, found_as(options), session)
+    # Each session gets objects of its own, which its run may change.
+    return dict(copied(options))
+
+
+def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:
+    """Return the options from ``make``, which gets the session's name if it takes one."""
+    named = "session" in inspect.signature(make).parameters
+    options = make(session=session) if named else make()
+    if not isinstance(options, Mapping):
+        raise FunctionMissing(
+            f"`{entry}` returns an object of class `{type(options).__name__}`, not a mapping of "
+            "what an agent is run with, by its names",
+            entry,
+        )
+    return dict(options)
+
+
+def gifts_of(
+    initial_state: Mapping[str, JsonValue], facts: PipelineFacts, project: str | None = None
+) -> Gifts:
+    """Return the given state of sessions, by the scopes of the pipeline's channels."""
+    scopes = {name: channel.scope for name, channel in facts.channels.items()}
+    return Gifts(initial_state, lambda name: scopes.get(name, "session"), project)
+
+
+def put_given_state(app: App, recorder: TraceRecorder, thing: Any, **more: Any) -> None:
+    """Call the scenario's function that puts given state into ``thing``.
+
+    It gets ``start``, the first moment, and ``more``, if it has these parameters. Raise
+    FunctionMissing.
+    """
+    if not recorder.initial_state or app.options.given is None:
+        return
+    put = found_as(app.options.given)
+    takes = inspect.signature(put).parameters
+    values = {"start": recorder.clock.iso(0), "project": recorder.project, **more}
+    state = copied(dict(recorder.initial_state))
+    put(thing, state, **{name: value for name, value in values.items() if name in takes})
+
+
+def object_behind(responder: Any) -> Any:
+    """Return the object of a method, or the function itself."""
+    while isinstance(responder, partial):
+        responder = responder.func
+    return getattr(responder, "__self__", responder)
+
+
+class HeldState:
+    """The last seen fields of one scenario's objects."""
+
+    def __init__(self, recorder: TraceRecorder) -> None:
+        self._recorder, self._snapshots = recorder, Snapshots()
+
+    def look(self, thing: Any, otherwise: str, run: Run | None) -> None:
+        """Record the changed fields of an object: ``run`` wrote them, unless the object is new.
+
+        An object without fields is one channel with the name ``otherwise``.
+        """
+        if thing is None:
+            return
+        update, is_new = self._snapshots.changes(self._recorder.session, thing, otherwise)
+        if not update:
+            return
+        writer = None if is_new else run
+        agent = writer.agent if writer is not None else ""
+        self._recorder.wrote(update, agent, writer, cause="given" if is_new else "writes")
+
 
 GROUP: Final = "simkit.adapters"
 COMPUTED_PROMPT: Final = "${instructions}"
@@ -243,3 +373,68 @@ def _imported(entry: EntryPoint) -> ModuleType:
 def known() -> Iterator[str]:
     """Yield the names of the installed adapters."""
     yield from (entry.name for entry in _adapters())
+
+
+class FunctionDriver(FrameworkDriver):
+    """Runs a function of the user's message.
+
+    It does not observe nodes, sections, and state without annotations (`simkit.state`).
+    """
+
+    name = "python"
+    app_options: Collection[str] = ("call", "input")
+
+    def __init__(
+        self, subject: Any, app: App, adapter_context: AdapterContext, subject_value: Any = None
+    ) -> None:
+        """``subject_value`` is the result of the factory ``subject`` for the first session."""
+        self._subject, self._app, self._adapter_context = subject, app, adapter_context
+        self._subject_value = subject_value
+        self._responders = SessionMemory(self._begin)
+
+    def run_turn(self, turn: UserTurn) -> Any:
+        """Call the function with the user's message."""
+        if turn.resumes:
+            raise self._adapter_context.asks_nothing(
+                f"which `{self._app.entry}` cannot make: it is a function of the user's message."
+            )
+        return self.reply_to(turn)
+
+    def reply_to(self, turn: UserTurn) -> Any:
+        """Return what the function replies to the user's message, or to what is made of it."""
+        value = turn.text if turn.value is None else turn.value
+        path: SourcePath = ("turns", self._adapter_context.recorder.turn - 1, "user")
+        if self._app.options.input is not None:
+            value, path = given_input(self._app.options.input, value), ("app", "input")
+        responder = self._responders.of(turn)
+        if not isinstance(value, str):
+            value = fitted(value, parameter_type(responder), self._app.entry, path)
+        return self._adapter_context.caller.call(responder, value)
+
+    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+        """Return what to do if the function takes no text, and got one."""
+        if turn.resumes or self._app.options.input is not None:
+            return ""
+        if not isinstance(turn.value, str | None):
+            return ""
+        responder = self._responders.of(turn)
+        schemas = fields_taken(responder)
+        if schemas is not None:
+            return input_advice(self._app.entry, schemas)
+        return type_advice(self._app.entry, parameter_type(responder))
+
+    def _begin(self, turn: UserTurn) -> Responder:
+        # The object made before the first turn belongs to another session if others came before.
+        subject_value = None if turn.turns_before else self._subject_value
+        self._subject_value = None
+        responder = build(
+            self._app.entry,
+            self._subject,
+            self._app.options.call,
+            turn.session,
+            subject_value,
+            self._adapter_context.caller.call,
+        )
+        recorder = self._adapter_context.recorder
+        put_given_state(self._app, recorder, object_behind(responder), session=turn.session)
+        return responder

@@ -33,8 +33,8 @@ from simkit.adapters.framework_driver import (
     known,
     loaded_adapters,
 )
+from simkit.adapters.modules import imports_by_text, is_among, reached_by
 from simkit.adapters.observation import ContextListeners
-from simkit.adapters.reach import imports_by_text, is_among, reached_by
 from simkit.adapters.recorder.sessions import Run
 from simkit.capture.http.installing import Installation, Keeper
 from simkit.capture.http.places import is_library

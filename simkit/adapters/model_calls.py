@@ -1,24 +1,35 @@
-"""Model calls that were intercepted: their records, and what answers them besides scripts."""
+"""Intercepted model calls, their records, and what answers them besides scripts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from typing import Protocol as Interface
+from urllib.parse import urlsplit
 
 import msgspec
 
+from simkit.adapters.annotations import current_mark
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
+from simkit.adapters.refusals import refusal_of
 from simkit.capture.cassettes.encodings import NotDecodable, decoded
-from simkit.capture.http.request_router import Decision
-from simkit.core.errors import WireInvalid
+from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
+from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward
+from simkit.core.errors import (
+    CassetteMissed,
+    NetworkRefused,
+    WireInvalid,
+)
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, as_json
 from simkit.language.json_schema import schema_errors
 from simkit.providers.chains import Chains
 from simkit.providers.failures import FAILURES
-from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse, header
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, header, path_of
+from simkit.providers.protocols import answer_token_count, unsupported_interface
 from simkit.providers.values import Offer, ParsedRequest, Protocol
+from simkit.runtime.context.tokens import tokens_of
 
 
 def output_tool(
@@ -157,3 +168,158 @@ class Answerer(Interface):
 
     def drifted(self) -> list[str]:
         """Return the requests that differ from their recordings, a line for each."""
+
+
+AnswerCallback: TypeAlias = Callable[[HttpAnswer], None]
+"""Receives the complete answer to a model call."""
+
+
+class GatedTraffic:
+    """Answers requests from recorded traffic, or forwards and records them."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self.is_live = traffic.is_live
+        """Whether real traffic is allowed."""
+        self.unplayed, self.drifted = traffic.unplayed, traffic.drifted
+        self.records = traffic.records
+
+    def decide(
+        self, call: ModelCall, recorder: TraceRecorder, answered: AnswerCallback
+    ) -> Decision:
+        """Answer or forward a model call; raise CassetteMissed."""
+        exchange = self._exchange(call.run.agent, call.request, recorder)
+        if exchange.answer is not None:
+            answered(exchange.answer)
+            return exchange.answer
+
+        def ended(answer: HttpAnswer) -> None:
+            self._traffic.answered(exchange, answer)
+            answered(answer)
+
+        self._traffic.wait_for(exchange)
+        return Forward(ChunkRecorder(ended, lambda response: _is_whole(response, call)))
+
+    def decide_other(
+        self, request: HttpRequest, agent: str, recorder: TraceRecorder
+    ) -> Decision | None:
+        """Answer a request that is no model call; None if the cassette has none of this kind."""
+        if not self._traffic.knows_others:
+            return None
+        exchange = self._exchange(agent or _at_work(recorder), request, recorder)
+        if exchange.answer is not None:
+            return exchange.answer
+        self._traffic.wait_for(exchange)
+        return Forward(
+            ChunkRecorder(
+                lambda answer: self._traffic.answered(exchange, answer), lambda response: True
+            )
+        )
+
+    def carried_out(
+        self,
+        tool: str,
+        args: JsonValue,
+        agent: str,
+        recorder: TraceRecorder,
+        real: Callable[[], Any],
+    ) -> Any:
+        """Return a tool's result, or an awaitable: the recorded one, or the real one.
+
+        Raise CassetteMissed, ToolFailed if the recorded call failed, and CassetteInvalid for a
+        result that is no plain data.
+        """
+        exchange = self._exchange(agent, tool_request(tool, args), recorder)
+        if exchange.answer is not None:
+            return result_of(exchange.answer)
+        return real_result(tool, real, lambda answer: self._traffic.answered(exchange, answer))
+
+    def _exchange(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
+        return self._traffic.ask(agent, recorder.turn, recorder.session, request)
+
+
+def _at_work(recorder: TraceRecorder) -> str:
+    """Return the only running agent; empty if there is none, or several."""
+    open_runs = {run.agent for run in recorder.runs if not run.is_over}
+    return next(iter(open_runs)) if len(open_runs) == 1 else ""
+
+
+def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
+    """Return whether a model call's response is complete."""
+    try:
+        return (
+            call.protocol.parse_response(decoded_response(response), call.model_request).error
+            is None
+        )
+    except (WireInvalid, NotDecodable):
+        return False
+
+
+class OtherRequests:
+    """Decides about the requests of a pipeline that ask no model."""
+
+    def __init__(
+        self,
+        recorder: TraceRecorder,
+        others: Answerer | None,
+        host_is_allowed: Callable[[str], bool],
+        chains: Chains,
+    ) -> None:
+        self._recorder, self._others = recorder, others
+        self._host_is_allowed, self._chains = host_is_allowed, chains
+
+    def decide(self, request: HttpRequest) -> Decision:
+        """Decide about a request that is no model call: forward or refuse it."""
+        if self._host_is_allowed(request.url):
+            self._record_unread(request)
+            return Forward(None)
+        try:
+            decision = self._of_others(request)
+        except CassetteMissed:
+            decision = self.counted(request)
+            if decision is None:
+                raise
+            return decision
+        if decision is not None:
+            self._record_unread(request)
+            return decision
+        decision = self.counted(request)
+        if decision is None:
+            raise refusal_of(request)
+        return decision
+
+    def _record_unread(self, request: HttpRequest) -> None:
+        """Record a request to a model's provider in an interface that simkit cannot parse."""
+        interface = unsupported_interface(request)
+        if interface:
+            host = urlsplit(request.url).netloc.rpartition("@")[2]
+            self._recorder.events.record_unread_request(
+                self._recorder.at(),
+                method=request.method,
+                url=f"{host}{path_of(request.url)}",
+                interface=interface,
+            )
+
+    def _of_others(self, request: HttpRequest) -> Decision | None:
+        """Return the decision of recorded traffic, or the provider, about other requests."""
+        if self._others is None:
+            return None
+        mark = current_mark()
+        agent = mark.agent if mark is not None else ""
+        return self._others.decide_other(request, agent, self._recorder)
+
+    def counted(self, request: HttpRequest) -> HttpResponse | None:
+        """Return the answer to a request that counts tokens; None for others."""
+        count = self._recorder.count
+        try:
+            return answer_token_count(
+                request,
+                lambda messages: sum(tokens_of(m, count) for m in messages),
+                self._chains.followed,
+            )
+        except WireInvalid as problem:
+            raise NetworkRefused(
+                f"{request.method} {request.url} counts no context that simkit knows: {problem}",
+                "",
+                None,
+            ) from problem

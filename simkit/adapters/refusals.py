@@ -1,19 +1,28 @@
-"""Refusals: requests that nothing answers, results that no tool can get, rules about nothing."""
+"""Failures of a pipeline's code, and refusals: of requests, of results, of rules about nothing."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from types import FrameType
+from types import FrameType, MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from simkit.adapters.app_options import DRIVER_OPTIONS
+from simkit.adapters.entry import CLIENTS, home_of
 from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.capture.http.places import place, user_frame
-from simkit.core.errors import NetworkRefused, ScriptBroken, ScriptMisfit
-from simkit.core.messages import HANDOFF_PREFIX
+from simkit.capture.http.places import place, raised_at, user_frame
+from simkit.core.errors import (
+    FrameworkFailed,
+    FunctionFailed,
+    ModelError,
+    NetworkRefused,
+    PipelineError,
+    ScriptBroken,
+    ScriptMisfit,
+)
+from simkit.core.messages import HANDOFF_PREFIX, Fails
+from simkit.core.text import exception_text
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS, unsupported_interface
@@ -173,21 +182,6 @@ def refuse_nodes(app: App) -> None:
             )
 
 
-def refuse_options(app: App, name: str, app_options: Collection[str]) -> None:
-    """Raise ScriptBroken for an option that a driver does not read: it would do nothing.
-
-    ``name`` is the driver's; ``app_options`` are those of `DRIVER_OPTIONS` that it reads.
-    """
-    for option in DRIVER_OPTIONS:
-        if getattr(app.options, option) and option not in app_options:
-            known = " and ".join(f"`{each}`" for each in app_options)
-            raise ScriptBroken(
-                f"`{option}` does nothing here: what runs `{app.entry}` (the driver `{name}`) "
-                f"reads {known}.\nLeave it out.",
-                ("app", option),
-            )
-
-
 def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
     """Raise ScriptMisfit for a rule with a node that no graph has and that never ran.
 
@@ -226,3 +220,56 @@ def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
         f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{hint}\n"
         f"Its {noun}s: {', '.join(known) or 'none'}."
     )
+
+
+def failure_of(
+    problem: BaseException,
+    fails: Fails | None,
+    entry: str,
+    named: Mapping[str, str] = MappingProxyType({}),
+) -> PipelineError:
+    """Return the error of a pipeline: the last served failure, if it caused it.
+
+    ``named`` are the scenario's names for exceptions of the code, with their classes.
+    """
+    name = name_of(problem, named)
+    if name:
+        return FrameworkFailed(str(problem), name)
+    if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
+        return ModelError(fails.message, fails.kind, fails.status)
+    where = raised_at(problem, home_of(entry))
+    return FunctionFailed(
+        f"`{entry}` raised {exception_text(problem)}{', at ' if where else ''}{where}"
+    )
+
+
+def raised_by(problem: BaseException) -> BaseException:
+    """Return the exception that the code or its framework itself raised."""
+    is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
+    return problem.__cause__ or problem if is_told else problem
+
+
+def name_of(problem: BaseException, named: Mapping[str, str]) -> str:
+    """Return the name of an exception's class, or of its nearest named base; else empty."""
+    names = {entry: name for name, entry in named.items()}
+    classes = (f"{class_.__module__}:{class_.__qualname__}" for class_ in type(problem).__mro__)
+    return next((names[class_] for class_ in classes if class_ in names), "")
+
+
+def _status_of(problem: BaseException) -> int | None:
+    """Return the HTTP status in a client's exception, under any of the usual names."""
+    # `status` before `code`, which aiohttp's exceptions have too, with a warning.
+    codes = (getattr(problem, name, None) for name in ("status_code", "status", "code"))
+    return next((code for code in codes if isinstance(code, int)), None)
+
+
+def _is_a_clients(problem: BaseException) -> bool:
+    """Return whether an exception comes from a provider client, directly or as its cause."""
+    cause: BaseException | None = problem
+    known: list[BaseException] = []
+    while cause is not None and not any(cause is error for error in known):
+        if type(cause).__module__.partition(".")[0] in CLIENTS:
+            return True
+        known.append(cause)  # Causes may be circular.
+        cause = cause.__cause__
+    return False

@@ -1,16 +1,30 @@
-"""Scripts: the parts of a scenario that a driver needs, and facts from its rules."""
+"""Scripts: the parts of a scenario that a driver needs, and answers of its reply lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from simkit.adapters.model_calls import ModelCall, args_of, concluded, output_tool
+from simkit.adapters.recorder.handoffs import agents_named, args_for, misfit_of, passes_to
+from simkit.adapters.recorder.histories import MessageSizes
+from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.core.messages import JsonValue
+from simkit.capture.http.request_router import Decision
+from simkit.core import messages as m
+from simkit.core.errors import ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
+from simkit.core.messages import Answer, JsonValue, Message, ToolCall, Usage
+from simkit.language.yaml import SourcePath, near, path_text
+from simkit.providers.failures import FAILURES, patience_ms
+from simkit.providers.http import HttpResponse, bytewise
+from simkit.providers.values import Offer, OutgoingReply
+from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Schedule, Tools, TurnModel
+from simkit.runtime.ports import Model, ModelRequest, Schedule, Tools, TurnModel
+from simkit.runtime.running import parsed
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
 from simkit.trace import events as e
@@ -100,4 +114,285 @@ def record_run_start(
         start=script.start,
         driver=driver,
         pipeline=facts,
+    )
+
+
+_NOTHING: Final = Usage()
+_WORD: Final = re.compile(r"\w+")
+_WORDS: Final = ("thinking", "logprobs", "citations", "usage")
+
+
+def counted_usage(
+    answer: Answer,
+    message: Message,
+    history: Sequence[Message],
+    sizes: MessageSizes,
+    count: Counter,
+) -> Usage:
+    """Return a provider's token counts: the line's, or else simkit's.
+
+    Cached tokens are part of the input and thinking is part of the output, so that neither side is
+    less than its part.
+    """
+    usage, thinking = answer.usage or _NOTHING, answer.extras.thinking
+    thought = usage.reasoning_tokens
+    if thought is None and thinking is not None:
+        thought = count(thinking.text or "")
+    input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
+    if input_tokens is None:
+        cached = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
+        input_tokens = max(sizes.total(history), cached)
+    if output_tokens is None:
+        output_tokens = tokens_of(message, count) + (thought or 0)
+    thought = thought and min(thought, output_tokens)
+    return Usage(
+        input_tokens, output_tokens, usage.cached_tokens, usage.cache_write_tokens, thought
+    )
+
+
+def reported(answer: Answer, usage: Usage) -> Usage | None:
+    """Return the token counts for a trace: those of a line that gives any, or that thinks."""
+    return answer.usage and msgspec.structs.replace(
+        answer.usage, reasoning_tokens=usage.reasoning_tokens
+    )
+
+
+def served_beside(
+    reply: OutgoingReply, call: ModelCall, at: SourcePath
+) -> tuple[HttpResponse, JsonValue]:
+    """Return a reply in its provider's protocol, and its extras.
+
+    Raise ScriptBroken at the key that the provider does not send, ScriptMisfit if this request does
+    not ask for it.
+    """
+    try:
+        served = call.protocol.served(reply, call.model_request)
+        if reply.extras.is_nothing:
+            return served, reply.message.data
+        message = call.protocol.parse_response(served, call.model_request).message
+    except WordUnasked as problem:
+        raise ScriptMisfit(*_problem_text(problem, call, at)) from problem
+    except WireInvalid as problem:
+        raise ScriptBroken(*_problem_text(problem, call, at)) from problem
+    except (AttributeError, KeyError, TypeError) as problem:
+        if reply.extras.raw is None:
+            raise
+        odd = WireInvalid(f"the response would not be one: {problem!r}", "raw")
+        raise ScriptBroken(*_problem_text(odd, call, at)) from problem
+    if reply.extras.raw is not None:
+        _check_raw(reply, call, at, message)
+    return served, message.data if message.data is not None else reply.message.data
+
+
+def _problem_text(problem: WireInvalid, call: ModelCall, at: SourcePath) -> tuple[str, SourcePath]:
+    """Return why a key cannot be served, and its place."""
+    word = _WORD.match(problem.field)
+    where = (*at, word[0] if word and word[0] in _WORDS else "raw")
+    label = f"{path_text(where)} cannot be served to {call.run.agent!r} over {call.protocol.name}"
+    return f"{label}: {problem}.", where
+
+
+def _check_raw(reply: OutgoingReply, call: ModelCall, at: SourcePath, message: Message) -> None:
+    """Reject a ``raw`` that changes parts that the line's other keys set."""
+    plain = msgspec.structs.replace(reply, extras=msgspec.structs.replace(reply.extras, raw=None))
+    before = call.protocol.parse_response(
+        call.protocol.served(plain, call.model_request), call.model_request
+    ).message
+    for field, is_same in (
+        ("text", message.content == before.content),
+        ("calls", message.calls == before.calls),
+    ):
+        if not is_same:
+            raise ScriptBroken(
+                f"{path_text((*at, 'raw'))} changes the reply's {field} in the words of "
+                f"{call.protocol.name}. Write `{field}:`; `raw` is for what has no word.",
+                (*at, "raw"),
+            )
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ScriptedAnswers:
+    """Answers model calls from the scenario's reply lines, in the provider's protocol."""
+
+    def __init__(
+        self,
+        recorder: TraceRecorder,
+        model: Model,
+        has_lines: Callable[[str], bool],
+        is_marked: Callable[[Run], bool],
+    ) -> None:
+        """``is_marked`` returns whether user code itself reports the end of a run."""
+        self._recorder, self._model, self.has_lines = recorder, model, has_lines
+        self.is_marked = is_marked
+        self._sizes: dict[str, MessageSizes] = {}
+        """Agent to the sizes of the messages that it last sent."""
+        self.misfit = ""
+        """The error of the last handoff by its tool's schema; empty if none."""
+
+    def chosen(self, call: ModelCall) -> Answer:
+        """Return the next line's answer, or a timeout if it comes after the client's timeout.
+
+        Raise ReplyMissing or ScriptBroken.
+        """
+        answer = self._model.answer(self._request(call))
+        patience = patience_ms(call.request)
+        if patience is not None and answer.latency_ms > patience:
+            known = FAILURES["timeout"]
+            return Answer(m.Fails("timeout", known.status, known.message))
+        return answer
+
+    def served(self, call: ModelCall, answer: Answer) -> Decision:
+        """Return an answer in the provider's protocol; raise ScriptBroken if that is impossible."""
+        recorder, run, model_request = self._recorder, call.run, call.model_request
+        self.misfit, reply = "", answer.reply
+        message, kind = self._message(reply, call)
+        if isinstance(reply, m.Handoff):
+            self.misfit = _misfit(reply, answer.line, message.calls[0], call, recorder.turn)
+        if run.agent not in self._sizes:
+            self._sizes[run.agent] = MessageSizes(recorder.count)
+        history, sizes = model_request.messages, self._sizes[run.agent]
+        usage = counted_usage(answer, message, history, sizes, recorder.count)
+        chunks = None if answer.chunks == "bytes" else answer.chunks
+        out = self._in_its_ids(message, call)
+        words = OutgoingReply(call.id, out, usage, chunks, extras=answer.extras)
+        served, data = served_beside(words, call, self._place(answer, call))
+        reply_ = recorder.replied(
+            run, call.id, msgspec.structs.replace(message, data=data), kind, reported(answer, usage)
+        )
+        if not self.is_marked(run):
+            concluded(recorder, run, reply_)
+        if answer.chunks == "bytes":
+            served = bytewise(served)
+        out = msgspec.structs.replace(out, data=data)
+        call.chains.remember(call.protocol, served, model_request, out)
+        return served
+
+    def _place(self, answer: Answer, call: ModelCall) -> SourcePath:
+        """Return the path of a reply line in the scenario."""
+        where = ("turns", self._recorder.turn - 1, "replies", call.run.agent)
+        return where if answer.line is None else (*where, answer.line)
+
+    def _in_its_ids(self, message: Message, call: ModelCall) -> Message:
+        """Return a message with call ids in the format of the provider."""
+        prefix, served_id = call.protocol.call_prefix, self._recorder.served_id
+        calls = tuple(ToolCall(served_id(c.id, prefix), c.name, c.args) for c in message.calls)
+        return msgspec.structs.replace(message, calls=calls)
+
+    def _request(self, call: ModelCall) -> ModelRequest:
+        model_request, agent = call.model_request, call.run.agent
+        tools = tuple(offer.name for offer in model_request.offers)
+        return ModelRequest(
+            agent,
+            self._recorder.turn,
+            call.run.id,
+            call.id,
+            tools,
+            model_request.output,
+            lambda: model_request.messages,
+            dict,
+            lambda text: parsed(text, "auto", agent)[0],
+            {
+                offer.name: offer.schema
+                for offer in model_request.offers
+                if offer.schema is not None
+            },
+            choice=model_request.choice,
+            is_one_call=model_request.is_one_call,
+            allowed=model_request.allowed,
+        )
+
+    def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:
+        """Return the model's message, and the kind of answer."""
+        model_request, agent = call.model_request, call.run.agent
+        if isinstance(reply, m.Text):
+            return Message("assistant", reply.text), "text"
+        if isinstance(reply, m.Structured):
+            tool = output_tool(model_request, reply.value, call.run.output_tools)
+            if tool is not None:
+                # Providers without answer schemas get structured output like this.
+                args = args_of(reply.value, tool, call.run.output_tools)
+                call_made = ToolCall(self._recorder.new_call_id(), tool.name, args)
+                return Message("assistant", calls=(call_made,)), "calls"
+            text = _encode(reply.value).decode()
+            return Message("assistant", text, data=reply.value), "json"
+        if isinstance(reply, m.Calls):
+            calls = tuple(
+                ToolCall(self._recorder.new_call_id(), line.tool, line.args) for line in reply.calls
+            )
+            return Message("assistant", reply.text, calls=calls), "calls"
+        if isinstance(reply, m.Handoff):
+            return Message("assistant", reply.text, calls=(self._handoff(reply, call),)), "handoff"
+        raise ScriptBroken(
+            f"agent {agent!r} is served over the wire, where no model can answer with "
+            f"`{type(reply).__name__.lower()}`: providers know text, JSON, calls and errors.",
+            ("turns", self._recorder.turn - 1, "replies", agent),
+        )
+
+    def _handoff(self, reply: m.Handoff, call: ModelCall) -> ToolCall:
+        """Return the call by which the offered tools pass control to an agent."""
+        tools = self._recorder.handoff_tools
+        routers, target_of = tools.routers, tools.target_of
+        offers = [
+            offer
+            for offer in call.model_request.offers
+            if target_of(offer.name) == reply.to
+            or passes_to(offer.schema, routers.get(offer.name), reply.to)
+        ]
+        tool = next(
+            (candidate for candidate in offers if candidate.name == reply.type),
+            next(iter(offers), None),
+        )
+        if tool is None:
+            names = (
+                ", ".join(_offer_text(offer, routers) for offer in call.model_request.offers)
+                or "none"
+            )
+            targets = (target_of(offer.name) for offer in call.model_request.offers)
+            nearest = near(reply.to, filter(None, targets))
+            hint = f" Did you mean {nearest!r}?" if nearest else ""
+            raise ScriptMisfit(
+                f"agent {call.run.agent!r} is offered no tool that passes control to "
+                f"{reply.to!r}.{hint} Offered: {names}.\n"
+                f"Name the tool under `agents: {{{reply.to}: {{handoff: …}}}}`.",
+                ("turns", self._recorder.turn - 1, "replies", call.run.agent),
+            )
+        try:
+            args = args_for(reply, tool.schema)
+        except ValueError as problem:
+            raise ScriptMisfit(
+                f"agent {call.run.agent!r} cannot hand off to {reply.to!r} by `{tool.name}`: "
+                f"{problem}. Write `payload: {{KEY: …}}`.",
+                ("turns", self._recorder.turn - 1, "replies", call.run.agent),
+            ) from problem
+        if tool.name in routers:
+            args = {routers[tool.name]: reply.to, **args}
+        return ToolCall(self._recorder.new_call_id(), tool.name, args)
+
+
+def _offer_text(offer: Offer, routers: Mapping[str, str]) -> str:
+    """Return a tool's name, with its possible target agents."""
+    named = agents_named(offer.schema, routers.get(offer.name))
+    return f"{offer.name} (to {', '.join(named)})" if named else offer.name
+
+
+def _misfit(
+    line: m.Handoff, place: int | None, tool_call: ToolCall, call: ModelCall, turn: int
+) -> str:
+    """Return how a handoff differs from its tool's schema; empty if it fits.
+
+    This is no error by itself: the test may be how the pipeline handles it.
+    """
+    schema = next(
+        (offer.schema for offer in call.model_request.offers if offer.name == tool_call.name), None
+    )
+    wrong = misfit_of(tool_call.args, schema)
+    at = () if place is None else (place,)
+    where = path_text(("turns", turn - 1, "replies", call.run.agent, *at))
+    return (
+        f"The payload of the handoff to {line.to!r} under {where} is not what `{tool_call.name}` "
+        f"takes: {wrong}."
+        if wrong
+        else ""
     )

@@ -66,7 +66,7 @@ _NEEDED: Final = (
     __name__,
     "simkit.adapters.driver",
     "simkit.adapters.programs.program",
-    "simkit.adapters.traffic",
+    "simkit.adapters.model_calls",
 )
 """The modules that each run needs."""
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"

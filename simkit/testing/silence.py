@@ -9,8 +9,8 @@ from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
 
-from simkit.adapters.app_options import DRIVER_OPTIONS
 from simkit.adapters.framework_driver import (
+    DRIVER_OPTIONS,
     AdapterContext,
     FrameworkDriver,
     standing_in,

@@ -17,7 +17,7 @@ listeners: Final = ContextListeners[Any]("simkit_graphs")
 """The listeners of runs: each is a `GraphListener`."""
 
 
-def rows() -> list[Row]:
+def callback_rows() -> list[Row]:
     """Return the replacements that call a listener after the handlers of a run."""
     starts = [(*slot, _called(slot[1], is_start=True)) for slot in compat.RUN_STARTS]
     ends = [(*slot, _called(slot[1], is_start=False)) for slot in compat.RUN_ENDS]

@@ -34,9 +34,8 @@ from simkit.adapters.api import (
     plain,
     put_given_state,
 )
-from simkit.adapters.langgraph.channels import is_state
+from simkit.adapters.langgraph.graphs import graphs_in, is_state, tools_in
 from simkit.adapters.langgraph.messages import text_of
-from simkit.adapters.langgraph.names import graphs_in, tools_in
 
 MESSAGES: Final = "messages"
 

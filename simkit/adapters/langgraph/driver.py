@@ -39,10 +39,16 @@ from simkit.adapters.langgraph.calling import (
     input_advice_of,
     lost_with,
 )
-from simkit.adapters.langgraph.channels import channels_of
+from simkit.adapters.langgraph.graphs import (
+    agents_in,
+    channels_of,
+    edges_of,
+    handoff_tools_in,
+    is_agent,
+    name_of,
+    starts_of,
+)
 from simkit.adapters.langgraph.listener import GraphListener
-from simkit.adapters.langgraph.names import agents_in, handoff_tools_in, is_agent, name_of
-from simkit.adapters.langgraph.routing import edges_of, starts_of
 from simkit.adapters.modules import graphs_of, server_file
 
 

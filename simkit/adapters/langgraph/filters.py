@@ -21,8 +21,8 @@ from langgraph.types import Command
 from simkit.adapters.api import Cut, Replacement, Row, Run, TraceRecorder
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.callbacks import listeners
+from simkit.adapters.langgraph.graphs import HOOKS
 from simkit.adapters.langgraph.messages import as_message, text_of
-from simkit.adapters.langgraph.names import HOOKS
 
 MESSAGES: Final = "messages"
 FOR_THE_MODEL: Final = "llm_input_messages"
@@ -184,7 +184,7 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 # Filters that are no nodes
 
 
-def rows() -> list[Row]:
+def filter_rows() -> list[Row]:
     """Return replacements that observe middleware and LangChain's own filters."""
     inner: list[Row] = [(function, _FUNCTION, _filtering) for function in _INNER]
     return [*inner, *((*slot, _override) for slot in compat.middleware_requests())]

@@ -32,10 +32,9 @@ from simkit.adapters.api import (
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.calling import reply_of
 from simkit.adapters.langgraph.filters import NAMES
+from simkit.adapters.langgraph.graphs import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.messages import as_message, text_of
-from simkit.adapters.langgraph.names import agents_in, graphs_in, handoff_tools_in, tools_in
 from simkit.adapters.langgraph.observer import GraphObserver
-from simkit.adapters.langgraph.stores import rows_for as rows_for_store
 from simkit.adapters.langgraph.stream_observers import (
     End,
     Hear,
@@ -43,8 +42,7 @@ from simkit.adapters.langgraph.stream_observers import (
     installation,
     namespace_now,
 )
-from simkit.adapters.langgraph.tools import calling, used, used_in_loop
-from simkit.adapters.langgraph.tools import rows_for as rows_for_tools
+from simkit.adapters.langgraph.tools import calling, store_rows, tool_rows, used, used_in_loop
 
 ModelCallStart: TypeAlias = tuple[Run, int] | None
 """The agent run of a model call, with the number of its calls before; None for no agent's call."""
@@ -101,8 +99,8 @@ class GraphListener(GraphObserver, Instrumentation):
             tools.learn_new(handoff_tools_in(graph))
             stores = [inner.store for inner in graphs_in(graph) if inner.store is not None]
             self._rows[id(graph)] = [
-                *rows_for_tools(tools_in(graph)),
-                *(row for store in stores for row in rows_for_store(store)),
+                *tool_rows(tools_in(graph)),
+                *(row for store in stores for row in store_rows(store)),
             ]
 
     def set_agent_rules(self, rules: Mapping[str, AgentRule]) -> None:

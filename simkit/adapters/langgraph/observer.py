@@ -23,16 +23,23 @@ from simkit.adapters.api import (
 )
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
-from simkit.adapters.langgraph.names import (
+from simkit.adapters.langgraph.graphs import (
     graph_below,
     is_part,
     is_workflow,
     name_of,
     path_of,
 )
-from simkit.adapters.langgraph.routing import ControlFlow
+from simkit.adapters.langgraph.routing import (
+    ControlFlow,
+    NodeTask,
+    Root,
+    held_at,
+    input_of,
+    led_to,
+    output_of,
+)
 from simkit.adapters.langgraph.state import State, States
-from simkit.adapters.langgraph.stores import Stored
 from simkit.adapters.langgraph.stream_observers import (
     CHANNELS,
     SAVED,
@@ -42,8 +49,7 @@ from simkit.adapters.langgraph.stream_observers import (
     Hear,
     namespace_now,
 )
-from simkit.adapters.langgraph.tasks import NodeTask, Root, held_at, input_of, led_to, output_of
-from simkit.adapters.langgraph.tools import calling
+from simkit.adapters.langgraph.tools import Stored, calling
 
 PATIENCE_S: Final = 10.0
 """Seconds that a task waits for its turn before it runs in parallel."""

@@ -21,23 +21,21 @@ from simkit.adapters.api import (
     empty_value,
     names_of,
 )
-from simkit.adapters.langgraph.changes import (
+from simkit.adapters.langgraph.graphs import channels_of, holds_messages, is_reset, told_write
+from simkit.adapters.langgraph.messages import (
     UNKNOWN,
+    Conversions,
     appended,
     as_held,
+    as_message,
     begins_with,
     is_held,
     is_override,
     is_same,
     is_several,
     is_unchanged,
-    together,
-)
-from simkit.adapters.langgraph.channels import channels_of, holds_messages, is_reset, told_write
-from simkit.adapters.langgraph.messages import (
-    Conversions,
-    as_message,
     plain,
+    together,
 )
 
 

@@ -32,8 +32,7 @@ from simkit.adapters.api import (
     make_run_options,
     plain_or_text,
 )
-from simkit.adapters.openai_agents.agent_runs import AgentRunLog, flight_now
-from simkit.adapters.openai_agents.names import Names, reachable
+from simkit.adapters.openai_agents.agent_runs import AgentRunLog, Names, flight_now, reachable
 from simkit.adapters.openai_agents.runner import listening, silence
 
 WAYS: Final = ("run", "run_sync", "run_streamed")

@@ -10,15 +10,14 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from simkit.adapters.app_options import gifts_of
 from simkit.adapters.attribution import Attribution
+from simkit.adapters.framework_driver import gifts_of
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import handoff_tools_of
-from simkit.adapters.script import Script, record_run_start
-from simkit.adapters.scripted import ScriptedAnswers
+from simkit.adapters.script import Script, ScriptedAnswers, record_run_start
 from simkit.adapters.tool_use import ToolFailure, ToolUse
 from simkit.core.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
 from simkit.core.messages import JsonValue

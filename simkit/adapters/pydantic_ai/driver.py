@@ -45,8 +45,13 @@ from simkit.adapters.api import (
     plain,
     plain_or_text,
 )
-from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog, flight_now
-from simkit.adapters.pydantic_ai.names import Names, instructions_of, tools_of
+from simkit.adapters.pydantic_ai.agent_runs import (
+    AgentRunLog,
+    Names,
+    flight_now,
+    instructions_of,
+    tools_of,
+)
 from simkit.adapters.pydantic_ai.runner import listening
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")

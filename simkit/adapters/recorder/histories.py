@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter as Tally
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import is_
@@ -306,3 +308,44 @@ class Readings:
         history, size = self._histories.find(owner, messages, words)
         history.go_on(messages, size, ours, words, count)
         return history
+
+
+def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[e.Cut]:
+    """Return what the filter ``by`` did to numbered messages.
+
+    A message that is missing in the output was dropped; or it was changed, if the output has as
+    many new messages of its role as are missing. Linear in both.
+    """
+    left = Tally(print_of(message) for message in after)
+    dropped_messages: list[Message] = []
+    for message in reversed(before):  # Filters mostly keep the latest messages.
+        mark = print_of(message)
+        if left[mark]:
+            left[mark] -= 1
+        else:
+            dropped_messages.append(message)
+    dropped_messages.reverse()
+    new: dict[str, deque[Message]] = {}
+    for message in reversed(after):
+        mark = print_of(message)
+        if left[mark]:
+            left[mark] -= 1
+            new.setdefault(message.role, deque()).appendleft(message)
+    missing = Tally(message.role for message in dropped_messages)
+    cuts = []
+    for message in dropped_messages:
+        fresh = new.get(message.role, deque())
+        is_changed = fresh and len(fresh) == missing[message.role]
+        cuts.append(_changed(message, fresh, by) if is_changed else e.Cut(message.number, by))
+        if is_changed:
+            missing[message.role] -= 1
+    return cuts
+
+
+def _changed(message: Message, fresh: deque[Message], by: str) -> e.Cut:
+    becomes = fresh.popleft()
+    if becomes.content == message.content and message.calls:
+        return e.Cut(message.number, by, "tool_calls", becomes=becomes)
+    return e.Cut(
+        message.number, by, "content", becomes=msgspec.structs.replace(becomes, id=message.id)
+    )

@@ -28,7 +28,7 @@ from simkit.trace.recorder import EventRecorder, Moment, Position
 from simkit.trace.store import Trace
 
 if TYPE_CHECKING:
-    from simkit.adapters.traffic import GatedTraffic
+    from simkit.adapters.model_calls import GatedTraffic
     from simkit.session.execution.answering import Answering
 
 
@@ -119,7 +119,7 @@ class Execution:
             return None, None
         # Only a scenario with a cassette needs these modules.
         if is_code(prepared):
-            from simkit.adapters.traffic import GatedTraffic
+            from simkit.adapters.model_calls import GatedTraffic
 
             return GatedTraffic(self.traffic), None
         from simkit.session.execution.answering import Answering

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from simkit.adapters.model_calls import GatedTraffic
 from simkit.adapters.programs.served import ServedRun
 from simkit.adapters.script import Script
-from simkit.adapters.traffic import GatedTraffic
 from simkit.language.yaml import path_text
 from simkit.runtime.functions import function_named
 from simkit.runtime.models.faults import FaultPlan

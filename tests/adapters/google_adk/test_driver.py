@@ -23,11 +23,10 @@ from google.adk.plugins.plugin_manager import PluginManager
 from google.adk.runners import InMemoryRunner, Runner
 from google.adk.tools import FunctionTool
 
-from simkit.adapters.google_adk import filters
 from simkit.adapters.google_adk import log as adk_log
+from simkit.adapters.google_adk import runner
 from simkit.adapters.google_adk import runner as adk_runner
-from simkit.adapters.google_adk.log import AdkLog, Place, place_now
-from simkit.adapters.google_adk.state import States
+from simkit.adapters.google_adk.log import AdkLog, Place, States, place_now
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Prepared
@@ -108,7 +107,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "plugins": (adk_runner, "heard_plugins", lambda *args: (), "desk: plugins answer"),
     "sessions": (adk_runner, "hear_sessions", _nothing, "desk: control passes"),
     "include_contents": (adk_runner, "shortened", _nothing_later, "desk: a judge"),
-    "filters": (filters._Look, "again", _nothing, "desk: control passes"),
+    "filters": (runner._Look, "again", _nothing, "desk: control passes"),
     "the tool that passes control": (adk_runner, "ROUTERS", {}, "desk: control passes"),
     "what agents make": (AdkLog, "event_made", _nothing, "team: control that a tool passes on"),
     "what agents say": (AdkLog, "_note_words", _nothing, "desk: plugins answer"),

@@ -699,7 +699,7 @@ def without_rows(module: str) -> Any:
     def remove(monkeypatch: pytest.MonkeyPatch) -> None:
         from simkit.adapters.langgraph import listener as langgraph_listener
 
-        monkeypatch.setattr(langgraph_listener, f"rows_for_{module}", lambda result: [])
+        monkeypatch.setattr(langgraph_listener, f"{module}_rows", lambda result: [])
 
     return remove
 
@@ -747,7 +747,7 @@ def hooks() -> Iterator[Any]:
     yield pytest.param(without("checkpoints"), "remembering", SAVED, id="checkpoints")
     yield pytest.param(without_callback("on_chain_end"), "routed", ROUTED, id="a node's result")
     yield pytest.param(without_callback("on_llm_end"), "stubbed", FAKED, id="models")
-    yield pytest.param(without_rows("tools"), "stubbed", STUBBED, id="tools")
+    yield pytest.param(without_rows("tool"), "stubbed", STUBBED, id="tools")
     yield pytest.param(without_rows("store"), "storing", STORED, id="stores")
     yield pytest.param(without_namespace, "compiled", TWO, id="whose code it is")
 

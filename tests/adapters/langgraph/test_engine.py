@@ -13,7 +13,7 @@ if find_spec("langgraph") is None:
 
 from langgraph.store.base import GetOp
 
-from simkit.adapters.langgraph.stores import Stored
+from simkit.adapters.langgraph.tools import Stored
 from simkit.core.errors import SourceError
 from simkit.trace import events as e
 from tests.adapters.running import check_app, run_app

@@ -373,7 +373,7 @@ def test_ten_runs_with_a_filter_are_one(name: str) -> None:
 
 
 def _without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_observers, "rows_for_filters", list)
+    monkeypatch.setattr(stream_observers, "filter_rows", list)
 
 
 def _without_results(monkeypatch: pytest.MonkeyPatch) -> None:

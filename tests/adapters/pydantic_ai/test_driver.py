@@ -23,9 +23,9 @@ from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from pydantic_graph import Step  # noqa: E402
 
 from simkit.adapters import observation  # noqa: E402
-from simkit.adapters.pydantic_ai import capability, compat, runner  # noqa: E402
+from simkit.adapters.pydantic_ai import compat, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
-from simkit.adapters.pydantic_ai.capability import (  # noqa: E402
+from simkit.adapters.pydantic_ai.runner import (  # noqa: E402
     HeardToolset,
     ObservingCapability,
 )
@@ -203,7 +203,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     ),
     "output that is taken": (AgentRunLog, "settled", _nothing, "desk: an output function"),
     "calls that are denied": (AgentRunLog, "_tell_unmade", _nothing, "desk: a tool call waits"),
-    "history processors": (capability, "rows_for", _nothing, "desk: a history processor drops"),
+    "history processors": (runner, "rows_for", _nothing, "desk: a history processor drops"),
     "hooks on requests": (
         compat, "FILTER_METHODS", ("before_model_request",), "desk: a hook hides",
     ),

@@ -12,8 +12,8 @@ from pydantic_ai import Agent, BinaryContent, ImageUrl, ModelRequest, ModelRespo
 from pydantic_ai import messages as m  # noqa: E402
 from pydantic_ai.models.test import TestModel  # noqa: E402
 
+from simkit.adapters.pydantic_ai.agent_runs import Names  # noqa: E402
 from simkit.adapters.pydantic_ai.messages import as_messages, reason_of  # noqa: E402
-from simkit.adapters.pydantic_ai.names import Names  # noqa: E402
 from simkit.core.messages import Message, ToolCall  # noqa: E402
 
 

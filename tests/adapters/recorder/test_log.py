@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simkit.adapters.recorder.log import cuts_between
+from simkit.adapters.recorder.histories import cuts_between
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk

@@ -1,19 +1,26 @@
-"""Names: the agent that a node of a graph is. Pure.
+"""A graph's agents, channels and edges, read from its definition. Pure.
 
 A prebuilt agent is a graph of its own, whose nodes (``model``, ``tools``) are no agents: their work
-belongs to the node that holds the graph. A name that the agent was given takes precedence.
+belongs to the node that holds the graph. A name that the agent was given takes precedence. Reducers
+of channels have simkit's names.
 """
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import product
 from typing import Any, Final
 
+from langgraph.channels import EphemeralValue, UntrackedValue
+from langgraph.channels.base import BaseChannel
+from langgraph.graph import END, START
 from langgraph.pregel import Pregel
+from langgraph.types import Overwrite
 
-from simkit.adapters.api import HANDOFF_PREFIX
+from simkit.adapters.api import DECLARED_RESET, HANDOFF_PREFIX, ChannelFacts, canonical
 from simkit.adapters.langgraph import compat
 
 PREBUILT: Final = frozenset(
@@ -166,3 +173,149 @@ def path_of(namespace: str) -> tuple[str, ...]:
         return (identity,) if name else ()
     parts = [part.rpartition(":") for part in namespace.split("|")]
     return tuple([identity for name, _, identity in parts if name])
+
+
+def told_write(input: Any) -> Any:
+    """Return a node's write to a channel, with `Overwrite` in simkit's form."""
+    if input is None or type(input) is list or type(input) is str:
+        return input
+    if isinstance(input, Overwrite):
+        return {DECLARED_RESET: input.value}
+    if type(input) is dict or isinstance(input, Mapping):
+        if list(input) == [compat.OVERWRITE]:
+            return {DECLARED_RESET: input[compat.OVERWRITE]}
+        if input.get("type") == compat.OVERWRITE and "value" in input:
+            return {DECLARED_RESET: input["value"]}
+    return input
+
+
+def is_reset(input: Any) -> bool:
+    """Return whether a write replaces the old value."""
+    kind = type(input)
+    if kind is list or kind is str:
+        return False
+    return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
+
+
+def keeps_the_newer(reducer: Callable[[Any, Any], Any]) -> bool:
+    """Return whether a reducer returns every update as it is, such as ``lambda old, new: new``.
+
+    It is tried with values of all kinds, empty ones too, for which ``new or old`` keeps the old
+    value.
+    """
+    try:
+        return all(
+            reducer(before, now) is now
+            for before, now in product((object(), [object()]), (object(), [], {}, "", 0, None))
+        )
+    except Exception:
+        return False
+
+
+_MESSAGES: Final = "langgraph.graph.message"
+_ADDED: Final = {list: "append", int: "add", float: "add", dict: "merge", set: "union"}
+_EMPTY_AT_FIRST: Final = frozenset(_ADDED.values())
+_OPERATORS: Final = {operator.add: ("append", "add"), operator.or_: ("merge", "union")}
+_FLEETING: Final = (EphemeralValue, UntrackedValue)
+"""Channels that no checkpoint keeps."""
+
+
+def reducer_of(channel: Any) -> str:
+    """Return the reducer of a channel by simkit's name."""
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    if function is None:
+        return "append" if getattr(channel, "accumulate", False) else "replace"
+    if function.__module__ == _MESSAGES:
+        return "append"
+    channel_type = channel.typ
+    while hasattr(channel_type, "__origin__"):
+        channel_type = channel_type.__origin__
+    known = _ADDED.get(channel_type, "")
+    if known in _OPERATORS.get(function, ()):
+        return known
+    if keeps_the_newer(function):
+        return "replace"
+    named = getattr(function, "__qualname__", type(function).__qualname__)
+    return f"{function.__module__}:{named}"
+
+
+def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, ChannelFacts]:
+    """Return a graph's channels; those that no checkpoint keeps have the scope turn.
+
+    Values that LangGraph computes on demand (`RemainingSteps`) are no channels.
+    """
+    return {
+        name: ChannelFacts(
+            reducer_of(channel),
+            "session" if are_kept and not isinstance(channel, _FLEETING) else "turn",
+            default_of(channel),
+        )
+        for name, channel in channels.items()
+        if is_state(name) and isinstance(channel, BaseChannel)
+    }
+
+
+def default_of(channel: Any) -> Any:
+    """Return the initial value of a channel with a user's reducer.
+
+    None if checks know it, or there is none.
+    """
+    is_known = reducer_of(channel) in _EMPTY_AT_FIRST
+    if is_known or not hasattr(channel, "operator") or not channel.is_available():
+        return None
+    return canonical(channel.get())
+
+
+def is_state(name: str) -> bool:
+    """Return whether a channel is the user's, not the graph's own."""
+    return not name.startswith(("__", "branch:", "join:", "start:"))
+
+
+def holds_messages(channel: Any) -> bool:
+    """Return whether a channel is a conversation."""
+    function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
+    return function is not None and function.__module__ == _MESSAGES
+
+
+# Edges
+
+
+ENDS: Final = (START, END)
+"""The nodes at which each graph begins and ends."""
+
+
+def edges_of(graph: Pregel) -> tuple[tuple[str, str], ...]:
+    """Return a graph's edges from node to node, conditional ones included, in order.
+
+    Of a branch that does not declare its targets none are known.
+    """
+    order = {name: place for place, name in enumerate(graph.nodes)}
+    edges = dict.fromkeys(edge for edge in _edges(graph) if not set(edge) & set(ENDS))
+    return tuple(sorted(edges, key=lambda edge: tuple(order.get(node, -1) for node in edge)))
+
+
+def starts_of(graph: Pregel) -> tuple[str, ...]:
+    """Return the nodes at which a run may start."""
+    return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
+
+
+def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
+    """Yield the unconditional edges from node to node."""
+    yield from (edge for edge in _plain_edges(graph) if not set(edge) & set(ENDS))
+
+
+def _plain_edges(graph: Pregel | None) -> Iterator[tuple[str, str]]:
+    builder = getattr(graph, "builder", None)
+    yield from getattr(builder, "edges", ())
+    for sources, to in getattr(builder, "waiting_edges", ()):
+        yield from ((source, to) for source in sources)
+
+
+def _edges(graph: Pregel) -> Iterator[tuple[str, str]]:
+    yield from _plain_edges(graph)
+    builder = getattr(graph, "builder", None)
+    for source, node in getattr(builder, "nodes", {}).items():
+        yield from ((source, to) for to in node.ends or ())
+    for source, branches in getattr(builder, "branches", {}).items():
+        for branch in branches.values():
+            yield from ((source, to) for to in (branch.ends or {}).values())

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from simkit.adapters.app_options import DRIVER_OPTIONS, EVERYBODYS_OPTIONS, HeldState
+from simkit.adapters.framework_driver import DRIVER_OPTIONS, EVERYBODYS_OPTIONS, HeldState
 from simkit.core.errors import SourceError
 from simkit.spec.scenario.apps import AppOptions
 from simkit.trace import events as e

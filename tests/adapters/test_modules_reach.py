@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.reach import imports_by_text, reached_by
+from simkit.adapters.modules import imports_by_text, reached_by
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.failures import failure_of
+from simkit.adapters.refusals import failure_of
 from simkit.core.messages import Fails
 from tests.adapters.running import run_app
 
