@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simkit import Simulation
-from simkit.bdd.places import FeatureText, Places
+from simkit.bdd.assembling import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.spec.scenario.files import Library

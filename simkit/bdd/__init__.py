@@ -32,11 +32,11 @@ steps``, and the tests that compare phrases with the registry of claims and oper
 rows. pytest-bdd gets three steps, one for each keyword: it tries every step on every line, so two
 hundred steps would cost more than a run.
 
-From the bottom up: ``cells`` (words and tables as values), ``phrases`` (words with typed holes, and
-templates), ``kinds`` (values of holes), ``conditions`` (the matching language in words), ``places``
-(the line of each value), ``assembling`` (claims put together, and the scenario), ``names`` (spoken
-names), ``exploring`` (conversations that nobody says), ``story``, ``given_when_steps`` and
-``claims`` (the phrases), ``vocabulary`` (which phrase a line says, and the list of them).
+From the bottom up: ``cells`` (words, names and tables as values), ``phrases`` (words with typed
+holes, templates, and the kinds of holes), ``conditions`` (the matching language in words),
+``assembling`` (the line of each value, claims put together, and the scenario), ``exploring``
+(conversations that nobody says), ``story``, ``given_when_steps`` and ``claims`` (the phrases),
+``vocabulary`` (which phrase a line says, and the list of them).
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ import pytest
 from pytest_bdd import given, then, when
 from pytest_bdd.parsers import StepParser
 
+from simkit.bdd.assembling import FeatureText, Lines, Places
 from simkit.bdd.cells import TableInvalid
-from simkit.bdd.places import FeatureText, Lines, Places
 from simkit.bdd.story import EXPLORERS, Exploration, Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly

@@ -1,14 +1,17 @@
-"""Cells: words and tables of a feature as values."""
+"""Cells: words, names and tables of a feature as values."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import load_text
+from simkit.spec.pipeline.agents import channels_of, members_of, sections_of
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.known import Subject
 
 Table = Sequence[Sequence[str]]
 """The rows of a step's table, each a list of cells."""
@@ -148,3 +151,47 @@ def _refuse_twins(names: Sequence[str], noun: str) -> None:
     for name in names:
         if names.count(name) > 1:
             raise TableInvalid(f"this table has the {noun} `{name}` twice")
+
+
+class Names:
+    """The names of one pipeline, recognized by their letters and digits alone.
+
+    An unknown name stays as it is, so that validation of the scenario reports it.
+    """
+
+    def __init__(self, pipeline: Subject | None = None) -> None:
+        self.schemas: Mapping[str, Any] = {}
+        names: dict[str, Iterable[str]] = {}
+        if isinstance(pipeline, App):
+            names = {"agent": pipeline.agents, "source": pipeline.agents}
+        elif pipeline is not None:
+            self.schemas = pipeline.schemas
+            agents = members_of(pipeline)
+            sections = [name for agent in pipeline.agents for name in sections_of(pipeline, agent)]
+            names = {
+                "agent": agents,
+                "channel": channels_of(pipeline),
+                "section": sections,
+                "source": [*sections, *agents],
+                "handoff_type": filter(None, (each.type for each in pipeline.contracts)),
+            }
+        self._by_noun = {
+            noun: {_spelled(name): name for name in known} for noun, known in names.items()
+        }
+
+    def find(self, noun: str, text: Any) -> Any:
+        """Return the pipeline's name for a spoken one, or the names for a list."""
+        if isinstance(text, list):
+            return [self.find(noun, each) for each in text]
+        return self._by_noun.get(noun, {}).get(_spelled(text), text)
+
+
+def names_of(pipeline: Subject) -> Names:
+    """Return the names of a pipeline, which many stories may have."""
+    if isinstance(pipeline, App):
+        return Names(pipeline)
+    return pipeline.remembered(("spoken names",), lambda: Names(pipeline))
+
+
+def _spelled(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())

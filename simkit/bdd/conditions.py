@@ -21,8 +21,21 @@ from simkit.bdd.cells import (
     typed,
     with_nested,
 )
-from simkit.bdd.kinds import AND, FIRST_WORDS, KINDS, NAME, VALUE, Chosen, split_outside
-from simkit.bdd.phrases import LEFT_OUT, Kind, Phrase, Unreadable, fill, holes_of
+from simkit.bdd.phrases import (
+    AND,
+    FIRST_WORDS,
+    KINDS,
+    LEFT_OUT,
+    NAME,
+    VALUE,
+    Chosen,
+    Kind,
+    Phrase,
+    Unreadable,
+    fill,
+    holes_of,
+    split_outside,
+)
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.spec.scenario.claim_kinds import ClaimKind
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS

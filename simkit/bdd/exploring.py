@@ -10,8 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.bdd.assembling import EVERY, LISTS, WHOLE
-from simkit.bdd.places import Lines, Places
+from simkit.bdd.assembling import EVERY, LISTS, WHOLE, Lines, Places
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError

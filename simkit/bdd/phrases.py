@@ -13,15 +13,20 @@ that hole:
 - ``"{names:agent}"`` is the kind of name, if the hole has another name;
 - a tuple is a list of alternatives: the first one with all holes filled counts;
 - the key ``"**"`` adds the entries of a mapping to those beside it.
+
+The kinds of holes are an agent, a value, a count, a time; ``conditions`` adds those of conditions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.cells import TableInvalid
+from simkit.bdd.cells import ROLES, TableInvalid, typed
+from simkit.providers.failures import FAILURES
+from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.scenario.model import ScenarioLimits
 
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
 LEFT_OUT: Final = object()
@@ -124,3 +129,216 @@ def holes_of(template: Any) -> Iterator[str]:
         parts = template.items() if isinstance(template, dict) else template
         for part in parts:
             yield from holes_of(part)
+
+
+TEXT: Final = r'"(?:[^"\\]|\\.)*"'
+LIST: Final = rf"\[(?:{TEXT}|[^\[\]\"])*\]"
+VALUE: Final = rf"(?:{TEXT}|{LIST}|[-+]?\d+(?:\.\d+)?(?!\w)|(?:true|false|null)\b)"
+NAME: Final = r"[^\W\d]\w*"
+NAMES: Final = rf"{NAME}(?:[ -]\w+)*?"
+AGENT: Final = rf"(?:[Tt]he )?{NAMES}"
+AND: Final = r"(?:, and |, | and )"
+OR: Final = r"(?:, or |, | or )"
+GROUP_WORD: Final = " beside "
+FIRST_WORDS: Final = ("first", "second", "third", "fourth", "fifth")
+COUNT_WORDS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+MEASURES: Final[Mapping[str, str]] = {
+    "at least ": "$gte",
+    "at most ": "$lte",
+    "more than ": "$gt",
+    "fewer than ": "$lt",
+    "less than ": "$lt",
+    "about ": "$approx",
+    "": "",
+}
+_ORDINAL: Final = rf"(?:{'|'.join(FIRST_WORDS)}|\d+(?:st|nd|rd|th)|last)"
+_IN_ITS: Final = " in its "
+_COUNT: Final = rf"(?:\d+|{'|'.join(COUNT_WORDS)})"
+_MEASURE: Final = f"(?:{'|'.join(word for word in MEASURES if word)})?"
+_PERCENT: Final = r"\d+(?:\.\d+)? ?%"
+_DAY: Final = r"\d{4}-\d\d-\d\d"
+_TIME: Final = rf"{_DAY}(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?)?"
+_PAIR: Final = rf"{NAME} {VALUE}"
+_NOT_A_PIECE: Final = re.compile(rf"({TEXT}|{LIST}|/(?:[^/\\]|\\.)+/)")
+
+
+class Chosen(NamedTuple):
+    """One of an agent's contexts or runs, or all of them."""
+
+    agent: str
+    """The agent as written; ``*`` is every agent."""
+    place: str
+    """The index, from 0, or from -1 at the end; ``*`` for all, ``any`` for some; empty if the
+    claim itself decides: denials concern all, affirmations the first."""
+    run: str = ""
+    """The index of the agent's run with the contexts; empty for all runs."""
+
+    def key(self, agent_name: Callable[[str], str]) -> str:
+        """Return the reply's key in the syntax of a scenario file: `coach[run 0][1]`."""
+        agent = self.agent if self.agent == "*" else agent_name(self.agent)
+        run = f"[run {self.run}]" if self.run else ""
+        return f"{agent}{run}[{self.place}]" if self.place else f"{agent}{run}"
+
+
+def agent_of(text: str) -> str:
+    """Return an agent's name without its article."""
+    return text[4:] if text[:4].lower() == "the " else text
+
+
+def split_outside(text: str, separators: str) -> list[str]:
+    """Return the pieces of a text with the separators between them; quoted ones are ignored."""
+    pieces = [""]
+    for place, part in enumerate(_NOT_A_PIECE.split(text)):
+        if place % 2:
+            pieces[-1] += part
+            continue
+        first, *rest = re.split(f"({separators})", part)
+        pieces[-1] += first
+        pieces += rest
+    return pieces
+
+
+def _list(text: str, separators: str) -> list[str]:
+    return split_outside(text, separators)[::2]
+
+
+def _groups(text: str) -> list[Any]:
+    """Return agents in order; parallel ones are a list of their own."""
+    groups: list[Any] = []
+    for item in re.split(AND, text):
+        group = [agent_of(name) for name in item.split(GROUP_WORD)]
+        groups.append(group if len(group) > 1 else group[0])
+    return groups
+
+
+def _values(text: str) -> dict[str, Any]:
+    pairs = [piece.partition(" ") for piece in _list(text, AND)]
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise Unreadable(text)
+    return {name: typed(value) for name, _, value in pairs}
+
+
+def _texts(text: str) -> Any:
+    """Return one text, or a list of several."""
+    texts = [typed(item) for item in _list(text, AND)]
+    return texts[0] if len(texts) == 1 else texts
+
+
+def count_of(text: str) -> int:
+    """Return a count in digits or as a word."""
+    return COUNT_WORDS.index(text) if text in COUNT_WORDS else int(text)
+
+
+def _measured(text: str, read: Any) -> Any:
+    """Return a plain number, or the matcher of ``at most 3``."""
+    measure = next(word for word in MEASURES if text.startswith(word))
+    number = read(text.removeprefix(measure))
+    return {MEASURES[measure]: number} if measure else number
+
+
+def share_of(text: str) -> float:
+    """Return a percentage as a share of 1."""
+    return round(float(text.removesuffix("%").strip()) / 100, 6)
+
+
+def _share(text: str) -> Any:
+    return 0 if text == "nothing" else _measured(text, share_of)
+
+
+def _chosen(noun: str) -> Kind:
+    def read(text: str) -> Chosen:
+        if text in (f"every {noun}", f"the {noun} of every agent"):
+            return Chosen("*", "")
+        head, _, run = text.partition(_IN_ITS)
+        if not re.fullmatch(rf"(?:{_ORDINAL} run)?", run):
+            head, run = text, ""  # An agent's name may have any words.
+        place, _, agent = (
+            head.rpartition(f"{noun} of ") if f"{noun} of " in head else ("", "", head)
+        )
+        which = _place(place.removeprefix("the ").strip())
+        return Chosen(agent_of(agent), which, _place(run.removesuffix("run").strip()))
+
+    whole = rf"every {noun}|the {noun} of every agent"
+    selector = rf"(?:every|some|the(?: {_ORDINAL})?) {noun} of {AGENT}"
+    in_run = "" if noun == "run" else rf"(?:{_IN_ITS}{_ORDINAL} run)?"
+    pattern = rf"(?:{whole}|{selector}{in_run})"
+    says = f"a {noun} of an agent: the first, the last, some, every one"
+    return Kind(pattern, read, f"the {noun} of nutrition", says)
+
+
+def _place(word: str) -> str:
+    if word in FIRST_WORDS:
+        return str(FIRST_WORDS.index(word))
+    special = {"": "", "last": "-1", "every": "*", "some": "any"}
+    return special[word] if word in special else str(int(re.sub(r"\D", "", word)) - 1)
+
+
+def _run() -> Kind:
+    chosen = _chosen("run")
+    return chosen._replace(pattern=rf"(?:{chosen.pattern}|{AGENT})", example="nutrition")
+
+
+def _words(names: Sequence[str]) -> str:
+    """Return a pattern of names with spaces instead of underscores; longer ones first."""
+    return f"(?:{'|'.join(sorted((name.replace('_', ' ') for name in names), reverse=True))})"
+
+
+def _underscored(text: str) -> str:
+    return text.replace(" ", "_")
+
+
+def _time(text: str) -> str:
+    return text.replace(" ", "T")
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "agent": Kind(AGENT, agent_of, "nutrition", "an agent: `workout_coach`, the workout coach"),
+    "agents": Kind(
+        rf"{AGENT}(?:(?:{AND}|{GROUP_WORD}){AGENT})*", _groups, "router and nutrition",
+        "agents, one after the other; `a beside b` ran side by side",
+    ),
+    "channel": Kind(NAMES, str, "notes", "a channel of the pipeline, underscores spoken or not"),
+    "context": _chosen("context"),
+    "count": Kind(_COUNT, count_of, "2", "a count: 2, two"),
+    "amount": Kind(
+        f"{_MEASURE}{_COUNT}", lambda text: _measured(text, count_of), "at most 2",
+        "a count, or `at least`, `at most`, `more than`, `fewer than`, `about` one",
+    ),
+    "failure": Kind(f"(?:{'|'.join(FAILURES)})", str, "rate_limit", "how a provider fails"),
+    "lint": Kind(f"(?:{'|'.join(LINTS)})", str, "CTX-02", "a lint's id"),
+    "limit": Kind(
+        _words(list(ScenarioLimits.model_fields)), _underscored, "handoffs per turn",
+        "a limit of a scenario",
+    ),
+    "list": Kind(
+        rf"{VALUE}(?:(?:{AND}|{OR}){VALUE})*",
+        lambda text: [typed(item) for item in _list(text, f"{AND}|{OR}")],
+        '"pizza" and "pasta"', "values",
+    ),
+    "name": Kind(NAMES, str, "analysis delegation", "a name, underscores spoken or not"),
+    "names": Kind(
+        rf"{NAMES}(?:{AND}{NAMES})*", lambda text: re.split(AND, text),
+        "instructions and history", "names",
+    ),
+    "number": Kind(r"[-+]?\d+(?:\.\d+)?", typed, "8", "a number"),
+    "percent": Kind(_PERCENT, share_of, "5 %", "a percentage"),
+    "role": Kind(f"(?:{'|'.join(ROLES)})", str, "user", "a message's role"),
+    "share": Kind(
+        f"(?:{_MEASURE}{_PERCENT}|nothing)", _share, "at most 20 %",
+        "a percentage, measured as an amount is",
+    ),
+    "text": Kind(TEXT, typed, '"pizza"', "a text in quotes"),
+    "texts": Kind(
+        rf"{TEXT}(?:{AND}{TEXT})*", _texts,
+        '"pizza" and "lunch"', "texts in quotes",
+    ),
+    "time": Kind(_TIME, _time, "2026-01-05 09:00", "a time; without a zone it is UTC"),
+    "value": Kind(VALUE, typed, '"Europe/Berlin"', 
+        "a text in quotes, a number, true, false, null, a list in brackets"),
+    "values": Kind(
+        rf"{_PAIR}(?:{AND}{_PAIR})*", _values, 'food "pizza" and kcal 800', "names with values",
+    ),
+    "run": _run(),
+    "word": Kind(NAME, str, "log_meal", "a name, as the pipeline writes it"),
+}  # fmt: skip
+"""Every kind of hole by its name."""

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from simkit.bdd.assembling import EVERY, WHOLE, Assembly, Claim, Claims, StoryParts
-from simkit.bdd.cells import Table
+from simkit.bdd.assembling import (
+    EVERY,
+    TURN,
+    WHOLE,
+    Assembly,
+    Claim,
+    Claims,
+    FeatureText,
+    Lines,
+    Places,
+    StoryParts,
+)
+from simkit.bdd.cells import Names, Table, names_of
 from simkit.bdd.conditions import Below
 from simkit.bdd.phrases import LEFT_OUT, fill
-from simkit.bdd.places import TURN, FeatureText, Lines, Places
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
 from simkit.language.yaml import load_text, near
 from simkit.session.simulate import Conversation
 from simkit.spec.fields import FUNCTION_NAME
-from simkit.spec.pipeline.agents import channels_of, members_of, sections_of
-from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
-from simkit.spec.scenario.known import Subject
 
 _OF_EXPLORED: Final = "speaks of conversations that are explored"
 _EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do` first."
@@ -46,53 +53,6 @@ EXPLORERS: Final[
     list[Callable[[Library, Places, dict[str, Any], Sequence[str], str, int | None], Exploration]]
 ] = []
 """The function that begins an exploration, if stories can explore."""
-
-
-class Names:
-    """The names of one pipeline, recognized by their letters and digits alone.
-
-    An unknown name stays as it is, so that validation of the scenario reports it.
-    """
-
-    def __init__(self, pipeline: Subject | None = None) -> None:
-        self.schemas: Mapping[str, Any] = {}
-        names: dict[str, Iterable[str]] = {}
-        if isinstance(pipeline, App):
-            names = {"agent": pipeline.agents, "source": pipeline.agents}
-        elif pipeline is not None:
-            self.schemas = pipeline.schemas
-            agents = members_of(pipeline)
-            sections = [name for agent in pipeline.agents for name in sections_of(pipeline, agent)]
-            names = {
-                "agent": agents,
-                "channel": channels_of(pipeline),
-                "section": sections,
-                "source": [*sections, *agents],
-                "handoff_type": filter(None, (each.type for each in pipeline.contracts)),
-            }
-        self._by_noun = {
-            noun: {_spelled(name): name for name in known} for noun, known in names.items()
-        }
-
-    def find(self, noun: str, text: Any) -> Any:
-        """Return the pipeline's name for a spoken one, or the names for a list."""
-        if isinstance(text, list):
-            return [self.find(noun, each) for each in text]
-        return self._by_noun.get(noun, {}).get(_spelled(text), text)
-
-
-def _names_of(pipeline: Subject) -> Names:
-    """Return the names of a pipeline, which many stories may have."""
-    if isinstance(pipeline, App):
-        return Names(pipeline)
-    return pipeline.remembered(("spoken names",), lambda: Names(pipeline))
-
-
-def _spelled(name: str) -> str:
-    return "".join(letter for letter in name.lower() if letter.isalnum())
-
-
-# Stories: a scenario built step by step, and checked claim by claim
 
 
 class _Answer(NamedTuple):
@@ -177,7 +137,7 @@ class Story:
         for document in self._library.documents(file):
             data = document.data
             if isinstance(data, dict) and ("agents" in data or "code" in data):
-                self._names = _names_of(self._library.subject(document))
+                self._names = names_of(self._library.subject(document))
 
     def state(self, channel: str, value: Any) -> None:
         """Set the value of a channel before the first turn."""

@@ -12,8 +12,7 @@ from simkit.bdd.assembling import EVERY, WHOLE
 from simkit.bdd.claims import THEN
 from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Words, forms_taken_in
 from simkit.bdd.given_when_steps import GIVEN, WHEN
-from simkit.bdd.kinds import VALUE
-from simkit.bdd.phrases import Phrase
+from simkit.bdd.phrases import VALUE, Phrase
 from simkit.bdd.story import Step
 from simkit.language.yaml import near
 

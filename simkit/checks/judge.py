@@ -15,7 +15,6 @@ from simkit.checks.contexts import check_contexts
 from simkit.checks.endings import Endings, check_endings, ended_by, turns_left
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
-from simkit.checks.judge_answers import check_judge
 from simkit.checks.lint_claims import (
     HitsByTurn,
     as_finding,
@@ -32,6 +31,7 @@ from simkit.checks.turn_claims import (
     check_events,
     check_handoffs,
     check_interrupt,
+    check_judge,
     check_logs,
     check_model_calls,
     check_reply,

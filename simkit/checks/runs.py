@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from simkit.checks.claims import FindingBuilder, differences, listed
-from simkit.checks.event_locations import element_of, event_at, run_of
+from simkit.checks.claims import FindingBuilder, differences, element_of, event_at, listed, run_of
 from simkit.checks.findings import Finding
 from simkit.checks.observing import not_observable
 from simkit.checks.scope import Scope

@@ -37,7 +37,7 @@ from simkit.explore.scenarios import earlier_lines, file_name, headline, scenari
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named
 from simkit.explore.users import YES
-from simkit.report.coverage import summary_line
+from simkit.report.scores import summary_line
 from simkit.spec.scenario.files import Library
 from simkit.update.files import is_ci
 from simkit.viewer import RunsCoverage

@@ -26,7 +26,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
 from simkit.language.yaml import Document
-from simkit.report.mutation import (
+from simkit.report.scores import (
     MutationReport,
     Verdict,
     mutation_json,

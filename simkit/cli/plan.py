@@ -21,9 +21,9 @@ from simkit.core.output import echo
 from simkit.core.stopping import BROKEN
 from simkit.core.text import shell_word
 from simkit.language.yaml import DocumentCache
-from simkit.report.coverage import percent_text
 from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import Result
+from simkit.report.scores import percent_text
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
 
 

@@ -18,8 +18,8 @@ from simkit.core.errors import SimkitError
 from simkit.core.files import check_place, write_whole
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import counted
-from simkit.report.coverage import coverage_lines, summary_line
 from simkit.report.last_run import failure_text
+from simkit.report.scores import coverage_lines, summary_line
 from simkit.viewer import CoverageCollector, Page, RunsCoverage, coverage_data, page_html
 
 SENT_AS: Final = "simkit_coverage"

@@ -8,8 +8,7 @@ from itertools import chain
 from posixpath import join, normpath
 from typing import Final, Literal, TypeAlias
 
-from simkit.report.grouping import Group, grouped
-from simkit.report.results import Result
+from simkit.report.results import Group, Result, grouped
 from simkit.report.text import detail_lines, following_lines, headline, passed_over_words
 
 Level: TypeAlias = Literal["error", "warning", "notice"]

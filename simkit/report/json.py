@@ -35,8 +35,7 @@ from typing import Any
 import msgspec
 
 from simkit.checks.findings import Finding
-from simkit.report.grouping import Group, grouped
-from simkit.report.results import Result, lints_off, summary_of
+from simkit.report.results import Group, Result, grouped, lints_off, summary_of
 
 
 def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, str]) -> str:

@@ -18,8 +18,7 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Difference, Finding
 from simkit.core.text import counted, short
-from simkit.report.grouping import Group, grouped
-from simkit.report.results import OutcomeName, Result, Summary, outcome_words
+from simkit.report.results import Group, OutcomeName, Result, Summary, grouped, outcome_words
 from simkit.report.wording import Paint, Tone, columns, plain, wrapped
 
 FINDINGS_MAX: Final = 30

@@ -11,8 +11,8 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding, Hit
 from simkit.checks.judge import Judgement, Outcome, judge_seen
-from simkit.checks.judge_answers import answer_to
 from simkit.checks.lints import LintRunner
+from simkit.checks.turn_claims import answer_to
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.language.yaml import SourcePath

@@ -8,9 +8,9 @@
         adapter = "acme"
         applications = "acme_applications"
 
-From the bottom up: ``rules`` (required observations, and the applications that show them),
-``silence`` (the same adapter, reporting nothing), ``leftovers`` (objects that it has not removed),
-``failure_text`` (texts of failures), ``conformance`` (the suite, for pytest).
+From the bottom up: ``rules`` (required observations, the applications that show them, texts of
+failures), ``silence`` (the same adapter, reporting nothing), ``leftovers`` (objects that it has not
+removed), ``conformance`` (the suite, for pytest).
 """
 
 from simkit.testing.conformance import AdapterConformance

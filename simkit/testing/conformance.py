@@ -32,9 +32,17 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
-from simkit.testing.failure_text import broken_text, missing_text, proves_nothing_text
 from simkit.testing.leftovers import left_behind
-from simkit.testing.rules import APPLICATIONS, ConformanceRule, lines_by, prompts_of, rules
+from simkit.testing.rules import (
+    APPLICATIONS,
+    ConformanceRule,
+    broken_text,
+    lines_by,
+    missing_text,
+    prompts_of,
+    proves_nothing_text,
+    rules,
+)
 from simkit.testing.silence import silenced
 from simkit.trace.store import decoded
 

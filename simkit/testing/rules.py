@@ -1,15 +1,20 @@
-"""Rules: required observations of an adapter, each with an application that shows it."""
+"""Rules: required observations of an adapter, each with an application; texts of failures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.judge import Outcome
 from simkit.language.yaml import load_text
+from simkit.report.events import event_lines
+from simkit.report.text import findings_text
+from simkit.report.wording import wrapped
+from simkit.trace import events as e
 
 FILE: Final = Path(__file__).with_name("rules.yaml")
 
@@ -91,3 +96,64 @@ def prompts_of(rule: ConformanceRule) -> dict[str, Any]:
     agents = dict.fromkeys(name for turn in rule.turns for name in turn.get("replies", ()))
     prompt = "You review." if rule.app == "parallel" else "You are {}."
     return {name: {"system": {"$contains": prompt.format(name)}} for name in agents}
+
+
+_HEAD = (e.RunStarted, e.SessionStarted, e.RunFinished)
+"""Events that every trace has, whatever an adapter reports."""
+
+
+def broken_text(adapter: str, entry: str, rule: ConformanceRule, outcome: Outcome | str) -> str:
+    """Return the text of a broken rule; ``outcome`` is its run, or why it could not continue."""
+    return "\n".join(
+        (
+            f"the adapter {adapter!r} breaks the rule `{rule.rule}` (docs/how-to/adapters.md):",
+            *wrapped(rule.says, "  "),
+            *wrapped(f"`{entry}` is to be this: {APPLICATIONS[rule.app]}", "  "),
+            "",
+            *_outcome_lines(outcome),
+            "",
+            *wrapped(rule.fix, "  → ", "    "),
+        )
+    )
+
+
+def proves_nothing_text(adapter: str, entry: str, rule: ConformanceRule) -> str:
+    """Return the text of a rule that holds although nothing was reported."""
+    return "\n".join(
+        (
+            f"the rule `{rule.rule}` holds for `{entry}` with the adapter {adapter!r} silenced:",
+            *wrapped(
+                "the application shows all of it by itself, so that the rule proves nothing. "
+                f"It is to be this: {APPLICATIONS[rule.app]}",
+                "  ",
+            ),
+        )
+    )
+
+
+def missing_text(applications: str, name: str) -> str:
+    """Return the text of a missing application."""
+    return "\n".join(
+        (
+            f"{applications!r} has no application `{name}`, which is to be this:",
+            *wrapped(f"{APPLICATIONS[name]} An agent's instructions are `You are <name>.`", "  "),
+            *wrapped(
+                "Where the framework cannot do that, say why: "
+                f'`not_supported = {{"{name}": "…"}}`.',
+                "  → ",
+                "    ",
+            ),
+        )
+    )
+
+
+def _outcome_lines(outcome: Outcome | str) -> Iterator[str]:
+    if isinstance(outcome, str):
+        yield "the run could not go on:"
+        yield from (f"  {line}" for line in outcome.splitlines())
+        return
+    yield findings_text(outcome.judgement.findings)
+    yield ""
+    yield "the trace holds:"
+    events = [event for event in outcome.trace.events if not isinstance(event, _HEAD)]
+    yield from event_lines(events)

@@ -8,8 +8,7 @@ the built page. Nothing here reads a clock, and nothing writes HTML: the page is
 from simkit.viewer.coverage_data import CoverageCollector, RunsCoverage, coverage_data
 from simkit.viewer.document import CoverageData, Graph, RunData, ScenarioData
 from simkit.viewer.page import Page, RunPage, page_html, run_page
-from simkit.viewer.pipeline_graph import graph_of, together
-from simkit.viewer.pipeline_pictures import dot_text, mermaid_text, sequence_text
+from simkit.viewer.pipeline_graph import dot_text, graph_of, mermaid_text, sequence_text, together
 from simkit.viewer.run_data import run_data
 
 __all__ = [

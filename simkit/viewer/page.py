@@ -20,7 +20,6 @@ from simkit.language.yaml import Document
 from simkit.report.last_run import slug
 from simkit.report.results import Result
 from simkit.trace.views import View
-from simkit.viewer.claim_lines import claim_lines
 from simkit.viewer.document import (
     VERSION,
     CoverageData,
@@ -30,6 +29,7 @@ from simkit.viewer.document import (
     ScenarioData,
     scenario_data,
 )
+from simkit.viewer.pins import claim_lines
 from simkit.viewer.pipeline_graph import together
 from simkit.viewer.run_data import run_data
 

@@ -15,7 +15,6 @@ from simkit.report.events import TEXTS, error_text
 from simkit.report.results import Result
 from simkit.trace import events as e
 from simkit.trace.views import ToolView, View
-from simkit.viewer.context_data import Contexts, run_input
 from simkit.viewer.document import (
     AgentRunData,
     CallData,
@@ -32,8 +31,7 @@ from simkit.viewer.document import (
 )
 from simkit.viewer.pins import Pins
 from simkit.viewer.pipeline_graph import graph_of
-from simkit.viewer.state_changes import StateChanges
-from simkit.viewer.tables import Tables
+from simkit.viewer.tables import Contexts, StateChanges, Tables, run_input
 
 MARK_MAX: Final = 300
 """The length of a mark's own text; what it refers to is whole."""

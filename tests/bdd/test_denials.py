@@ -11,7 +11,7 @@ import pytest
 from pytest_bdd.parser import FeatureParser
 
 from simkit import Simulation
-from simkit.bdd.places import FeatureText, Places
+from simkit.bdd.assembling import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.checks.findings import Finding

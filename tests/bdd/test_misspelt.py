@@ -8,7 +8,7 @@ import pytest
 from pytest_bdd.parser import FeatureParser
 
 from simkit import SourceError
-from simkit.bdd.places import FeatureText, Places
+from simkit.bdd.assembling import FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES
 from simkit.spec.scenario.files import Library

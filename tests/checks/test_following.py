@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.report.grouping import grouped
+from simkit.report.results import grouped
 from simkit.report.text import findings_text
 from tests.building import Ran, run_yaml
 

@@ -22,7 +22,7 @@ from simkit.checks.coverage.items import (
     handoff_name,
     payload_keys,
 )
-from simkit.checks.lints.contracts import contract_of
+from simkit.checks.lints.handoffs import contract_of
 from simkit.core.messages import ABSENT
 from simkit.language.paths import follow
 from simkit.language.yaml import Document

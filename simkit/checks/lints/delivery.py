@@ -10,13 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.contracts import (
+from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.handoffs import (
     HandoffEvent,
     contract_of,
     required_keys,
     texts_by_key,
 )
-from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves

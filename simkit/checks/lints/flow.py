@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.contracts import contract_of
 from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.handoffs import contract_of
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short

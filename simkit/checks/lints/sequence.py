@@ -1,18 +1,327 @@
-"""Lints on the order of a context's messages, as providers require it."""
+"""Lints on the order of a context's messages, as providers require it.
+
+One walk through a context finds what is odd in it, for all lints here. Of the settled part of a
+history only new messages are read, so that a context costs what is new in it.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
-from simkit.checks.lints.order import Odd, oddities_of
 from simkit.checks.lints.registry import lint
-from simkit.core.messages import JsonValue
+from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.core.text import counted
 from simkit.trace import events as e
-from simkit.trace.views import View
+from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView, View
+
+
+class PendingCall(NamedTuple):
+    """A call in a context, with its agent."""
+
+    call: ToolCall
+    agent: str | None
+    place: int
+    """Its message's index in the stream; -1 outside the settled part."""
+
+
+class Odd(NamedTuple):
+    """A message in an odd place."""
+
+    message: Message
+    section: str
+    place: int
+    """Its index in the stream; -1 outside the settled part."""
+
+
+class Oddities:
+    """The oddities in the order of a context; of the settled part only new ones."""
+
+    __slots__ = ("empty", "late", "results", "twice", "unanswered")
+
+    def __init__(self) -> None:
+        self.results: list[Odd] = []
+        """Results without an earlier call."""
+        self.unanswered: list[PendingCall] = []
+        """Calls without a result before the user, or the agent that asked, continues."""
+        self.twice: list[Odd] = []
+        """Results of calls that have one already."""
+        self.empty: list[Odd] = []
+        """Messages without text and calls."""
+        self.late: list[Odd] = []
+        """System messages after other messages."""
+
+    def __bool__(self) -> bool:
+        return bool(self.results or self.unanswered or self.twice or self.empty or self.late)
+
+
+class Walk:
+    """A walk through messages in order, with the calls that wait for an answer."""
+
+    __slots__ = ("closed", "last", "odd", "open", "request_numbers")
+
+    def __init__(self) -> None:
+        self.odd = Oddities()
+        self.open: dict[str, PendingCall] = {}
+        self.request_numbers: dict[str, int] = {}
+        """Every call to its index."""
+        self.closed: set[str] = set()
+        """Calls that were not answered in time."""
+        self.last: frozenset[str] = frozenset()
+        """The calls of the last message, while nothing follows it."""
+
+    def take(self, message: Message, section: str, place: int) -> None:
+        """Add a message that is no system message."""
+        calls = message.calls
+        if calls:
+            if message.content and self.open:
+                self._goes_on(message.agent)
+            for call in calls:
+                self.open[call.id] = PendingCall(call, message.agent, place)
+                self.request_numbers[call.id] = place
+            self.last = frozenset([call.id for call in calls])
+            return
+        self.last = frozenset()
+        if message.call_id:
+            self._answers(Odd(message, section, place))
+        elif self.open and message.role == "user":
+            self._close(list(self.open))
+        elif self.open and message.role == "assistant":
+            self._goes_on(message.agent)
+
+    def _goes_on(self, agent: str | None) -> None:
+        """Close the calls of an agent that continues; parallel runs may speak in between."""
+        self._close([key for key, request in self.open.items() if request.agent == agent])
+
+    def _close(self, calls: list[str]) -> None:
+        for call in calls:
+            self.closed.add(call)
+            self.odd.unanswered.append(self.open.pop(call))
+
+    def _answers(self, result: Odd) -> None:
+        call = result.message.call_id
+        if self.open.pop(call, None) is not None:
+            self.answered(call, result.place)
+        elif call in self.closed:
+            return
+        elif call in self.request_numbers:
+            self.odd.twice.append(result)
+        else:
+            self.unknown(result)
+
+    def answered(self, call: str, place: int) -> None:
+        """Record that a call has its answer."""
+
+    def unknown(self, result: Odd) -> None:
+        """Record a result without a call in this walk."""
+        self.odd.results.append(result)
+
+
+class SettledWalk(Walk):
+    """The walk through the settled part of a stream; every context takes it further."""
+
+    __slots__ = ("_reach", "_starts", "read", "stream")
+
+    def __init__(self, stream: StreamView) -> None:
+        super().__init__()
+        self.stream, self.read = stream, 0
+        self._starts: list[int] = []
+        """Indices of answered calls, in order."""
+        self._reach: list[int] = []
+        """For each of them, the last index that answers it or one before it."""
+
+    def read_on(self, part: ShownPart) -> None:
+        """Read the new messages up to the last one that a part shows."""
+        hi, entries, waiting = part.hi, self.stream.entries, self.open
+        for place in range(self.read, hi):
+            message = entries[place]
+            if message.role == "system":
+                if self._is_late(message, place, part.lo):
+                    self.odd.late.append(Odd(message, part.section, place))
+                continue
+            if message.calls or message.call_id or waiting:
+                self.take(message, part.section, place)
+            if not message.content and is_empty(message):
+                self.odd.empty.append(Odd(message, part.section, place))
+        if hi > self.read:
+            self.read = hi
+
+    def fresh(self) -> Oddities | None:
+        """Return the oddities found since the last call, if there are any."""
+        odd = self.odd
+        if not odd:
+            return None
+        self.odd = Oddities()
+        return odd
+
+    def _is_late(self, message: Message, place: int, lo: int) -> bool:
+        """Return whether a system message is late; one within an agent's own run is not."""
+        before = (self.stream.entries[at] for at in range(place - 1, lo - 1, -1))
+        return message.agent is None and any(message_.role != "system" for message_ in before)
+
+    def answered(self, call: str, place: int) -> None:
+        """Record how far answers reach, for windows that begin between a call and its answer."""
+        start = self.request_numbers[call]
+        at = bisect_left(self._starts, start)
+        if at == len(self._starts) or self._starts[at] != start:
+            self._starts.insert(at, start)
+            self._reach.insert(at, place)
+        # Only calls that were made meanwhile come after it.
+        for later in range(at, len(self._reach)):
+            self._reach[later] = place
+
+    def cut_off(self, part: ShownPart) -> Iterator[Odd]:
+        """Yield the results that a part shows without their calls."""
+        lo = part.lo
+        before = bisect_left(self._starts, lo) - 1
+        if before < 0 or self._reach[before] < lo:
+            return
+        for place in range(lo, min(self._reach[before] + 1, part.hi)):
+            message = self.stream.entries[place]
+            if message.call_id and self.request_numbers.get(message.call_id, lo) < lo:
+                yield Odd(message, part.section, place)
+
+
+def is_empty(message: Message) -> bool:
+    """Return whether a message is empty; a tool may answer with nothing."""
+    return not message.content and not message.calls and message.role != "tool"
+
+
+class _ContextWalk(Walk):
+    """A walk through one context: the settled parts of its streams, and the messages after them."""
+
+    __slots__ = ("_before", "_is_planned", "has_speech")
+
+    def __init__(self, is_planned: bool) -> None:
+        """``is_planned``: a recipe has put the sections in this order."""
+        super().__init__()
+        self._before: list[tuple[SettledWalk, int]] = []
+        """The earlier settled parts, and the index at which each begins."""
+        self._is_planned = is_planned
+        self.has_speech = False
+        """Whether any message so far is no system message."""
+
+    def take_made(self, part: MadePart) -> None:
+        """Add a message that was made for this context, or that a driver saw in it."""
+        message = part.message
+        if message.role != "system":
+            self.take_one(message, part.section)
+            return
+        if self.has_speech and (not self._is_planned or part.section == "instructions"):
+            self.odd.late.append(Odd(message, part.section, -1))
+        if not message.content:
+            self.odd.empty.append(Odd(message, part.section, -1))
+
+    def take_one(self, message: Message, section: str) -> None:
+        """Add the next message."""
+        if message.role == "system":
+            return
+        self.has_speech = True
+        if message.calls or message.call_id or self.open:
+            self.take(message, section, -1)
+        if not message.content and is_empty(message):
+            self.odd.empty.append(Odd(message, section, -1))
+
+    def take_shown(self, part: ShownPart, settled: SettledWalk) -> None:
+        """Add a part of a history; of its settled messages only new ones are read."""
+        lo, hi = part.lo, part.hi
+        fresh = settled.fresh()
+        if fresh is not None:
+            self._take_fresh(fresh, settled, lo)
+        for result in settled.cut_off(part) if 0 < lo < hi else ():
+            self.unknown(result)
+        if lo < hi:
+            for call, pending_call in settled.open.items():
+                if lo <= pending_call.place < hi:
+                    self.open[call] = pending_call
+            self.last = settled.last
+            self._before.append((settled, lo))
+            if not self.has_speech:
+                entries = settled.stream.entries
+                self.has_speech = any(entries[at].role != "system" for at in range(lo, hi))
+        for place in range(max(0, lo - hi), len(part.tail)):
+            self.take_one(part.tail[place], part.section)
+
+    def _take_fresh(self, fresh: Oddities, settled: SettledWalk, lo: int) -> None:
+        odd, pending_calls = self.odd, settled.request_numbers
+        for result in fresh.results:
+            if result.place >= lo:
+                self.unknown(result)
+        odd.unanswered += [pair for pair in fresh.unanswered if pair.place >= lo]
+        odd.twice += [pair for pair in fresh.twice if pending_calls[pair.message.call_id] >= lo]
+        odd.empty += [pair for pair in fresh.empty if pair.place >= lo]
+        odd.late += [pair for pair in fresh.late if pair.place >= lo]
+
+    def unknown(self, result: Odd) -> None:
+        """Search for a result's call in the earlier settled parts."""
+        call = result.message.call_id
+        for settled, lo in self._before:
+            if settled.request_numbers.get(call, -1) >= lo:
+                if call not in settled.closed:
+                    self.odd.twice.append(result)
+                return
+        self.odd.results.append(result)
+
+    def end(self) -> Oddities:
+        """Return all oddities.
+
+        Unanswered calls at the end of the context may wait, unless it went to a provider, which
+        does not accept them.
+        """
+        if not self._is_planned:
+            self.odd.unanswered += self.open.values()
+        elif not self.open.keys() <= self.last:
+            self.odd.unanswered += [
+                pending_call for call, pending_call in self.open.items() if call not in self.last
+            ]
+        return self.odd
+
+
+class _ContextOrder:
+    """The walks of a trace, and what the last one found."""
+
+    def __init__(self) -> None:
+        self.walks: dict[str, SettledWalk] = {}
+        """Stream to the walk through its settled part."""
+        self.read_at = -1
+        """The number of events up to the context that was read last."""
+        self.oddities = Oddities()
+
+    def read(self, context: ContextView, is_planned: bool) -> None:
+        """Walk through the messages of a context."""
+        walk = _ContextWalk(is_planned)
+        for part in context.parts:
+            if type(part) is MadePart:
+                walk.take_made(part)
+            elif type(part) is ShownPart:
+                if part.rendered is not None:
+                    walk.take_one(part.rendered, part.section)
+                else:
+                    settled = self._settled(part.stream)
+                    settled.read_on(part)
+                    walk.take_shown(part, settled)
+        for message in context.own_messages:
+            walk.take_one(message, "run")
+        self.oddities = walk.end()
+
+    def _settled(self, stream: StreamView) -> SettledWalk:
+        settled = self.walks.get(stream.id)
+        if settled is None or settled.stream is not stream:
+            settled = self.walks[stream.id] = SettledWalk(stream)
+        return settled
+
+
+def oddities_of(event: e.ContextBuilt, facts: Facts) -> Oddities:
+    """Return the oddities in the order of the newest context; all lints share one walk."""
+    order, view = facts.notes_of(_ContextOrder), facts.view
+    if order.read_at != view.hi:
+        order.read_at = view.hi
+        order.read(view.calls[event.call].context, "sections" in facts.pipeline.observes)
+    return order.oddities
+
 
 NAMED_MAX: Final = 5
 """The number of calls or messages that a finding names; its data has all of them."""

@@ -13,8 +13,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from simkit.bdd.assembling import WHOLE
-from simkit.bdd.places import FeatureText, Places
+from simkit.bdd.assembling import WHOLE, FeatureText, Places
 from simkit.bdd.story import Story
 from simkit.cli.schema import schemas
 from simkit.core.errors import SourceError

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.bdd.conditions import CLAIM_KINDS
-from simkit.bdd.kinds import Chosen
-from simkit.bdd.phrases import Phrase
+from simkit.bdd.phrases import Chosen, Phrase
 
 
 def read(kind: str, reply: str) -> Any:
