@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEAVY = {"_pytest", "faker", "hypothesis", "pydantic", "pydantic_core", "pytest", "vcr"}
 PURE = {
     *("checks", "core/messages", "language/json_schema", "language/matching", "language/paths"),
-    *("language/references", "providers", "runtime/context", "trace"),
+    *("providers", "runtime/context", "trace"),
 }
 JUDGES = {"checks", "report", "viewer"}
 MAKERS = {"adapters", "capture", "runtime"}

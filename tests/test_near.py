@@ -65,7 +65,7 @@ def test_tests_of_the_name_come_first_then_those_that_import_the_module() -> Non
 
 
 def test_a_test_of_its_name_in_another_folder_counts_if_no_module_there_has_the_name() -> None:
-    assert near_tests("simkit/spec/scenario/says_of.py")[0] == "tests/explore/test_says_of.py"
+    assert near_tests("simkit/spec/scenario/borrowed.py")[0] == "tests/explore/test_borrowed.py"
     assert "tests/spec/pipeline/test_names.py" not in near_tests("simkit/spec/scenario/names.py")
 
 

@@ -78,8 +78,8 @@ from simkit.core.messages import (
     ToolCall,
     Usage,
 )
+from simkit.language.paths import compile as compile_references
 from simkit.language.paths import lookup
-from simkit.language.references import compile as compile_references
 from simkit.language.yaml import near as nearest_name
 from simkit.providers.openai.parts import arguments_of as parse_arguments
 from simkit.providers.values import Offer

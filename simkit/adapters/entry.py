@@ -20,7 +20,7 @@ from simkit.core.errors import FunctionMissing, ProgramNamed, SimkitError
 from simkit.core.text import exception_text, short
 from simkit.language.yaml import near
 from simkit.runtime.functions import object_named
-from simkit.spec.scenario.modules import it_has, names_in
+from simkit.spec.scenario.code_names import it_has, names_in
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
 """Names of the method that takes the user's message."""

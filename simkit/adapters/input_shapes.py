@@ -30,7 +30,7 @@ from pydantic.errors import PydanticUserError
 from simkit.adapters.entry import found_as
 from simkit.core.errors import ScriptBroken
 from simkit.language.json_schema.examples import example_of, type_of
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import SourcePath
 from simkit.spec.scenario.writing import flow
 

@@ -26,7 +26,7 @@ from simkit.capture.http.places import is_library
 from simkit.core.errors import FunctionMissing, ScriptBroken
 from simkit.language.yaml import near
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.modules import folder_with
+from simkit.spec.scenario.code_names import folder_with
 
 _NEVER: Final = frozenset(("__main__", "conftest"))
 """Modules that were imported before any scenario."""

@@ -18,11 +18,9 @@ from simkit.checks.scope import Path
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.general import TYPE_NAMES
-from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS
-from simkit.language.matching.patterns import patterns_of
-from simkit.language.matching.values import Content, number_of
+from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, is_operator
+from simkit.language.matching.values import Content, number_of, patterns_of
 from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of
 from simkit.spec.scenario.claims import claim_kind_at, claim_size

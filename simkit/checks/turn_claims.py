@@ -25,7 +25,7 @@ from simkit.checks.runs import error_line
 from simkit.checks.scope import Scope
 from simkit.core.text import counted, short
 from simkit.language.matching import Mismatch
-from simkit.language.matching.compiling import is_operator
+from simkit.language.matching.operators import is_operator
 from simkit.language.paths import head_of, walk
 from simkit.spec.scenario.questions import Question
 from simkit.trace import events as e

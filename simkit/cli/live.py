@@ -44,8 +44,7 @@ from simkit.session.live.trials import (
 )
 from simkit.session.workers import Pool, Worker, WorkerDied
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.models import ModelOptions
-from simkit.spec.prices import PriceTable, prices_in
+from simkit.spec.pipeline.models import ModelOptions, PriceTable, prices_in
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import (
     SIMULATION_SUFFIX,

@@ -26,9 +26,8 @@ from simkit.spec.scenario.items import (
     simulations_in,
 )
 from simkit.spec.scenario.simulations import prepare_simulation
-from simkit.spec.validation.folder import check_folder, named_files, yaml_files
 from simkit.spec.validation.problems import Problems, Report, code_of
-from simkit.spec.validation.usage import Usage
+from simkit.spec.validation.usage import Usage, check_folder, named_files, yaml_files
 
 CHECKED: Final = (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
 """The endings of the files of a folder that are checked."""

@@ -34,7 +34,7 @@ from simkit.explore.subjects import Subject, with_profile
 from simkit.explore.trials import checked_alone, first_turns_that_fail
 from simkit.report.last_run import failure_text
 from simkit.spec.fields import METHOD_NAME
-from simkit.spec.scenario.orders import EXHAUSTIVE
+from simkit.spec.scenario.moments import EXHAUSTIVE
 
 RUNS: Final = 300
 """The number of conversations, if nothing else is said."""

@@ -13,8 +13,7 @@ from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.known import known_in
-from simkit.spec.scenario.never import thing_denied
-from simkit.spec.scenario.simulations import with_persona
+from simkit.spec.scenario.simulations import thing_denied, with_persona
 from simkit.spec.scenario.value_names import ValueSchemas, values_in
 from simkit.trace.events import Event, ToolCalled, kind_of
 from simkit.trace.views import TurnView, View, event_fields, run_ids

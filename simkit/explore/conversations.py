@@ -47,8 +47,15 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
-from simkit.spec.scenario.never import claim_against, is_of_whole
-from simkit.spec.scenario.simulations import CRASH, RESTART, TURN_FAULTS, Simulation, with_persona
+from simkit.spec.scenario.simulations import (
+    CRASH,
+    RESTART,
+    TURN_FAULTS,
+    Simulation,
+    claim_against,
+    is_of_whole,
+    with_persona,
+)
 from simkit.trace.events import (
     AgentStarted,
     ContextBuilt,

@@ -38,7 +38,6 @@ from simkit.spec.scenario.apps import CassetteOptions
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
 from simkit.spec.scenario.moments import PossibleMoment
-from simkit.spec.scenario.never import JoinedClaims
 from simkit.spec.scenario.simulated_users import sample
 from simkit.spec.scenario.simulations import (
     CRASH,
@@ -46,6 +45,7 @@ from simkit.spec.scenario.simulations import (
     PROVIDER_FAULTS,
     RESTART,
     TURN_FAULTS,
+    JoinedClaims,
     SimulatedTool,
     Simulation,
     with_persona,

@@ -8,7 +8,7 @@ from typing import Final
 from simkit.explore.choices import Choices
 from simkit.runtime.ports import WaitingCall
 from simkit.runtime.schedules import Below, Blocks, Pick, any_of, names_of, pick_of
-from simkit.spec.scenario.orders import FIFO, TOOL_MARK
+from simkit.spec.scenario.moments import FIFO, TOOL_MARK
 
 OFTEN: Final = 8
 """In one of so many turns calls do not wait."""

@@ -18,10 +18,9 @@ from simkit.explore.subjects import Subject
 from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, with_texts
 from simkit.session.simulate import Conversation, simulate
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, moved_paths
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
-from simkit.spec.scenario.moving import moved_paths
-from simkit.spec.scenario.never import thing_denied
+from simkit.spec.scenario.simulations import thing_denied
 from simkit.spec.scenario.writing import block, comment
 
 SATISFIES: Final = "satisfies"

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 from typing import NamedTuple
 
-from simkit.spec.scenario.orders import EXHAUSTIVE
+from simkit.spec.scenario.moments import EXHAUSTIVE
 from simkit.spec.scenario.simulations import (
     CANCELLED_TURN,
     CRASH,

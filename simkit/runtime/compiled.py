@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from simkit.core.messages import JsonValue
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.references import Template
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import Template
+from simkit.language.paths import compile as compile_references
 from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.context.history import TECHNICAL, HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named

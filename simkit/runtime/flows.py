@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.core.errors import NoRoute
-from simkit.language.references import Template
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import Template
+from simkit.language.paths import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.branch import Branch, common
 from simkit.runtime.chain import chain, in_parallel, passed_on

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from simkit.core.errors import ScriptMisfit
 from simkit.core.rng import Chance
 from simkit.runtime.ports import WaitingCall
-from simkit.spec.scenario.orders import FIFO, TOOL_MARK
+from simkit.spec.scenario.moments import FIFO, TOOL_MARK
 
 CHANGES: Final = 1
 """The number of times in a turn that `Pct` lowers a priority: a bug of depth 2 needs one."""

@@ -16,8 +16,7 @@ from simkit.runtime.ports import ToolReply, WaitingCall
 from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
-from simkit.spec.scenario.moments import AT_END, AT_START
-from simkit.spec.scenario.orders import TOOL_MARK
+from simkit.spec.scenario.moments import AT_END, AT_START, TOOL_MARK
 from simkit.trace.store import canonical
 
 CALL: Final = "call"

@@ -28,7 +28,7 @@ from simkit.core.text import late_pattern
 from simkit.language.json_schema import check_schema
 from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import Document, SourcePath, text_of
 
 ANYTHING: Final = ("",)

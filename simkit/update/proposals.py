@@ -17,8 +17,7 @@ from simkit.checks.runs import groups_of
 from simkit.checks.scope import Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.redact import Redactor
-from simkit.language.paths import follow
-from simkit.language.references import references_in
+from simkit.language.paths import follow, references_in
 from simkit.language.yaml import Document, path_text
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario

@@ -7,8 +7,7 @@ import pytest
 
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, Message
-from simkit.language.paths import as_text, lookup
-from simkit.language.references import compile, references_in
+from simkit.language.paths import as_text, compile, lookup, references_in
 from simkit.language.yaml.parsing import NESTING_MAX
 
 MESSAGE = Message("assistant", "Logged.", "m2", "nutrition")

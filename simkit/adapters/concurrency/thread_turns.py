@@ -43,7 +43,7 @@ from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
 from simkit.runtime.ports import Schedule
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.schedules import Fifo
-from simkit.spec.scenario.orders import TOOL_MARK
+from simkit.spec.scenario.moments import TOOL_MARK
 
 AFTER_REPLY: Final = 200
 """The number of times that threads may continue after a turn's reply."""

@@ -35,9 +35,9 @@ from simkit.session.located_errors import placed
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
+from simkit.spec.scenario.code_names import folder_with
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
-from simkit.spec.scenario.modules import folder_with
 from simkit.spec.scenario.writing import block
 from simkit.trace.views import view_of
 from simkit.update import additions, changed_text

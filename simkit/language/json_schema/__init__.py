@@ -10,9 +10,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from simkit.language.json_schema.schemas import Path, Registry, SchemaReader, plain
-from simkit.language.json_schema.validator import SchemaError, errors_in, validator_of
-from simkit.language.json_schema.values import TYPES, equal, is_array, is_number, is_object
+from simkit.language.json_schema.schemas import (
+    TYPES,
+    Path,
+    Registry,
+    SchemaError,
+    SchemaReader,
+    equal,
+    errors_in,
+    is_array,
+    is_number,
+    is_object,
+    plain,
+    validator_of,
+)
 
 __all__ = [
     "TYPES",

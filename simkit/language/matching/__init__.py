@@ -12,11 +12,10 @@ from typing import Any, Final, final
 
 import msgspec
 
-from simkit.language.matching.compiling import build
 from simkit.language.matching.contradictions import check_possible
 from simkit.language.matching.misses import FAR, Mismatch, distance
-from simkit.language.matching.operators import OPERATORS, matcher_json_schema
-from simkit.language.matching.patterns import patterns_of
+from simkit.language.matching.operators import OPERATORS, build, matcher_json_schema
+from simkit.language.matching.values import patterns_of
 
 __all__ = [
     "FAR",

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from simkit.core.errors import MatcherError
-from simkit.language.matching.compiling import build, is_operator
 from simkit.language.matching.kinds import NAMES, NUMBER, check_kind
 from simkit.language.matching.misses import Path
+from simkit.language.matching.operators import build, is_operator
 from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 

@@ -1,25 +1,43 @@
-"""Operators for any value: equality, types, presence, matchers joined, JSON Schema."""
+"""Operators on one value: equality, types, presence, numbers, texts, lengths, keys, JSON Schema."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message, Nothing
+from simkit.language.expressions import Expression
 from simkit.language.json_schema import TYPES, compile_schema, equal
 from simkit.language.matching.misses import (
     Build,
+    Compile,
     Condition,
     Miss,
     Path,
     conjunction,
     leaf,
+    matchers,
+    number_operand,
+    only_true,
+    refused,
+    text_operand,
     unless,
 )
-from simkit.language.matching.operands import matchers, only_true, refused
-from simkit.language.matching.rendering import Phrase
-from simkit.language.matching.values import TEXT_KINDS, Content, source_text, structure_of, text_of
+from simkit.language.matching.rendering import Phrase, line
+from simkit.language.matching.values import (
+    TEXT_KINDS,
+    Content,
+    number_of,
+    occur_in,
+    searched_text,
+    size_of,
+    source_text,
+    structure_of,
+    text_of,
+    texts_of,
+)
 from simkit.language.paths import follow
 
 
@@ -131,3 +149,143 @@ def schema(operand: Any, at: Path, _: Build) -> Condition:
         ]
 
     return unless(misses)
+
+
+def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
+    def build_compared(operand: Any, at: Path, _: Build) -> Condition:
+        limit = number_operand(operand, at)
+
+        def holds(value: Any) -> bool:
+            number = number_of(value)
+            return number is not None and compare(number, limit)
+
+        return leaf(name, operand, at, holds)
+
+    return build_compared
+
+
+def approx(operand: Any, at: Path, _: Build) -> Condition:
+    allowed = {"rel": 1e-6, "abs": 1e-12}
+    target = operand
+    if isinstance(operand, Mapping):
+        for key in operand:
+            if key not in ("value", *allowed):
+                raise MatcherError(
+                    (*at, key), f"`$approx` has no `{key}`", key, ("abs", "rel", "value")
+                )
+        if "value" not in operand:
+            raise refused(at, "a number, or `{value, abs, rel}`", operand)
+        bounds = {key: number_operand(operand[key], (*at, key)) for key in operand}
+        target = bounds.pop("value")
+        # A given tolerance replaces the default, so that `abs: 0.5` means exactly that.
+        allowed = dict.fromkeys(allowed, 0.0) | bounds if bounds else allowed
+    limit = number_operand(target, at)
+    tolerance = max(allowed["abs"], allowed["rel"] * abs(limit))
+
+    def holds(value: Any) -> bool:
+        number = number_of(value)
+        return number is not None and (number == limit or abs(number - limit) <= tolerance)
+
+    return leaf("$approx", operand, at, holds)
+
+
+def contains(operand: Any, at: Path, _: Build) -> Condition:
+    if isinstance(operand, (list, tuple)):
+        if not operand:
+            raise refused(at, "a text, or a list that is not empty", operand)
+        needles = [text_operand(chars, (*at, index)) for index, chars in enumerate(operand)]
+    else:
+        needles = [text_operand(operand, at)]
+
+    def holds(value: Any) -> bool:
+        searched = searched_text(value)
+        return searched is not None and occur_in(searched, needles)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        if holds(value):
+            return ()
+        searched = searched_text(value)
+        if searched is None:
+            return (Miss((), at, "$contains", operand, value),)
+        lacking = [index for index, needle in enumerate(needles) if needle not in searched]
+        if len(needles) == 1:
+            return (Miss((), at, "$contains", needles[0], value),)
+        note = f"{len(needles) - len(lacking)} of {len(needles)} parts are there"
+        return [
+            Miss((), (*at, index), "$contains", needles[index], value, note) for index in lacking
+        ]
+
+    return Condition(holds, misses)
+
+
+def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
+    def build_affix(operand: Any, at: Path, _: Build) -> Condition:
+        affix = text_operand(operand, at)
+
+        def holds(value: Any) -> bool:
+            text = text_of(value)
+            return text is not None and test(text, affix)
+
+        return leaf(name, operand, at, holds)
+
+    return build_affix
+
+
+def regex(operand: Any, at: Path, _: Build) -> Condition:
+    if not isinstance(operand, str):
+        raise refused(at, "a regular expression", operand)
+    try:
+        search = Expression(operand).search
+    except re.error as error:
+        raise MatcherError(
+            at, f"`$regex: {operand}` is no regular expression: {error}", operand
+        ) from None
+
+    def holds(value: Any) -> bool:
+        return any(search(text) is not None for text in texts_of(value))
+
+    return leaf("$regex", operand, at, holds)
+
+
+def len_(operand: Any, at: Path, build: Build) -> Condition:
+    is_count = isinstance(operand, int) and not isinstance(operand, bool) and operand >= 0
+    if not is_count and not isinstance(operand, Mapping):
+        raise refused(at, "a count or operators", operand)
+    inner = build(operand, at)
+
+    def holds(value: Any) -> bool:
+        size = size_of(value)
+        return size is not None and inner.holds(size)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        if holds(value):
+            return ()
+        size = size_of(value)
+        if size is None:
+            return (Miss((), at, "$len", operand, value),)
+        actual = Phrase(f"$len: {size}")
+        return (Miss((), at, "$len", operand, actual, lambda: f"it is {line(value)}"),)
+
+    return Condition(holds, misses)
+
+
+def keys(operand: Any, at: Path, build: Build) -> Condition:
+    if isinstance(operand, (list, tuple)):
+        if not all(isinstance(key, str) for key in operand):
+            raise refused(at, "a list of keys", operand)
+        names = sorted(operand)
+        return leaf("$keys", operand, at, lambda value: _keys_of(value) == names)
+    if not isinstance(operand, Mapping):
+        raise refused(at, "a list of keys, or operators", operand)
+    inner = build(operand, at)
+
+    def holds(value: Any) -> bool:
+        keys = _keys_of(value)
+        return keys is not None and inner.holds(keys)
+
+    return leaf("$keys", operand, at, holds)
+
+
+def _keys_of(value: Any) -> list[str] | None:
+    value = structure_of(value)
+    return sorted(value) if isinstance(value, Mapping) else None

@@ -10,11 +10,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES
-from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import Path
-from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, OF_TEXTS
+from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, OF_TEXTS, is_operator
 from simkit.language.matching.rendering import line
 from simkit.language.paths import first_step, unescaped
 

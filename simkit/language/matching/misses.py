@@ -1,4 +1,7 @@
-"""A mismatch in two steps: found first, and worded only when its text is needed."""
+"""Conditions, the operands of operators, and mismatches.
+
+A mismatch is made in two steps: found first, and worded only when its text is needed.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
+from simkit.core.errors import MatcherError
 from simkit.core.text import late_pattern
-from simkit.language.matching.patterns import texts_in
 from simkit.language.matching.rendering import (
     LINE_MAX,
     Phrase,
@@ -19,7 +22,14 @@ from simkit.language.matching.rendering import (
     line,
     near,
 )
-from simkit.language.matching.values import TEXT_KINDS, searched_text, source_text, text_of
+from simkit.language.matching.values import (
+    TEXT_KINDS,
+    number_of,
+    searched_text,
+    source_text,
+    text_of,
+    texts_in,
+)
 
 _SEARCHED: Final = ("$contains", "$regex", "$not", "$either", "$in")
 """Operators for which a long text is cut around the place nearest to the operand."""
@@ -183,3 +193,60 @@ def _likeness(left: str, right: str) -> float:
     words, others = Counter(_WORD.findall(left)), Counter(_WORD.findall(right))
     size = words.total() + others.total()
     return 2 * (words & others).total() / size if size else 0.0
+
+
+Compile: TypeAlias = Callable[[Any, Path, Build], Condition]
+"""Compiles an operator, from the operand, its path, and the function that compiles inner
+matchers."""
+
+
+def refused(at: Path, takes: str, operand: Any, advice: str = "") -> MatcherError:
+    """Return the error about an operand of the wrong kind."""
+    operator = next(part for part in reversed(at) if isinstance(part, str))
+    return MatcherError(at, f"`{operator}` takes {takes}, not {line(operand)}", "", (), advice)
+
+
+def only_true(operand: Any, at: Path) -> None:
+    """Raise MatcherError for any operand but ``true``."""
+    if operand is not True:
+        other = "$any" if at[-1] == "$absent" else "$absent"
+        advice = f"the opposite is `{{{other}: true}}`" if operand is False else ""
+        raise refused(at, "only `true`", operand, advice)
+
+
+def number_operand(operand: Any, at: Path) -> int | float:
+    """Return a number."""
+    number = number_of(operand)
+    if number is None:
+        raise refused(at, "a number", operand)
+    return number
+
+
+class WantedElement(NamedTuple):
+    """One of the matchers in an operand or a list."""
+
+    inner: Condition
+    source: Any
+    at: Path
+
+
+def matchers(operand: Any, at: Path, build: Build, least: int = 1) -> list[WantedElement]:
+    """Return a list of at least ``least`` compiled matchers."""
+    if not isinstance(operand, (list, tuple)):
+        raise refused(at, "a list", operand)
+    if len(operand) < least:
+        raise refused(at, "a list that is not empty", operand)
+    return [
+        WantedElement(build(matcher, (*at, index)), matcher, (*at, index))
+        for index, matcher in enumerate(operand)
+    ]
+
+
+def text_operand(operand: Any, at: Path) -> str:
+    """Return a non-empty scalar as the text in the file."""
+    if operand is None or not isinstance(operand, (str, int, float)):
+        raise refused(at, "a text", operand)
+    text = source_text(operand)
+    if not text:
+        raise refused(at, "a text that is not empty", operand, "every text contains the empty one")
+    return text

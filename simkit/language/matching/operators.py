@@ -1,13 +1,19 @@
-"""The operators: their operands, their meaning, and their description for editors."""
+"""The operators, and the compilation of a YAML value into a matcher.
+
+A row of an operator has its operand, its meaning, and its description for editors.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from simkit.language.matching import general, lists, measures
-from simkit.language.matching.mappings import exact
-from simkit.language.matching.operands import Compile
+from simkit.core.errors import MatcherError
+from simkit.language.matching import general, lists
+from simkit.language.matching.general import scalar
+from simkit.language.matching.lists import whole
+from simkit.language.matching.mappings import exact, exactly, keyed
+from simkit.language.matching.misses import Compile, Condition, Path, conjunction
 
 Stance: TypeAlias = Literal[
     "affirms", "denies", "unknown", "equals", "differs", "type", "regex", "exact", "every", "some",
@@ -73,25 +79,25 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         general.schema, "Valid under this JSON Schema.", {"type": "object"}, "unknown"
     ),
     "$gt": Operator(
-        measures.compared("$gt", lambda a, b: bool(a > b)), "A number above.", _NUMBER, "affirms"
+        general.compared("$gt", lambda a, b: bool(a > b)), "A number above.", _NUMBER, "affirms"
     ),
     "$gte": Operator(
-        measures.compared("$gte", lambda a, b: bool(a >= b)),
+        general.compared("$gte", lambda a, b: bool(a >= b)),
         "A number above, or equal.",
         _NUMBER,
         "affirms",
     ),
     "$lt": Operator(
-        measures.compared("$lt", lambda a, b: bool(a < b)), "A number below.", _NUMBER, "denies"
+        general.compared("$lt", lambda a, b: bool(a < b)), "A number below.", _NUMBER, "denies"
     ),
     "$lte": Operator(
-        measures.compared("$lte", lambda a, b: bool(a <= b)),
+        general.compared("$lte", lambda a, b: bool(a <= b)),
         "A number below, or equal.",
         _NUMBER,
         "denies",
     ),
     "$approx": Operator(
-        measures.approx,
+        general.approx,
         "About this number; by default to a millionth.",
         {
             "anyOf": [
@@ -107,25 +113,25 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         "affirms",
     ),
     "$contains": Operator(
-        measures.contains,
+        general.contains,
         "The text of the value contains this, or all of these.",
         {"anyOf": [_NEEDLE, {"type": "array", "items": _NEEDLE, "minItems": 1}]},
         "affirms",
     ),
     "$starts": Operator(
-        measures.affix("$starts", str.startswith), "The text starts so.", _NEEDLE, "affirms"
+        general.affix("$starts", str.startswith), "The text starts so.", _NEEDLE, "affirms"
     ),
     "$ends": Operator(
-        measures.affix("$ends", str.endswith), "The text ends so.", _NEEDLE, "affirms"
+        general.affix("$ends", str.endswith), "The text ends so.", _NEEDLE, "affirms"
     ),
     "$regex": Operator(
-        measures.regex,
+        general.regex,
         "The regular expression is found somewhere in the text of the value.",
         {"type": "string", "format": "regex"},
         "regex",
     ),
     "$len": Operator(
-        measures.len_,
+        general.len_,
         "The length of a text, list or mapping: a count, or a matcher of it.",
         {"anyOf": [_COUNT, {"allOf": [{"type": "object"}, _MATCHER]}]},
         "counts",
@@ -171,7 +177,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         "exact",
     ),
     "$keys": Operator(
-        measures.keys,
+        general.keys,
         "Exactly these keys in any order; or a matcher of the sorted list of keys.",
         {
             "anyOf": [
@@ -218,3 +224,69 @@ def matcher_json_schema() -> dict[str, Any]:
             "additionalProperties": False,
         },
     }
+
+
+def build(matcher: Any, at: Path) -> Condition:
+    """Return the compiled matcher; raise MatcherError with the path of an invalid part."""
+    if matcher is None or isinstance(matcher, (str, int, float)):
+        return scalar(matcher, at)
+    if isinstance(matcher, (list, tuple)):
+        return whole(list(matcher), at, build)
+    if isinstance(matcher, Mapping):
+        return _mapping(matcher, at)
+    raise MatcherError(
+        at, f"a matcher is a mapping, a list or a scalar, not {type(matcher).__name__}"
+    )
+
+
+def build_exact(matcher: Any, at: Path) -> Condition:
+    """Return the compiled operand of ``$exact``: mappings in it have no other keys."""
+    if isinstance(matcher, (list, tuple)):
+        return whole(list(matcher), at, build_exact)
+    if isinstance(matcher, Mapping):
+        return _mapping(matcher, at, is_exact=True)
+    return build(matcher, at)
+
+
+def _mapping(matcher: Mapping[str, Any], at: Path, is_exact: bool = False) -> Condition:
+    if not matcher and not is_exact:
+        raise MatcherError(
+            at,
+            "the matcher `{}` would hold of everything",
+            "{}",
+            (),
+            "write `{$exact: {}}` for an empty mapping, `{$any: true}` for any value",
+        )
+    for key in matcher:
+        if not isinstance(key, str):
+            raise MatcherError(at, f"the keys of a matcher are texts, not {key!r}")
+    plain = {key: operand for key, operand in matcher.items() if not is_operator(key)}
+    parts = [
+        _operator(key, operand, at, is_exact)
+        for key, operand in matcher.items()
+        if is_operator(key)
+    ]
+    if is_exact and (plain or not matcher):
+        parts.append(exactly(plain, at, build_exact))
+    elif plain:
+        parts.append(keyed(plain, at, build))
+    return parts[0] if len(parts) == 1 else conjunction(parts)
+
+
+def is_operator(key: str) -> bool:
+    """Return whether a key is an operator; ``$$`` begins a plain key that starts with ``$``."""
+    return key.startswith("$") and not key.startswith("$$")
+
+
+def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Condition:
+    if name not in OPERATORS:
+        raise MatcherError(
+            (*at, name),
+            f"no operator is named `{name}`",
+            name,
+            tuple(sorted(OPERATORS)),
+            f"write `${name}` for a key that starts with `$`",
+        )
+    # A denial compares loosely, so that it excludes more values.
+    exact = name == "$exact" or (is_exact and name != "$not")
+    return OPERATORS[name].build(operand, (*at, name), build_exact if exact else build)

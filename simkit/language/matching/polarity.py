@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from simkit.core.messages import ABSENT
-from simkit.language.matching.compiling import is_operator
-from simkit.language.matching.operators import OPERATORS
+from simkit.language.matching.operators import OPERATORS, is_operator
 
 ALWAYS: Final[Mapping[str, Any]] = {"$either": [{"$any": True}, {"$absent": True}]}
 """Placeholder in a list for a part that is ignored, so that the other parts keep their indices."""

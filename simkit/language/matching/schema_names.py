@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT
 from simkit.language.json_schema import Registry, is_array, is_object
-from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.misses import Path
-from simkit.language.matching.operators import OF_ELEMENTS
+from simkit.language.matching.operators import OF_ELEMENTS, is_operator
 from simkit.language.paths import parse
 
 _SAME: Final = ("$not", "$all", "$either", "$in", "$exact", "$eq", "$ne")

@@ -1,9 +1,10 @@
-"""Values as matchers see them: their text, their structure, their number."""
+"""Values as matchers see them, their text, structure and number; and a matcher's own texts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall, thinking_of
@@ -117,3 +118,35 @@ def is_list(value: Any) -> bool:
 def number_of(value: Any) -> int | float | None:
     """Return a number, or None; ``true`` is not a number."""
     return value if is_number(value) else None
+
+
+_TEXTLESS: Final = frozenset({"$type", "$len", "$schema", "$keys", "$any", "$absent", "$unique"})
+
+
+def patterns_of(matcher: Any) -> tuple[str, ...]:
+    """Return the texts and numbers that a matcher searches for, each once, in order.
+
+    A regular expression counts only if it is plain text. Booleans, null and keys do not count.
+    """
+    return tuple(dict.fromkeys(_patterns(matcher)))
+
+
+def texts_in(matcher: Any) -> tuple[str, ...]:
+    """Return the same, with every regular expression as it is written: most of it is text."""
+    return tuple(dict.fromkeys(_patterns(matcher, has_expressions=True)))
+
+
+def _patterns(matcher: Any, has_expressions: bool = False) -> Iterator[str]:
+    if isinstance(matcher, Mapping):
+        for key, operand in matcher.items():
+            if key == "$regex":
+                is_text = isinstance(operand, str)
+                if is_text and (has_expressions or re.escape(operand) == operand):
+                    yield operand
+            elif key not in _TEXTLESS:
+                yield from _patterns(operand, has_expressions)
+    elif isinstance(matcher, (list, tuple)):
+        for inner in matcher:
+            yield from _patterns(inner, has_expressions)
+    elif matcher is not None and not isinstance(matcher, bool):
+        yield source_text(matcher)

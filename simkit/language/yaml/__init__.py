@@ -18,8 +18,14 @@ from simkit.language.yaml.documents import (
     load_text,
 )
 from simkit.language.yaml.nodes import SourcePath, path_text
-from simkit.language.yaml.parsing import FILE_BYTES_MAX, NESTING_MAX, NODES_MAX
-from simkit.language.yaml.values import SourceFloat, SourceInt, text_of
+from simkit.language.yaml.parsing import (
+    FILE_BYTES_MAX,
+    NESTING_MAX,
+    NODES_MAX,
+    SourceFloat,
+    SourceInt,
+    text_of,
+)
 
 __all__ = [
     "FILE_BYTES_MAX",

@@ -26,9 +26,8 @@ from simkit.language.yaml.nodes import (
     path_text,
     where,
 )
-from simkit.language.yaml.parsing import read, roots
+from simkit.language.yaml.parsing import construct, mapping_of, read, roots
 from simkit.language.yaml.syntax import QUOTE
-from simkit.language.yaml.values import construct, mapping_of
 
 EXCERPT_LINES_MAX: Final = 8
 NODES_KEPT_MAX: Final = 100_000

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from simkit.core.messages import Message
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.references import Template
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import Template
+from simkit.language.paths import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Root

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.messages import ABSENT
+from simkit.language.paths import compile as compile_references
 from simkit.language.paths import lookup
-from simkit.language.references import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.recall import Recaller, RecallResult
 from simkit.runtime.context.rendering import Loss, Root, fitted

@@ -12,8 +12,7 @@ from simkit.core.errors import ProcessCrashed, ScriptMisfit, TurnCancelled, Turn
 from simkit.core.messages import Answer, Fails
 from simkit.core.rng import Chance
 from simkit.runtime.ports import ModelRequest, TurnModel
-from simkit.spec.scenario.moments import ANY_TOOL, AT_END, Moment
-from simkit.spec.scenario.orders import TOOL_MARK
+from simkit.spec.scenario.moments import ANY_TOOL, AT_END, TOOL_MARK, Moment
 from simkit.spec.scenario.replies import Fault
 
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from simkit.core.errors import ScriptBroken, ScriptMisfit
 from simkit.core.text import short
-from simkit.language.json_schema.kinds import types_in
+from simkit.language.json_schema.schemas import types_in
 from simkit.runtime.ports import ToolReply
 from simkit.trace.store import canonical
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from simkit.capture.http.places import is_library
-from simkit.spec.scenario.modules import file_of
+from simkit.spec.scenario.code_names import file_of
 
 
 def replayed_alone(file: str) -> str:

@@ -19,8 +19,8 @@ from simkit.session.execution.recorded import REPLAY, traffic_of
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import AgentRule, App, AppOptions
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.judge_checks import check_no_model_is_asked
-from simkit.spec.scenario.orders import places_of_orders
+from simkit.spec.scenario.moments import places_of_orders
+from simkit.spec.scenario.names import check_no_model_is_asked
 from simkit.trace.recorder import Sink
 from simkit.trace.store import Trace
 from simkit.trace.views import view_of

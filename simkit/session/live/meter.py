@@ -17,7 +17,7 @@ from simkit.core.errors import SimkitError, WireInvalid
 from simkit.core.messages import Usage
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.protocols import protocol_of
-from simkit.spec.prices import PriceTable
+from simkit.spec.pipeline.models import PriceTable
 
 _KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 REFUSED: Final = (401, 403)

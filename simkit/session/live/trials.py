@@ -22,13 +22,11 @@ from simkit.session.live.scripted_words import ClaimUnit, parts_of, without_unit
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.loading import validated
-from simkit.spec.pipeline.models import ModelOptions
-from simkit.spec.prices import PriceTable
+from simkit.spec.pipeline.models import ModelOptions, PriceTable
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.files import Library, Prepared, moved_paths
 from simkit.spec.scenario.items import items_in
 from simkit.spec.scenario.model import Scenario
-from simkit.spec.scenario.moving import moved_paths
 from simkit.spec.scenario.turns import WHOLE, answered, as_written
 from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in

@@ -7,9 +7,8 @@ from functools import wraps
 from itertools import chain, pairwise
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
-from simkit.language.paths import parse
-from simkit.language.references import compile as compile_references
-from simkit.language.references import references_in
+from simkit.language.paths import compile as compile_references
+from simkit.language.paths import parse, references_in
 from simkit.spec.pipeline.graph_shape import reach
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.recipe import items_of

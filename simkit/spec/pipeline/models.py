@@ -1,13 +1,18 @@
-"""Real models of agents that have no reply lines: ``openai/gpt-5-mini``."""
+"""Real models of agents that have no reply lines, ``openai/gpt-5-mini``, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from simkit.spec.fields import Flag, OrText, YamlModel, refuse, text_as
+from simkit.core.errors import SourceError
+from simkit.core.messages import Usage
+from simkit.language.yaml import DocumentCache
+from simkit.spec.fields import Flag, OrText, YamlModel, refuse, shown_value, text_as
+from simkit.spec.loading import validated
 from simkit.spec.refers_to import RefersTo
 
 PROVIDERS: Final[Mapping[str, str]] = {
@@ -84,3 +89,70 @@ Models = dict[
     Annotated[str, RefersTo("definition", also=(DEFAULT,))],
     Annotated[ModelOptions, text_as("model"), OrText],
 ]
+
+
+def _dollars(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise refuse(f"must be a number of US dollars, not {shown_value(value)}")
+    return float(value)
+
+
+Dollars = Annotated[float, BeforeValidator(_dollars)]
+
+
+class Price(YamlModel):
+    """The price of one model, in US dollars for a million tokens."""
+
+    noun: ClassVar[str] = "key of a price"
+    input: Dollars
+    """Tokens of the context."""
+    output: Dollars
+    """Tokens of the reply, thinking included."""
+    cached_input: Dollars | None = None
+    """Tokens that were read from the provider's cache; else as `input`."""
+    cache_write: Dollars | None = None
+    """Tokens that were written to the provider's cache; else as `input`."""
+
+    def cost_of(self, usage: Usage) -> float | None:
+        """Return the cost of a call in US dollars; None if the provider did not say its tokens."""
+        if usage.input_tokens is None or usage.output_tokens is None:
+            return None
+        cached, stored = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+        cached_price = self.input if self.cached_input is None else self.cached_input
+        stored_price = self.input if self.cache_write is None else self.cache_write
+        plain = max(usage.input_tokens - cached - stored, 0)
+        total = plain * self.input + cached * cached_price + stored * stored_price
+        return (total + usage.output_tokens * self.output) / 1_000_000
+
+
+class PriceTable(YamlModel):
+    """A file of prices."""
+
+    prices: dict[str, Price] = Field(default_factory=dict)
+    """Model, as requests name it, to its price; a provider before it (`openai/…`) is allowed."""
+
+    def price_of(self, model: str) -> Price | None:
+        """Return the price of a model, by the name in its requests; None if it is not listed."""
+        return self._by_request().get(model)
+
+    def _by_request(self) -> Mapping[str, Price]:
+        named = {}
+        for name, price in self.prices.items():
+            provider, _, model = name.partition("/")
+            named[model if provider in PROVIDERS and model else name] = price
+        return named
+
+
+def prices_in(file: str) -> PriceTable:
+    """Return the prices in a file; raise SourceError for one that is missing or wrong."""
+    if not Path(file).is_file():
+        raise SourceError(
+            file,
+            "there is no such file of prices",
+            advice="Write one: `prices: {gpt-5-mini: {input: 0.25, output: 2.0}}`, in US dollars "
+            "for a million tokens.",
+        )
+    documents = DocumentCache().documents(file)
+    if len(documents) != 1:
+        raise SourceError(file, f"a file of prices holds one document, not {len(documents)}")
+    return validated(PriceTable, documents[0])

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from simkit.core.errors import MatcherError
 from simkit.language.json_schema import check_schema, schema_errors
+from simkit.language.paths import compile as compile_references
 from simkit.language.paths import head_of
-from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
 from simkit.spec.pipeline.agents import channels_of, members_of, names_in, ways_of

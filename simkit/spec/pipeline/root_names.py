@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.language.paths import follow, parse, walk
-from simkit.language.references import references_in
+from simkit.language.paths import follow, parse, references_in, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING
 

@@ -16,8 +16,8 @@ from simkit.core.redact import Redactor, redactor_of
 from simkit.core.redact.names import secrets_of
 from simkit.core.text import late_pattern
 from simkit.language.matching import kinds
+from simkit.language.paths import compile as compile_references
 from simkit.language.paths import head_of
-from simkit.language.references import compile as compile_references
 from simkit.language.yaml import Document, near
 from simkit.spec.fields import (
     AS_MATCHER,
@@ -37,7 +37,7 @@ from simkit.spec.fields import (
     text_as,
 )
 from simkit.spec.pipeline.model import Channel, Version
-from simkit.spec.scenario.modules import folder_with
+from simkit.spec.scenario.code_names import folder_with
 
 
 class StoreChannel(YamlModel):

@@ -1,12 +1,14 @@
-"""Scenario and pipeline files: find them, read them, join them."""
+"""Scenario and pipeline files: find them, read them, join them, write them into another folder."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from simkit.core.errors import SourceError
 from simkit.core.redact import Redactor, secrets_written_in
@@ -25,7 +27,7 @@ from simkit.spec.scenario.apps import (
     check_program,
 )
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.code_names import as_imported
+from simkit.spec.scenario.code_names import as_imported, meant_by, names_in
 from simkit.spec.scenario.filling import Filling, used_files
 from simkit.spec.scenario.implementing import check_implements
 from simkit.spec.scenario.items import (
@@ -36,11 +38,9 @@ from simkit.spec.scenario.items import (
     items_in,
     scenario_files,
 )
-from simkit.spec.scenario.judge_checks import check_judge
 from simkit.spec.scenario.known import Subject
 from simkit.spec.scenario.model import Scenario, Shared, Turn
-from simkit.spec.scenario.modules import meant_by, names_in
-from simkit.spec.scenario.names import check_scenario, check_shared
+from simkit.spec.scenario.names import check_judge, check_scenario, check_shared
 from simkit.spec.scenario.needs import unmet
 from simkit.spec.scenario.turns import WHOLE, answered
 
@@ -410,3 +410,29 @@ def _pipelines_in(documents: list[Document]) -> dict[str, Document]:
                 )
             by_name[name] = document
     return by_name
+
+
+def moved_paths(
+    tree: Mapping[str, Any], prepared: Prepared, folder: Path
+) -> Iterator[tuple[str, Any]]:
+    """Yield the keys of a scenario that name files, with their values as seen from a folder.
+
+    ``tree`` has the scenario's keys; its paths are seen from the folder of ``prepared``. Folders of
+    modules are named only where the modules would not be found from there.
+    """
+    before, now = Path(prepared.document.file).resolve().parent, folder.resolve()
+    pipeline = prepared.pipeline
+    if str(tree["pipeline"]).endswith(PIPELINE_SUFFIX):
+        yield "pipeline", _relative(before / tree["pipeline"], now)
+    elif isinstance(pipeline, App) and pipeline.entry:
+        folders = pipeline.folders()
+        if pipeline.options.path or folders != replace(pipeline, folder=str(now)).folders():
+            places = [_relative(Path(place), now) for place in folders]
+            yield "app", {**tree.get("app", {}), "path": places}
+    if "use" in tree:
+        names = [tree["use"]] if isinstance(tree["use"], str) else tree["use"]
+        yield "use", [_relative(before / name, now) for name in names]
+
+
+def _relative(path: Path, folder: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()

@@ -1,4 +1,4 @@
-"""Filling: resolve a scenario's references to columns, environment variables, Faker and `given`."""
+"""Filling: resolve references to columns, variables, Faker and `given`; draw what users say."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Final
+from random import Random
+from typing import Any, Final, NamedTuple
 
 from simkit.core.errors import FakeInvalid, ReferenceInvalid
 from simkit.core.messages import ABSENT
 from simkit.core.rng import Chance
-from simkit.language.paths import head_of, lookup
-from simkit.language.references import compile as compile_references
-from simkit.language.references import references_in
+from simkit.language.paths import compile as compile_references
+from simkit.language.paths import head_of, lookup, references_in
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import shown_value
 from simkit.spec.loading import validated_at
-from simkit.spec.scenario.fakes import Fakes, Words
+from simkit.spec.scenario.fakes import Fakes, Person, TakenNames, Words, made_up, written_out
 from simkit.spec.scenario.model import DEFAULT_START, Given, UserMessage
-from simkit.spec.scenario.personas import Person, TakenNames, made_up, written_out
-from simkit.spec.scenario.speeches import Speech, speech_of
+from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
 from simkit.spec.scenario.turns import (
     MOST,
     WHOLE,
@@ -54,6 +53,33 @@ _OF_SIMULATIONS: Final[Mapping[str, str]] = {
 _APART: Final = ("examples", "pipeline")
 """Keys of a scenario with references that are resolved separately."""
 _FAKES: Final = ("given", "fakes")
+
+
+class Speech(NamedTuple):
+    """The messages of one simulated user."""
+
+    persona: Mapping[str, Any]
+    turns: tuple[Mapping[str, Any], ...]
+    """The message of each turn under `user`, with the pause before it, as written."""
+
+
+def speech_of(user: SimulatedUser, random: Random, most: int) -> Speech:
+    """Return at most so many turns of a user, drawn by chance."""
+    persona = {name: sample(value, random.choice) for name, value in user.persona.items()}
+    turns: list[Mapping[str, Any]] = []
+    if user.says is not None:
+        messages = [random.choice(user.says) for _ in range(most)]
+        return Speech(persona, tuple({"user": message.as_turn} for message in messages))
+    name, pauses = user.start or next(iter(user.states)), list[str]()
+    while name != END and len(turns) < most:
+        state = user.states[name]
+        pauses += [random.choice(state.pause)] if state.pause is not None else []
+        if state.says is not None:
+            pause = {"pause": " ".join(pauses)} if pauses else {}
+            turns.append({"user": random.choice(state.says).as_turn, **pause})
+            pauses = []
+        name = random.choices([*state.then], [*state.then.values()])[0]
+    return Speech(persona, tuple(turns))
 
 
 def _is_simulated(turn: Mapping[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from simkit.core.output import note_secrets
 from simkit.core.redact import redactor_of, secrets_written_in
 from simkit.core.text import shell_word, short
 from simkit.language.paths import as_text
-from simkit.language.references import compile as compile_references
+from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import DocumentCache, Head, near, text_of
 from simkit.spec.scenario.code_names import advice_on
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
-from simkit.spec.durations import Duration, duration_ms
 from simkit.spec.fields import (
     Flag,
     Number,
@@ -27,10 +26,8 @@ from simkit.spec.pipeline.waivers import Waivers
 from simkit.spec.refers_to import AgentName, ChannelName
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.given_fakes import FakeValue
-from simkit.spec.scenario.moments import CutMoment
+from simkit.spec.scenario.moments import FIFO, CutMoment, Duration, Order, Schedule, duration_ms
 from simkit.spec.scenario.needs import Need
-from simkit.spec.scenario.orders import FIFO, Order, Schedule
 from simkit.spec.scenario.questions import JudgeModel
 from simkit.spec.scenario.replies import (
     Faults,
@@ -146,6 +143,51 @@ CUTS: Final = ("TurnCancelled", CRASHED)
 def begins_process(turns: Sequence[Turn], place: int) -> bool:
     """Return whether a new process takes the turn at an index."""
     return turns[place].restart or (place > 0 and turns[place - 1].crash is not None)
+
+
+FAKES_MAX: Final = 1_000
+"""The largest number of one name."""
+
+
+class Fake(YamlModel):
+    """A made-up person or thing; `customer.email` and the like refer to it.
+
+    A plain number is `count`, a plain text `locale`.
+    """
+
+    count: Positive | None = None
+    """Their number, for a list `${customers[0].name}`; without it, a single one."""
+    locale: TextValue = ""
+    """The language and country of its words: `de_DE`."""
+    values: dict[str, Any] = Field(default_factory=dict)
+    """Values of its own beside Faker's; `${fake.…}` in them are its own words."""
+
+
+def _fake(value: Any) -> Any:
+    if isinstance(value, (bool, list, float)) or value is None:
+        raise refuse(
+            f"what is made up must be how many, a locale or a mapping, not {shown_value(value)}",
+            advice="Write `customers: 3`, `customer: de_DE`, or `customer: {}`.",
+        )
+    if not isinstance(value, dict):
+        value = {"count" if isinstance(value, int) else "locale": value}
+    count = value.get("count")
+    if isinstance(count, int) and count > FAKES_MAX:
+        raise refuse(f"at most {FAKES_MAX:,} are made up, not {count:,}")
+    return value
+
+
+class _Short:
+    """Adds to the JSON Schema that a number or a text may replace the mapping."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}, handler(core_schema)]
+        }
+
+
+FakeValue = Annotated[Fake, BeforeValidator(_fake), _Short]
 
 
 class Given(YamlModel):

@@ -1,12 +1,15 @@
-"""Moments: the place in a turn at which its user cancels it, or its process ends."""
+"""Time in a scenario: moments at which a turn is cut, orders of calls that wait, durations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
-from simkit.spec.fields import Positive, TextValue, YamlModel, refuse
+from simkit.core.text import late_pattern
+from simkit.language.yaml import SourcePath
+from simkit.spec.fields import TEXT_SCHEMA, Positive, TextValue, YamlModel, refuse, shown_value
 from simkit.spec.refers_to import RefersTo
 
 AT_START: Final = "start"
@@ -51,3 +54,102 @@ def _of_a_call(value: Any) -> Any:
 
 
 CutMoment = Annotated[Moment, BeforeValidator(_of_a_call)]
+
+
+FIFO: Final = "fifo"
+TOOL_MARK: Final = "()"
+"""The end of a tool's name in an order, where other names are those of agents."""
+EXHAUSTIVE: Final = "exhaustive"
+SCHEDULES: Final = (FIFO, "random", "pct")
+"""The words for how an order is chosen."""
+SIMULATION_SCHEDULES: Final = (*SCHEDULES, EXHAUSTIVE)
+"""Those of simulations, which may run every conversation."""
+
+
+def _one_of(words: Sequence[str]) -> BeforeValidator:
+    """Return the validator of one of some words for how an order is chosen."""
+    listed = f"{', '.join(words[:-1])} or {words[-1]}"
+
+    def check(value: Any) -> Any:
+        if isinstance(value, (list, tuple)):
+            raise refuse(
+                "an order of calls stands in the turn that makes them",
+                advice=f"Write it beside `user:`. Here stands {listed}.",
+            )
+        if value not in words:
+            is_each = value == EXHAUSTIVE
+            raise refuse(
+                f"must be {listed}, not {shown_value(value)}",
+                () if is_each else tuple(words),
+                str(value),
+                "Every order is taken by a simulation: `schedule: exhaustive` in its file, or "
+                "`simkit explore --exhaustive`."
+                if is_each
+                else "",
+            )
+        return value
+
+    return BeforeValidator(check)
+
+
+def _schema(words: Sequence[str]) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "enum": [*words]})
+
+
+Schedule = Annotated[str, _one_of(SCHEDULES), _schema(SCHEDULES)]
+SimulationSchedule = Annotated[str, _one_of(SIMULATION_SCHEDULES), _schema(SIMULATION_SCHEDULES)]
+
+
+def _order(value: Any) -> Any:
+    if isinstance(value, str) and value in SIMULATION_SCHEDULES:
+        raise refuse(
+            "a turn lists its calls; how they are chosen is said once for all turns",
+            advice=f"Write `schedule: {value}` beside `turns:`.",
+        )
+    return value
+
+
+Order = Annotated[
+    tuple[TextValue, ...],
+    BeforeValidator(_order),
+    WithJsonSchema({"type": "array", "items": TEXT_SCHEMA}),
+]
+
+
+def places_of_orders(data: Mapping[str, Any]) -> Iterator[SourcePath]:
+    """Yield the path of each key of a scenario that asks for an order other than `FIFO`."""
+    if data.get("schedule", FIFO) != FIFO:
+        yield ("schedule",)
+    for place, turn in enumerate(data["turns"]):
+        if turn.get("schedule"):
+            yield ("turns", place, "schedule")
+
+
+_UNITS: Final = {
+    "ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "day": 86_400_000,
+    "days": 86_400_000,
+}  # fmt: skip
+"""Unit to its milliseconds."""
+_PART: Final = r"\d+(?:\.\d+)? ?(?:ms|s|min|h|days?|d)"
+_DURATION: Final = late_pattern(rf"{_PART}(?: {_PART})*")
+_PARTS: Final = late_pattern(r"(\d+(?:\.\d+)?) ?([a-z]+)")
+
+
+def duration_ms(text: str) -> int:
+    """Return the milliseconds of a duration; raise ValueError for another text."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"no duration: {text!r}")
+    return round(sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text)))
+
+
+def _duration(value: Any) -> str:
+    if isinstance(value, str) and _DURATION.fullmatch(value) and duration_ms(value):
+        return value
+    raise refuse(
+        f"must be a duration, not {shown_value(value)}",
+        advice="Write a number and a unit: `500 ms`, `90 s`, `5 min`, `2 h`, `3 days`.",
+    )
+
+
+DURATION_SCHEMA: Final = {"type": "string", "pattern": f"^{_DURATION.pattern}$"}
+Duration = Annotated[str, BeforeValidator(_duration), WithJsonSchema(DURATION_SCHEMA)]

@@ -1,4 +1,4 @@
-"""Names in a scenario file: each must exist in its pipeline."""
+"""Names in a scenario file: each must exist in its pipeline; and the questions to a judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from simkit.language.matching.kinds import QUERY, check_kind
 from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath
 from simkit.providers.failures import FAILURES
-from simkit.spec.fields import ANYTHING, require
+from simkit.spec.fields import ANYTHING, require, shown_value
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import keys_in, leads_to
@@ -22,9 +22,10 @@ from simkit.spec.pipeline.written_messages import message_of
 from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
+from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.known import KnownNames, Subject, known_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
-from simkit.spec.scenario.orders import TOOL_MARK, places_of_orders
+from simkit.spec.scenario.moments import TOOL_MARK, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.scenario.value_names import values_in
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
@@ -412,3 +413,55 @@ def _check_results(
                 known=sorted(known.tools),
                 key=True,
             )
+
+
+_MODEL = (
+    "Name one: `judge: openai/gpt-5-mini`. A scenario may answer itself, under `judge_replies:`."
+)
+
+
+def check_judge(scenario: Scenario, document: Document) -> None:
+    """Raise SourceError for a question that no model answers, or an answer to no question."""
+    for expect, replies, at in _parts(scenario):
+        if not replies and not expect.judge:
+            continue
+        questions = {question.text: question for question in expect.questions}
+        for text, reply in replies.items():
+            path = (*at, "judge_replies", text)
+            if text not in questions:
+                raise document.error(
+                    path,
+                    f"no claim asks the judge this: `{text}`",
+                    word=text,
+                    known=tuple(questions),
+                    advice="A question stands under `judge:` in the claims beside it.",
+                    key=True,
+                )
+            if not questions[text].takes(reply):
+                form = questions[text].form
+                raise document.error(path, f"the answer must be {form}, not {shown_value(reply)}")
+        for text in questions:
+            if scenario.judge is None and text not in replies:
+                path = (*at, "expect", "judge", text)
+                problem = "there is no model that answers this question"
+                raise document.error(path, problem, advice=_MODEL, key=True)
+
+
+def check_no_model_is_asked(scenario: Scenario, document: Document) -> None:
+    """Raise SourceError for a question that the scenario does not answer itself."""
+    for expect, replies, at in _parts(scenario):
+        for question in expect.questions:
+            if question.text not in replies:
+                raise document.error(
+                    (*at, "expect", "judge", question.text),
+                    "a judge is a model, and none is asked here",
+                    advice="Only `judge_replies:` answers here. `simkit replay` takes the answer "
+                    "from a cassette, too.",
+                    key=True,
+                )
+
+
+def _parts(scenario: Scenario) -> Iterator[tuple[Expect, Mapping[str, Any], SourcePath]]:
+    for place, turn in enumerate(scenario.turns):
+        yield turn.expect, turn.judge_replies, ("turns", place)
+    yield scenario.expect, scenario.judge_replies, ()

@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, WithJsonSchema
 
 from simkit.core.errors import MatcherError
 from simkit.language.matching import check, compile_matcher
-from simkit.language.matching.compiling import is_operator
 from simkit.language.matching.kinds import NUMBER, TEXT, check_kind
-from simkit.language.matching.operators import OF_NUMBERS, OF_TEXTS
+from simkit.language.matching.operators import OF_NUMBERS, OF_TEXTS, is_operator
 from simkit.language.yaml import SourcePath
 from simkit.spec.fields import MATCHER_SCHEMA, OrText, TextValue, located, refuse, text_as
 from simkit.spec.pipeline.models import ModelOptions

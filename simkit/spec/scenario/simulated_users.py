@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.language.yaml import SourcePath, near
-from simkit.spec.durations import DURATION_SCHEMA, Duration
 from simkit.spec.fields import (
     Choice,
     OrText,
@@ -22,6 +21,7 @@ from simkit.spec.fields import (
     text_as,
 )
 from simkit.spec.pipeline.models import ModelOptions
+from simkit.spec.scenario.moments import DURATION_SCHEMA, Duration
 
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""

@@ -9,8 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.language.paths import follow, parse, walk
-from simkit.language.references import references_in
+from simkit.language.paths import follow, parse, references_in, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.pipeline.agents import channels_of, members_of, tools_of
 from simkit.spec.pipeline.graph_shape import AT, ELSE, listed, reach

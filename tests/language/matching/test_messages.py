@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.language.matching import Mismatch, holds, mismatches
-from simkit.language.yaml.values import SourceFloat
+from simkit.language.yaml.parsing import SourceFloat
 
 CALL = ToolCall("call1", "log_meal", {"food": "pizza"})
 USER = Message("user", "I ate pizza", "m1", turn=1)

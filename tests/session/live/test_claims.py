@@ -9,7 +9,7 @@ import pytest
 
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import live_scenario
-from simkit.spec.prices import prices_in
+from simkit.spec.pipeline.models import prices_in
 from tests.recording import prepared
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "live.md"

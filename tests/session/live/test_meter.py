@@ -11,7 +11,7 @@ from simkit.core.errors import SimkitError
 from simkit.core.messages import Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.session.live.meter import Meter
-from simkit.spec.prices import Price, PriceTable
+from simkit.spec.pipeline.models import Price, PriceTable
 from tests.recording import completion
 
 PRICES = PriceTable(prices={"openai/m": Price(input=2, output=8)})

@@ -12,7 +12,7 @@ from simkit.adapters.programs.program import variables_for
 from simkit.session.execution.serving import served
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import ReplayFiles, live_scenario, replays, run_trial
-from simkit.spec.prices import PriceTable
+from simkit.spec.pipeline.models import PriceTable
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.store import Trace
 from tests.recording import provider

@@ -11,7 +11,7 @@ from simkit import Simulation
 from simkit.core.errors import SourceError
 from simkit.explore.choices import Plan, TurnPlan
 from simkit.explore.conversations import converse
-from simkit.spec.durations import duration_ms
+from simkit.spec.scenario.moments import duration_ms
 from simkit.trace.events import LimitReached, TurnStarted
 from tests.building import events_of, prepared, run_yaml
 from tests.explore.test_simulations import subject_of

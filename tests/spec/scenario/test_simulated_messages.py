@@ -10,8 +10,8 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
 from simkit.spec.scenario import filling
+from simkit.spec.scenario.filling import Speech, speech_of
 from simkit.spec.scenario.simulated_users import SimulatedUser
-from simkit.spec.scenario.speeches import Speech, speech_of
 from tests.building import prepared
 
 PIPELINE = "agents: {desk: {instructions: Hi.}}\nflow: {handoffs: {start: desk}}\n"

@@ -1,3 +1,5 @@
+"""The literal texts of a matcher."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -5,7 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.language.matching import patterns_of
-from simkit.language.yaml.values import SourceFloat
+from simkit.language.yaml.parsing import SourceFloat
 
 
 @pytest.mark.parametrize(

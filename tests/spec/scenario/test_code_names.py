@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.spec.fields import is_function_name
-from simkit.spec.scenario.modules import file_of, meant_by, names_in
+from simkit.spec.scenario.code_names import file_of, meant_by, names_in
 
 DESK = """
 from openai import OpenAI

@@ -1,10 +1,16 @@
-"""Users of a simulation who say what a scenario's user says, with variations: `says_of: FILE`."""
+"""What a simulation borrows from scenarios.
+
+With `says_of: FILE`, a user says what a scenario's user says, with variations. With
+`replies_of: FILE`, a model answers lines that are written in scenarios.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from simkit.core.errors import SourceError
 from simkit.language.paths import with_texts
@@ -15,8 +21,8 @@ from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, 
 from simkit.spec.scenario.simulated_users import END
 from simkit.spec.scenario.turns import WHOLE, waits
 
-KEY: Final = "says_of"
-_MORE_KEYS: Final = ("persona", "answers", "sessions")
+SAYS_OF: Final = "says_of"
+_BESIDE_SAYS_OF: Final = ("persona", "answers", "sessions")
 """The keys that such a user may have beside it."""
 AS_RECORDED: Final = 8
 """The weight of what came next, beside 1 for the message once more and 1 for one that is left out.
@@ -34,7 +40,7 @@ def with_says_of(library: Library, document: Document) -> Document:
     changed = {
         name: _with_states(library, document, user, ("users", name))
         for name, user in users.items()
-        if isinstance(user, Mapping) and KEY in user
+        if isinstance(user, Mapping) and SAYS_OF in user
     }
     if not changed:
         return document
@@ -46,16 +52,16 @@ def _with_states(
 ) -> dict[str, Any]:
     """Return a user with a state for each message of a scenario."""
     for key in user:
-        if key not in (KEY, *_MORE_KEYS) and not str(key).startswith("x-"):
+        if key not in (SAYS_OF, *_BESIDE_SAYS_OF) and not str(key).startswith("x-"):
             raise document.error(
                 (*at, key),
-                f"`{key}` has no meaning beside `{KEY}`: the scenario says what the user says",
+                f"`{key}` has no meaning beside `{SAYS_OF}`: the scenario says what the user says",
                 key=True,
             )
-    turns = _turns_of(library, document, user[KEY], (*at, KEY))
+    turns = _turns_of(library, document, user[SAYS_OF], (*at, SAYS_OF))
     messages = [turn for turn in turns if "user" in turn]
     if not messages:
-        raise document.error((*at, KEY), f"the user of `{user[KEY]}` says nothing")
+        raise document.error((*at, SAYS_OF), f"the user of `{user[SAYS_OF]}` says nothing")
     # References are resolved; what is left is meant literally, where references are read at all.
     is_read = document.mentions("${")
     states = {}
@@ -66,7 +72,7 @@ def _with_states(
             "then": _next(place, len(messages)),
         }
         states[_name(place)] = {**state, **({"pause": turn["pause"]} if "pause" in turn else {})}
-    rest = {key: user[key] for key in user if key != KEY}
+    rest = {key: user[key] for key in user if key != SAYS_OF}
     answers = [turn["resume"] for turn in turns if "resume" in turn]
     return {**({"answers": answers} if answers else {}), **rest, "states": states}
 
@@ -119,3 +125,94 @@ def _next(place: int, count: int) -> dict[str, int]:
     weights = {following[0]: AS_RECORDED, _name(place): 1}
     weights[following[1]] = weights.get(following[1], 0) + 1
     return weights
+
+
+REPLIES_OF: Final = "replies_of"
+_BESIDE_REPLIES_OF: Final = ("weight",)
+
+
+def with_replies_of(library: Library, document: Document) -> Document:
+    """Return a simulation with the lines that its models borrow from scenarios.
+
+    Raise SourceError for a file that is not there, or that has no line of the agent.
+    """
+    models = document.data.get("models") if isinstance(document.data, dict) else None
+    if not isinstance(models, dict):
+        return document
+    changed = {
+        agent: _borrowed(library, document, agent, lines)
+        for agent, lines in models.items()
+        if any(_names_file(line) for line in _listed(lines))
+    }
+    if not changed:
+        return document
+    return document.with_data({**document.data, "models": {**models, **changed}})
+
+
+def _listed(lines: Any) -> Sequence[Any]:
+    return lines if isinstance(lines, list) else [lines]
+
+
+def _names_file(line: Any) -> bool:
+    return isinstance(line, Mapping) and REPLIES_OF in line
+
+
+def _borrowed(library: Library, document: Document, agent: str, lines: Any) -> list[Any]:
+    result: list[Any] = []
+    for place, line in enumerate(_listed(lines)):
+        if not _names_file(line):
+            result.append(line)
+            continue
+        at: SourcePath = ("models", agent, place) if isinstance(lines, list) else ("models", agent)
+        for key in line:
+            if key not in (REPLIES_OF, *_BESIDE_REPLIES_OF):
+                known = (REPLIES_OF, *_BESIDE_REPLIES_OF)
+                raise document.error(
+                    (*at, key), f"unknown key `{key}`", word=key, known=known, key=True
+                )
+        weight = {"weight": line["weight"]} if "weight" in line else {}
+        for reply in _lines_in(library, document, agent, line[REPLIES_OF], (*at, REPLIES_OF)):
+            as_mapping = reply if isinstance(reply, Mapping) else {"text": reply}
+            result.append({**as_mapping, **weight} if weight else reply)
+    return result
+
+
+def _lines_in(
+    library: Library, document: Document, agent: str, name: Any, at: SourcePath
+) -> Iterator[Any]:
+    """Yield the lines of an agent in a file's scenarios, each once."""
+    if not isinstance(name, str):
+        raise document.error(
+            at,
+            f"must be the name of a scenario file, not {shown_value(name)}",
+            advice="For several files, give each a line of its own.",
+        )
+    file = Path(document.file).parent / name
+    if not name.endswith(SCENARIO_SUFFIX) or not file.is_file():
+        files = tuple(sorted(path.name for path in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
+        raise document.error(at, f"there is no scenario file `{name}`", word=name, known=files)
+    known: dict[bytes, Any] = {}
+    agents: dict[str, None] = {}
+    for item in items_in(str(file), library.cache):
+        scenario = library.prepared(item)
+        for place, turn in enumerate(scenario.document.data["turns"]):
+            for other, lines in (turn.get("replies") or {}).items():
+                agents[other] = None
+                if other == agent:
+                    for line in _listed(lines):
+                        if waits(line):
+                            path = ("turns", place, "replies", agent)
+                            where = scenario.document.position(path)
+                            problem = (
+                                "a line that repeats an earlier reply has no meaning elsewhere"
+                            )
+                            raise SourceError(where, problem)
+                        known.setdefault(msgspec.json.encode(line), line)
+    if not known:
+        raise document.error(
+            at, f"`{name}` has no line of agent `{agent}`", word=agent, known=tuple(agents)
+        )
+    # References are resolved; what is left is meant literally, where references are read at all.
+    is_read = document.mentions("${")
+    for line in known.values():
+        yield with_texts(line, lambda text: text.replace("${", "$${")) if is_read else line

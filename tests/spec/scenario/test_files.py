@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.files import Library, moved_paths
 from simkit.spec.scenario.items import items_in
-from simkit.spec.scenario.moving import moved_paths
 
 DESK = "pipeline: desk\nagents: {desk: {instructions: Help.}}\nflow: {handoffs: {start: desk}}\n"
 TURNS = "turns: [{user: Hello., replies: {desk: Hello!}}]\n"
