@@ -21,7 +21,10 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError
-from pydantic_core.core_schema import no_info_plain_validator_function
+from pydantic_core.core_schema import (
+    no_info_before_validator_function,
+    no_info_plain_validator_function,
+)
 
 from simkit.core.errors import MatcherError, ReferenceInvalid
 from simkit.core.text import late_pattern
@@ -29,6 +32,7 @@ from simkit.language.json_schema import check_schema
 from simkit.language.matching import check
 from simkit.language.matching.kinds import Kind, check_kind
 from simkit.language.paths import compile as compile_references
+from simkit.language.paths import walk
 from simkit.language.yaml import Document, SourcePath, text_of
 
 ANYTHING: Final = ("",)
@@ -149,7 +153,20 @@ def defaults_of(model: type[YamlModel], alias: str | None = None) -> Any:
 
 
 class Choice(YamlModel):
-    """A model with exactly one of its keys; ``one_key`` checks that."""
+    """A model with exactly one of its keys."""
+
+    @classmethod
+    def known_keys(cls) -> tuple[str, ...]:
+        """Return the valid keys, in the order in which they are declared."""
+        return tuple(field.alias or name for name, field in cls.model_fields.items())
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_keys(cls, data: Any) -> Any:
+        if isinstance(data, dict):
+            one_key(data, cls.noun, cls.known_keys())
+            return {key: value for key, value in data.items() if not is_own_key(key)}
+        return data
 
     @classmethod
     def describe(cls, described: dict[str, Any]) -> None:
@@ -233,14 +250,10 @@ def _as_schema(value: Any) -> Any:
 
 def _refers_by_name(schema: Any) -> bool:
     """Return whether a schema refers to a named one, as ``{$ref: Name}`` does."""
-    if isinstance(schema, list):
-        return any(_refers_by_name(inner) for inner in schema)
-    if not isinstance(schema, dict):
-        return False
-    target = schema.get("$ref")
-    if isinstance(target, str) and not target.startswith("#"):
-        return True
-    return any(_refers_by_name(inner) for inner in schema.values())
+    return any(
+        path[-1:] == ("$ref",) and isinstance(inner, str) and not inner.startswith("#")
+        for path, inner in walk(schema)
+    )
 
 
 def is_function_name(text: str) -> bool:
@@ -345,12 +358,40 @@ Number = Annotated[
 ]
 
 
-class OrText:
-    """Marker of a model that may be written as a plain text; its JSON Schema shows that."""
+class OrForm:
+    """Marker of a value that may also be written in one of these forms, for its JSON Schema."""
 
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        return {"anyOf": [TEXT_SCHEMA, handler(core_schema)]}
+    def __init__(self, *forms: Mapping[str, Any]) -> None:
+        self._forms = forms
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        return {"anyOf": [*self._forms, handler(core_schema)]}
+
+
+OrText: Final = OrForm(TEXT_SCHEMA)
+
+
+def as_list(value: Any) -> Any:
+    """Return a value as a list, if it is none."""
+    return value if isinstance(value, (list, tuple)) else (value,)
+
+
+class OneOrMore:
+    """Marker of a list that may be written as its only item, if that has one of these types."""
+
+    def __init__(self, *types: type) -> None:
+        self._types = types or (object,)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
+        def listed(value: Any) -> Any:
+            return as_list(value) if isinstance(value, self._types) else value
+
+        return no_info_before_validator_function(listed, handler(source))
+
+    def __get_pydantic_json_schema__(self, core_schema: Any, handler: Any) -> dict[str, Any]:
+        described = handler(core_schema)
+        forms = described.get("anyOf", [described])
+        return {"anyOf": [next(form["items"] for form in forms if "items" in form), *forms]}
 
 
 def text_as(key: str) -> BeforeValidator:

@@ -12,8 +12,7 @@ from simkit.checks.contexts import claims_unheld_elsewhere
 from simkit.core.errors import SourceError
 from simkit.report.contexts import context_lines
 from simkit.session.simulate import run
-from simkit.spec.pipeline.recipe import RESERVED
-from simkit.spec.scenario.claims import CONTEXT_CLAIMS, malformed, selected
+from simkit.spec.scenario.claims import malformed, selected
 from simkit.trace.views import view_of
 from tests.building import prepared
 from tests.checks.judging import (
@@ -217,10 +216,6 @@ def test_a_section_that_made_no_message_is_absent() -> None:
     )
     assert describe_findings(MEALS, "context: {nutrition: {history: {$absent: true}}}")
     assert describe_findings(MEALS, "context: {nutrition: {run: {$any: true}}}")
-
-
-def test_no_section_may_have_the_name_of_a_claim_on_contexts() -> None:
-    assert (*CONTEXT_CLAIMS,) == RESERVED, "name the claim in RESERVED (spec/pipeline/recipe.py)"
 
 
 @pytest.mark.parametrize(

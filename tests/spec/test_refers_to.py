@@ -23,7 +23,7 @@ class Plan(YamlModel):
         BeforeValidator(lambda v: (v,) if isinstance(v, str) else v),
     ] = Field(default=(), alias="from")
     by_agent: dict[AgentName, tuple[Step, ...] | Step] = Field(default_factory=dict)
-    title: TextValue | OrText | None = None
+    title: Annotated[TextValue | None, OrText] = None
 
 
 def references_in(data: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from simkit.language.expressions import Expression
 from simkit.language.json_schema import schema_errors
+from simkit.language.json_schema.schemas import referred
 
 _DEEP: Final = 20
 """How far a schema that speaks of itself is followed."""
@@ -192,12 +193,7 @@ def _is_null(schema: Any) -> bool:
 
 def schema_at(root: Any, reference: str) -> Any:
     """Return the part of a schema that a reference names; nothing is demanded of one elsewhere."""
-    place = root
-    for step in reference.removeprefix("#").strip("/").split("/"):
-        if not isinstance(place, Mapping):
-            return {}
-        place = place.get(step.replace("~1", "/").replace("~0", "~"), {}) if step else place
-    return place
+    return referred(reference, root)[0] or {}
 
 
 # The simplest text that a regular expression matches

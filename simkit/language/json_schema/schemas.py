@@ -283,6 +283,22 @@ def _value_text(value: Any) -> str:
 _NOTHING: Final[Registry] = {}
 
 
+def referred(reference: str, root: Any, registry: Registry = _NOTHING) -> tuple[Any, Any]:
+    """Return the schema that a ``$ref`` in a document names, and the document that holds it.
+
+    The schema is None if it is not there, or has an anchor for a name.
+    """
+    name, _, pointer = reference.partition("#")
+    root = registry.get(name) if name else root
+    if pointer and not pointer.startswith("/"):
+        return None, root
+    schema = root
+    for step in pointer.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        schema = schema.get(key) if isinstance(schema, Mapping) else None
+    return schema, root
+
+
 def types_in(schema: Any, registry: Registry = _NOTHING) -> frozenset[str] | None:
     """Return the JSON types of the values that a schema allows; None if any type is allowed."""
     return _types(schema, schema, registry, frozenset())
@@ -299,7 +315,8 @@ def _types(
         names_found = frozenset([declared] if isinstance(declared, str) else declared)
     target = schema.get("$ref")
     if isinstance(target, str) and target not in within:
-        names_found = _both(names_found, _referred(target, root, registry, within | {target}))
+        place = referred(target, root, registry)
+        names_found = _both(names_found, _types(*place, registry, within | {target}))
     for word in ("anyOf", "oneOf"):
         if isinstance(schema.get(word), (list, tuple)):
             names_found = _both(
@@ -308,19 +325,6 @@ def _types(
     for inner_schema in schema.get("allOf") or ():
         names_found = _both(names_found, _types(inner_schema, root, registry, within))
     return names_found
-
-
-def _referred(
-    target: str, root: Any, registry: Registry, within: frozenset[str]
-) -> frozenset[str] | None:
-    if not target.startswith("#"):
-        named = registry.get(target)
-        return _types(named, named, registry, within)
-    target_found = root
-    for step in target.removeprefix("#").strip("/").split("/") if target != "#" else ():
-        key = step.replace("~1", "/").replace("~0", "~")
-        target_found = target_found.get(key) if isinstance(target_found, Mapping) else None
-    return _types(target_found, root, registry, within)
 
 
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:

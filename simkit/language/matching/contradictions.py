@@ -13,7 +13,13 @@ from typing import Any, Final, NamedTuple
 from simkit.core.errors import MatcherError
 from simkit.language.matching.kinds import NAMES, NUMBER, check_kind
 from simkit.language.matching.misses import Path
-from simkit.language.matching.operators import build, is_operator
+from simkit.language.matching.operators import (
+    OF_ELEMENTS,
+    OF_VALUE,
+    build,
+    inner_matchers,
+    is_operator,
+)
 from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 
@@ -24,8 +30,6 @@ _PRESENT: Final = (
 """Operators that never hold for an absent value."""
 _OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$ne")
 _OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx", "$ne")
-_INNER: Final = ("$not", "$each", "$has", "$in_order", "$unordered", "$all", "$either", "$in")
-"""Operators whose operands are matchers, or lists of them."""
 _EQUAL: Final = "$eq"
 
 
@@ -58,13 +62,11 @@ def check_possible(matcher: Any, at: Path = ()) -> None:
 
 
 def _check_inside(key: str, operand: Any, at: Path) -> None:
-    if not is_operator(key) or key in _INNER:
+    if not is_operator(key):
         check_possible(operand, at)
-    elif key == "$exact":
-        for name, inner in operand.items():
-            check_possible(inner, (*at, name))
-    elif key == "$unique" and isinstance(operand, Mapping) and "of" in operand:
-        check_possible(operand["of"], (*at, "of"))
+    elif key in OF_VALUE or key in OF_ELEMENTS:
+        for path, inner in inner_matchers(key, operand, at):
+            check_possible(inner, path)
     elif key == "$len" and isinstance(operand, Mapping):
         check_kind(operand, NUMBER._replace(noun="a length"), at)
         check_possible(operand, at)

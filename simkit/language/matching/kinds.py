@@ -9,17 +9,23 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
-from simkit.core.messages import ABSENT, ROLE_ALIASES
+from simkit.core.messages import ROLE_ALIASES
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import Path
-from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, OF_TEXTS, is_operator
+from simkit.language.matching.operators import (
+    OF_ELEMENTS,
+    OF_NUMBERS,
+    OF_TEXTS,
+    OF_VALUE,
+    inner_matchers,
+    is_operator,
+)
 from simkit.language.matching.rendering import line
 from simkit.language.paths import first_step, unescaped
 
-_JOINING: Final = ("$all", "$either", "$in")
 _ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")
-_LISTS: Final = (*OF_ELEMENTS, "$unique", "$len", "$contains", "$regex")
+_LISTS: Final = (*OF_ELEMENTS, "$len", "$contains", "$regex")
 _MAPPINGS: Final = ("$exact", "$keys", "$len", "$contains", "$regex")
 
 
@@ -213,7 +219,9 @@ def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
     """Check a list, which is complete and ordered."""
     if not _is_listed(kind):
         raise _never(f"the list {line(matcher)}", kind, at)
-    _check_all(matcher, kind.element, at)
+    if kind.element is not None:
+        for place, inner in enumerate(matcher):
+            check_kind(inner, kind.element, (*at, place))
     if len(matcher) < kind.items_min:
         raise _never(f"the list {line(matcher)}", kind, at)
 
@@ -233,11 +241,9 @@ def _check_roles(matcher: Mapping[str, Any], kind: Kind, at: Path) -> None:
 
 
 def _check_operator(key: str, operand: Any, kind: Kind, at: Path) -> None:
-    if key in _JOINING:
-        for place, element in enumerate(operand):
-            check_kind(element, kind, (*at, place))
-    elif key == "$not":
-        check_kind(operand, kind, at)
+    if key in OF_VALUE and key != "$exact":
+        for path, inner in inner_matchers(key, operand, at):
+            check_kind(inner, kind, path)
     elif key in ("$eq", "$ne"):
         if not _may_equal(operand, kind):
             raise _never(f"`{key}: {line(operand)}`", kind, at)
@@ -255,19 +261,11 @@ def _check_elements(key: str, operand: Any, kind: Kind, at: Path) -> None:
     """Check an operator on a list."""
     if key == "$unordered":
         _check_list(operand, kind, at)
-    elif kind.element is None:
-        return
-    elif key == "$unique":
-        keys, matcher = unique_parts(operand, at)
-        if matcher is not ABSENT:
-            check_kind(matcher, kind.element, (*at, "of"))
-        for name in keys:
+    elif kind.element is not None and key in OF_ELEMENTS:
+        for path, inner in inner_matchers(key, operand, at):
+            check_kind(inner, kind.element, path)
+        for name in unique_parts(operand, at)[0] if key == "$unique" else ():
             check_kind({name: {"$any": True}}, kind.element, at)
-    elif key in ("$each", "$has", "$in_order"):
-        if key == "$each" or not isinstance(operand, (list, tuple)):
-            check_kind(operand, kind.element, at)
-        else:
-            _check_all(operand, kind.element, at)
 
 
 def _may_equal(value: Any, kind: Kind) -> bool:
@@ -282,12 +280,6 @@ def _may_equal(value: Any, kind: Kind) -> bool:
 
 def _is_listed(kind: Kind) -> bool:
     return kind.operators is _LISTS or kind.element is not None
-
-
-def _check_all(matchers: Any, element: Kind | None, at: Path) -> None:
-    for place, inner in enumerate(matchers):
-        if element is not None:
-            check_kind(inner, element, (*at, place))
 
 
 def _check_key(key: str, operand: Any, kind: Kind, at: Path) -> None:

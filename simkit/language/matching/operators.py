@@ -5,10 +5,11 @@ A row of an operator has its operand, its meaning, and its description for edito
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
+from simkit.core.messages import ABSENT
 from simkit.language.matching import general, lists
 from simkit.language.matching.general import scalar
 from simkit.language.matching.lists import whole
@@ -56,8 +57,12 @@ _COUNT: Final = {"type": "integer", "minimum": 0}
 OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """Operators that hold for numbers only."""
 OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
-OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered")
+OF_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
+"""Operators with matchers of the same value."""
+OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered", "$unique")
 """Operators with matchers of a list's elements."""
+_OF_ONE: Final = ("$not", "$exact", "$each")
+"""Operators with a single matcher, which may be a list."""
 OPERATORS: Final[Mapping[str, Operator]] = {
     "$eq": Operator(
         general.eq, "Equal as a whole; nothing inside is an operator.", _ANYTHING, "equals"
@@ -188,6 +193,18 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         "keys",
     ),
 }
+
+
+def inner_matchers(key: str, operand: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+    """Yield the matchers in the operand of an operator of values or elements, with their paths."""
+    if key == "$unique":
+        _, matcher = lists.unique_parts(operand, at)
+        if matcher is not ABSENT:
+            yield (*at, "of"), matcher
+    elif key in _OF_ONE or not isinstance(operand, (list, tuple)):
+        yield at, operand
+    else:
+        yield from (((*at, place), inner) for place, inner in enumerate(operand))
 
 
 # The JSON Schema of a matcher, so that an editor knows the operators

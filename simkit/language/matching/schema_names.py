@@ -9,16 +9,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from simkit.core.errors import ReferenceInvalid
-from simkit.core.messages import ABSENT
 from simkit.language.json_schema import Registry, is_array, is_object
+from simkit.language.json_schema.schemas import referred
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.misses import Path
-from simkit.language.matching.operators import OF_ELEMENTS, is_operator
+from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matchers, is_operator
 from simkit.language.paths import parse
 
-_SAME: Final = ("$not", "$all", "$either", "$in", "$exact", "$eq", "$ne")
-"""Operators whose operands are matched with the value itself."""
-_ALTERNATIVES: Final = ("$all", "$either", "$in")
 _ANY: Final = {"$any": True}
 _ABSENT: Final = {"$absent": True}
 """The claim that nothing stands under a name, which then need not be one that is known."""
@@ -137,20 +134,9 @@ class SchemaPlace:
         if (target is None and not parts) or len(schema) > 1:
             yield schema, root
         if target is not None:
-            yield from self._flat(*self._referred(target, root), depth + 1)
+            yield from self._flat(*referred(str(target), root, self._registry), depth + 1)
         for inner in parts:
             yield from self._flat(inner, root, depth + 1)
-
-    def _referred(self, target: Any, root: Any) -> Inner:
-        name, _, pointer = str(target).partition("#")
-        if pointer and not pointer.startswith("/"):  # An anchor.
-            return None, root
-        root = self._registry.get(name) if name else root
-        place: Any = root
-        for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            place = place.get(key) if isinstance(place, Mapping) else None
-        return place, root
 
 
 def _says_nothing(schema: Mapping[str, Any]) -> bool:
@@ -216,33 +202,20 @@ def _of_elements(matchers: Iterable[Any], place: Place, at: Path) -> Iterator[Un
 
 
 def _of_operator(key: str, operand: Any, place: Place, at: Path) -> Iterator[UnknownName]:
-    if key in _ALTERNATIVES:
-        for index, matcher in enumerate(operand):
-            yield from unknown_names(matcher, place, (*at, index))
-    elif key in _SAME:
+    if key in ("$eq", "$ne"):
         yield from unknown_names(operand, place, at)
+    elif key in OF_VALUE:
+        for path, matcher in inner_matchers(key, operand, at):
+            yield from unknown_names(matcher, place, path)
     elif key == "$keys" and isinstance(operand, (list, tuple)):
         words = (name for name in operand if isinstance(name, str))
         for name in words:
             yield from unknown_names({name: _ANY}, place, at)
-    elif key in OF_ELEMENTS or key == "$unique":
-        inner = place.elements()
-        if inner is None:
-            return
-        if key == "$unique":
-            yield from _of_unique(operand, inner, at)
-        elif isinstance(operand, (list, tuple)) and key != "$each":
-            yield from _of_elements(operand, place, at)
-        else:
-            yield from unknown_names(operand, inner, at)
-
-
-def _of_unique(operand: Any, inner: Place, at: Path) -> Iterator[UnknownName]:
-    keys, elements = unique_parts(operand, at)
-    if elements is not ABSENT:
-        yield from unknown_names(elements, inner, (*at, "of"))
-    for name in keys:
-        yield from (unknown._replace(path=at) for unknown in unknown_names({name: _ANY}, inner))
+    elif key in OF_ELEMENTS and (inner := place.elements()) is not None:
+        for path, matcher in inner_matchers(key, operand, at):
+            yield from unknown_names(matcher, inner, path)
+        for name in unique_parts(operand, at)[0] if key == "$unique" else ():
+            yield from (unknown._replace(path=at) for unknown in unknown_names({name: _ANY}, inner))
 
 
 def _of_key(key: str, operand: Any, place: Place, at: Path) -> Iterator[UnknownName]:

@@ -15,6 +15,7 @@ from simkit.core.errors import MatcherError, SourceError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.redact import secrets_written_in
 from simkit.core.text import near
+from simkit.language.paths import walk
 from simkit.language.yaml.nodes import (
     LINE_END,
     SourcePath,
@@ -135,7 +136,7 @@ class Document:
 
     def path_of(self, text: str) -> SourcePath | None:
         """Return the path of the first value that equals this text, or None."""
-        return _path_of(self.data, text, ())
+        return next((path for path, inner in walk(self.data) if inner == text), None)
 
     def mentions(self, text: str) -> bool:
         """Return whether a text occurs anywhere in the document."""
@@ -224,21 +225,6 @@ class Document:
                 return None, node
             key_node, node = child_node
         return key_node, node
-
-
-def _path_of(value: Any, text: str, at: SourcePath) -> SourcePath | None:
-    if value == text:
-        return at
-    steps: Iterable[tuple[str | int, Any]] = ()
-    if isinstance(value, dict):
-        steps = value.items()
-    elif isinstance(value, list):
-        steps = enumerate(value)
-    for step, inner in steps:
-        inner_path = _path_of(inner, text, (*at, step))
-        if inner_path is not None:
-            return inner_path
-    return None
 
 
 def load_text(text: str, file: str) -> list[Document]:

@@ -23,6 +23,7 @@ from simkit.spec.fields import (
     Flag,
     FunctionName,
     Number,
+    OneOrMore,
     Positive,
     SchemaValue,
     Template,
@@ -31,7 +32,6 @@ from simkit.spec.fields import (
     defaults_of,
     is_function_name,
     matcher_of,
-    one_key,
     refuse,
 )
 from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
@@ -71,18 +71,15 @@ class ReducerSpec(Choice):
 
 
 def _reducer(value: Any) -> Any:
-    if isinstance(value, dict):
-        one_key(value, "reducer", ("append", "merge"))
-    elif isinstance(value, str):
-        if value not in REDUCERS and not is_function_name(value):
-            raise refuse(
-                f"unknown reducer `{value}`",
-                known=REDUCERS,
-                word=value,
-                advice="A reducer of your own is written `module:function`.",
-            )
-    else:
+    if not isinstance(value, (dict, str)):
         raise refuse("a reducer must be a name, or a name with options")
+    if isinstance(value, str) and value not in REDUCERS and not is_function_name(value):
+        raise refuse(
+            f"unknown reducer `{value}`",
+            known=REDUCERS,
+            word=value,
+            advice="A reducer of your own is written `module:function`.",
+        )
     return value
 
 
@@ -213,10 +210,6 @@ class Query(YamlModel):
     """The largest number of characters."""
 
 
-def _names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 HistoryPolicy = Annotated[
     Annotated[Literal["all", "none", "filters"], Tag("name")]
     | Annotated[tuple[Filter, ...], Tag("list")],
@@ -229,10 +222,7 @@ class Contract(YamlModel):
 
     from_: Annotated[
         tuple[Annotated[str, RefersTo("agent", also=("*",))], ...],
-        BeforeValidator(_names),
-        WithJsonSchema(
-            {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-        ),
+        OneOrMore(str),
     ] = Field(alias="from")
     """The source: a name, a list of names, or `*`."""
     to: AgentName
@@ -338,12 +328,6 @@ class HandoffsFlow(YamlModel):
     """The agent that starts each turn: a name or a reference."""
 
 
-def _flow(value: Any) -> Any:
-    if isinstance(value, dict):
-        one_key(value, "flow", FLOWS)
-    return value
-
-
 FLOWS: Final = ("router", "graph", "supervisor", "handoffs")
 
 
@@ -431,7 +415,7 @@ class Pipeline(YamlModel):
     no reply lines."""
     contracts: tuple[Contract, ...] = ()
     """The types of handoff."""
-    flow: Annotated[Flow, BeforeValidator(_flow)]
+    flow: Flow
     """How control moves between agents."""
     limits: Limits = defaults_of(Limits)
     """Limits of everything that repeats."""

@@ -22,7 +22,6 @@ from simkit.spec.pipeline.model import (
     SupervisorFlow,
 )
 from simkit.spec.pipeline.recipe import (
-    RESERVED,
     FilterSpec,
     Item,
     OlderThan,
@@ -38,6 +37,7 @@ from simkit.spec.pipeline.root_names import (
     leads_to,
 )
 from simkit.spec.refers_to import name_references
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS
 from simkit.spec.validation_catalogue import FINDINGS
 
 IMPLIED_CHANNELS: Final = {
@@ -218,7 +218,7 @@ class _Check:
 
     def _section(self, path: SourcePath, item: Item) -> None:
         inside: SourcePath = (*path, item.custom_name or item.kind)
-        if item.name in (*RESERVED, "run"):
+        if item.name in (*CONTEXT_CLAIMS, "run"):
             raise self.document.error(
                 (*inside, "name"), f"`{item.name}` is a claim on contexts and cannot name a section"
             )

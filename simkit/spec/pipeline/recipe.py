@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Final, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from pydantic import (
     BeforeValidator,
     Discriminator,
     Field,
-    GetJsonSchemaHandler,
     Tag,
     WithJsonSchema,
 )
-from pydantic_core import CoreSchema
 
 from simkit.language.matching import kinds
 from simkit.language.yaml import SourcePath
@@ -25,26 +23,22 @@ from simkit.spec.fields import (
     Flag,
     FunctionName,
     Number,
+    OneOrMore,
+    OrForm,
     Positive,
     Template,
     TextValue,
     YamlModel,
     is_function_name,
     matcher_of,
-    one_key,
     refuse,
 )
 from simkit.spec.refers_to import AgentName, RefersTo
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS
 
 LOG: Final = "log"
 """A history's `from` that is no channel: everything that was said and done."""
 _ChannelText = Annotated[TextValue, RefersTo("channel")]
-
-RESERVED: Final = (
-    "sections", "messages", "includes", "excludes", "dropped", "left_out", "tools", "handoffs",
-    "tokens", "share", "settings",
-)  # fmt: skip
-"""Claims on a context that are no sections, so that no section may have these names."""
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
 _HOW_TO_WRITE: Final = {
@@ -147,8 +141,6 @@ def _filter(value: Any) -> Any:
             word=value,
             advice="A filter of your own is written `module:function`.",
         )
-    if isinstance(value, dict):
-        one_key(value, "filter", FILTERS_WITH_OPTIONS)
     return value
 
 
@@ -235,8 +227,6 @@ class HandoffSection(Section):
 
 
 def _channels(value: Any) -> Any:
-    if not isinstance(value, (list, tuple)):
-        return (value,)
     if not value:
         raise refuse("must name a channel, or a list of channels")
     for place, name in enumerate(value):
@@ -249,21 +239,13 @@ class Recall(Section):
     """Items of channels, selected by scope, tags, age, score and budget."""
 
     from_: Annotated[
-        tuple[_ChannelText, ...] | None,
+        Annotated[
+            tuple[_ChannelText, ...],
+            Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+        ]
+        | None,
         BeforeValidator(_channels),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "string"},
-                    {
-                        "type": "array",
-                        "items": {"type": "string"},
-                        "minItems": 1,
-                        "uniqueItems": True,
-                    },
-                ]
-            }
-        ),
+        OneOrMore(),
     ] = Field(default=None, alias="from")
     """The channel of items, or a list of channels, which are shown in this order."""
     scopes: tuple[Literal["turn", "session", "project", "global"], ...] | None = None
@@ -300,22 +282,6 @@ class Custom(Section):
     function: FunctionName
     """A function of the root (state, run, handoff, user, agent); it returns a text, a value or
     nothing."""
-
-
-KINDS: Final[dict[str, type[Section]]] = {
-    "instructions": Instructions,
-    "history": History,
-    "current_message": CurrentMessage,
-    "input": Input,
-    "task": Task,
-    "upstream": Upstream,
-    "previous_agents": PreviousAgents,
-    "shared": Shared,
-    "handoff": HandoffSection,
-    "recall": Recall,
-    "notes": Notes,
-    "memories": Memories,
-}
 
 
 class Item(YamlModel):
@@ -382,8 +348,16 @@ class Item(YamlModel):
         shared = described["properties"]["shared"]
         shared["anyOf"] = [kind for kind in shared["anyOf"] if kind != {"type": "null"}]
         described["additionalProperties"] = custom.get("anyOf", [{}])[0]
-        described["propertyNames"] = {"not": {"enum": list(RESERVED)}}
+        described["propertyNames"] = {"not": {"enum": list(CONTEXT_CLAIMS)}}
         described["minProperties"] = described["maxProperties"] = 1
+
+
+KINDS: Final[Mapping[str, type[Section]]] = {
+    name: get_args(field.annotation)[0]
+    for name, field in Item.model_fields.items()
+    if not name.startswith("custom")
+}
+"""The built-in sections."""
 
 
 def _item(value: Any) -> Any:
@@ -405,9 +379,9 @@ def _item(value: Any) -> Any:
     options = {} if value[name] is None else value[name]
     if name in KINDS:
         return {name: options}
-    if isinstance(options, dict) and "function" in options and name not in RESERVED:
+    if isinstance(options, dict) and "function" in options and name not in CONTEXT_CLAIMS:
         return {"custom": options, "custom_name": name}
-    if name in RESERVED:
+    if name in CONTEXT_CLAIMS:
         raise refuse(f"`{name}` is a claim on contexts and cannot name a section")
     raise refuse(
         f"unknown section `{name}`",
@@ -417,17 +391,7 @@ def _item(value: Any) -> Any:
     )
 
 
-class _OrName:
-    """Adds to an item's JSON Schema that a built-in section may be a plain name."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        return {"anyOf": [{"enum": list(KINDS)}, handler(core_schema)]}
-
-
-RecipeItem = Annotated[Item, BeforeValidator(_item), _OrName]
+RecipeItem = Annotated[Item, BeforeValidator(_item), OrForm({"enum": list(KINDS)})]
 RecipeEntry = Annotated[
     Annotated[tuple[RecipeItem, ...], Field(min_length=1), Tag("shared")]
     | Annotated[RecipeItem, Tag("single")],

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from simkit.core.errors import ReferenceInvalid
+from simkit.language.matching.operators import OF_VALUE, inner_matchers
 from simkit.language.paths import follow, parse, references_in, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING
@@ -18,9 +19,6 @@ RUN_FIELDS: Final = (
     "tool_calls", "took_ms", "usage", "timestamps",
 )  # fmt: skip
 HANDOFF_FIELDS: Final = ("from", "to", "type", "mode", "query", "payload")
-
-_SAME_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
-"""Operators whose operands are matched with the same value as the operator."""
 
 
 def check_references(document: Document, at: SourcePath, channels: tuple[str, ...]) -> None:
@@ -54,12 +52,9 @@ def keys_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str]]:
     for key, operand in matcher.items():
         if not key.startswith("$"):
             yield (*at, key), key
-        elif key in _SAME_VALUE:
-            if isinstance(operand, (list, tuple)):
-                for place, branch in enumerate(operand):
-                    yield from keys_in(branch, (*at, key, place))
-            else:
-                yield from keys_in(operand, (*at, key))
+        elif key in OF_VALUE:
+            for path, inner in inner_matchers(key, operand, (*at, key)):
+                yield from keys_in(inner, path)
 
 
 def leads_to(path: str, known: Iterable[str]) -> bool:

@@ -23,9 +23,12 @@ from simkit.spec.fields import (
     AS_MATCHER,
     FUNCTION_NAME,
     FUNCTION_SCHEMA,
+    TEXT_SCHEMA,
     Flag,
     FunctionName,
     MethodName,
+    OneOrMore,
+    OrForm,
     OrText,
     Positive,
     TextValue,
@@ -63,29 +66,8 @@ def _namespace(value: Any) -> Any:
     return {"namespace": value} if isinstance(value, (list, tuple)) else value
 
 
-_STORE_CHANNEL = {
-    "anyOf": [
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-        {
-            "type": "object",
-            "required": ["namespace"],
-            "additionalProperties": False,
-            "properties": {
-                "namespace": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "description": "Where its items are.",
-                },
-                "key": {"type": "string", "description": "The one item that is the channel."},
-                "value": {"type": "string", "description": "Where in what is stored it is."},
-            },
-        },
-    ]
-}
-StoreChannelValue = Annotated[
-    StoreChannel, BeforeValidator(_namespace), WithJsonSchema(_STORE_CHANNEL)
-]
+_NAMESPACE: Final = {"type": "array", "items": TEXT_SCHEMA, "minItems": 1}
+StoreChannelValue = Annotated[StoreChannel, BeforeValidator(_namespace), OrForm(_NAMESPACE)]
 
 
 TURNS: Final = "turns"
@@ -164,13 +146,6 @@ class AppOptions(YamlModel):
     """Channels in a graph's long-term store, by name, each with its namespace."""
 
 
-_NAMES = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-
-
-def _names(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
 def _words(value: Any) -> Any:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
@@ -185,29 +160,7 @@ class HandoffTool(YamlModel):
     """The argument that names the target agent, for a tool with several targets."""
 
 
-def _listed(value: Any) -> Any:
-    return (value,) if isinstance(value, (str, dict)) else value
-
-
 HandoffToolValue = Annotated[HandoffTool, text_as("tool"), OrText]
-_HANDOFF_TOOL = {
-    "anyOf": [
-        {"type": "string"},
-        {
-            "type": "object",
-            "required": ["tool"],
-            "additionalProperties": False,
-            "properties": {
-                "tool": {"type": "string", "description": "Its name, as models are offered it."},
-                "target": {
-                    "type": "string",
-                    "description": "The argument that names the agent, of a tool for several.",
-                },
-            },
-        },
-    ]
-}
-_HANDOFF_TOOLS = {"anyOf": [*_HANDOFF_TOOL["anyOf"], {"type": "array", "items": _HANDOFF_TOOL}]}
 
 
 def _path_in(root: str, path: str) -> str:
@@ -237,7 +190,7 @@ class AgentRule(YamlModel):
     """Matcher of the other settings of the request (temperature, …)."""
     header: Annotated[Any, matcher_of(kinds.HEADERS), AS_MATCHER] = None
     """Matcher of the request's headers, by their names in lower case."""
-    node: Annotated[tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES)] = ()
+    node: Annotated[tuple[str, ...], OneOrMore(str)] = ()
     """The nodes of a graph that are this agent, if they have other names."""
     input: Annotated[str, AfterValidator(partial(_path_in, "received"))] | None = None
     """The path of the run's input in what its node receives: `received.question`."""
@@ -245,9 +198,7 @@ class AgentRule(YamlModel):
     """The path of the run's output in what its node returns: `update.answer`."""
     routes: Flag = False
     """If true, every `Command(goto=…)` of its node is a route; only its model makes handoffs."""
-    handoff: Annotated[
-        tuple[HandoffToolValue, ...], BeforeValidator(_listed), WithJsonSchema(_HANDOFF_TOOLS)
-    ] = ()
+    handoff: Annotated[tuple[HandoffToolValue, ...], OneOrMore(str, dict)] = ()
     """The tools that pass control to this agent, beside `transfer_to_<its name>`: a name, or
     `{tool: handoff, target: to}` for a tool that several agents share, with the argument that
     names the agent. Without this key, `to_<its name>` and `handoff_to_<its name>` are tried as
@@ -312,9 +263,7 @@ class Implements(YamlModel):
     """The declared pipelines that the code implements; their scenarios run on it too."""
 
     noun: ClassVar[str] = "key of what is implemented"
-    designs: Annotated[
-        tuple[str, ...], BeforeValidator(_names), WithJsonSchema(_NAMES), Field(min_length=1)
-    ]
+    designs: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore(str)]
     """Files, relative to this one, with one declared pipeline each."""
     differs: dict[str, TextValue] = Field(default_factory=dict)
     """Paths at which runs of the code may differ from runs of a design, each with a reason."""
@@ -365,7 +314,7 @@ class ProgramPipeline(YamlModel):
     """The format's version: 1, if it is left out."""
     pipeline: TextValue
     """Its name."""
-    program: Annotated[tuple[TextValue, ...], BeforeValidator(_words), WithJsonSchema(_NAMES)]
+    program: Annotated[tuple[TextValue, ...], OneOrMore(str), BeforeValidator(_words)]
     """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
     app: AppOptions = defaults_of(AppOptions)
     """How it is run. Only `env` applies, because none of its code runs in this process."""

@@ -1,4 +1,4 @@
-"""What a simulation borrows from scenarios.
+"""Lines and conversations that a simulation borrows from scenarios.
 
 With `says_of: FILE`, a user says what a scenario's user says, with variations. With
 `replies_of: FILE`, a model answers lines that are written in scenarios.

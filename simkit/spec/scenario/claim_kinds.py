@@ -16,8 +16,8 @@ import msgspec
 from pydantic import BaseModel
 
 from simkit.core.messages import value_said
-from simkit.language.json_schema import is_array
 from simkit.language.matching.values import Content
+from simkit.language.paths import walk
 from simkit.trace import events as e
 from simkit.trace.views import log_fields
 
@@ -232,13 +232,4 @@ def shapes_left_out(view: View) -> Iterator[Any]:
     fields = dict.fromkeys(_LEFT_OUT_FIELDS, ANY_SHAPE)
     yield [fields]
     for update in updates(view):
-        yield from ([{**item, **fields}] for item in _mappings_in(update))
-
-
-def _mappings_in(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        yield value
-        value = list(value.values())
-    if is_array(value):
-        for element in value:
-            yield from _mappings_in(element)
+        yield from ([{**item, **fields}] for _, item in walk(update) if isinstance(item, Mapping))

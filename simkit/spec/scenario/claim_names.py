@@ -6,9 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
-from simkit.core.messages import ABSENT, HANDOFF_PREFIX
+from simkit.core.messages import HANDOFF_PREFIX
 from simkit.language.matching.kinds import check_kind
 from simkit.language.matching.lists import unique_parts
+from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matchers
 from simkit.language.paths import head_of, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
@@ -52,12 +53,6 @@ BETWEEN_TURNS: Final = ("RunStarted", "SessionStarted", "RunFinished", "JudgeAns
 _ON_THE_WHOLE: Final = "Claim it on the whole run: under `expect:` beside `turns:`, or `finally:`."
 _OF_THE_RUN: Final = {"JudgeAnswered": "Claim the answer under `judge:`."}
 """Event to what claims it instead."""
-_INNER: Final = (
-    "$not", "$either", "$all", "$in", "$eq", "$ne", "$has", "$each", "$in_order", "$unordered",
-    "$exact",
-)  # fmt: skip
-"""Operators whose operands are matched with the value, or with its elements."""
-
 _ANY: Final = {"$any": True}
 """Whatever stands under a key that is compared."""
 
@@ -368,12 +363,12 @@ def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
             yield (*at, place), element
     elif isinstance(matcher, Mapping):
         for key, operand in matcher.items():
-            if key in _INNER:
+            if key in ("$eq", "$ne"):
                 yield (*at, key), operand
-            elif key == "$unique":
+            elif key in (*OF_VALUE, *OF_ELEMENTS):
+                yield from inner_matchers(key, operand, (*at, key))
+            if key == "$unique":
                 keys, elements = unique_parts(operand)
-                if elements is not ABSENT:
-                    yield (*at, key, "of"), elements
                 other_keys = elements if isinstance(elements, Mapping) else {}
                 for name in keys:
                     yield (*at, key), {**other_keys, name: _ANY}

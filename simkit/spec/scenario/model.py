@@ -11,12 +11,12 @@ from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 from simkit.spec.fields import (
     Flag,
     Number,
+    OrForm,
     OrText,
     Positive,
     TextValue,
     YamlModel,
     defaults_of,
-    one_key,
     refuse,
     shown_value,
     text_as,
@@ -39,7 +39,6 @@ from simkit.spec.scenario.replies import (
 from simkit.spec.scenario.simulated_users import CheckedUser, PlainMessage
 from simkit.spec.scenario.turns import MOST
 
-USER_FORMS: Final = ("text", "json", "parts", "simulate")
 DEFAULT_START: Final = "2026-01-05T09:00:00Z"
 
 
@@ -55,7 +54,6 @@ class UserMessage(PlainMessage):
 
 def _user(value: Any) -> Any:
     if isinstance(value, dict):
-        one_key(value, "form of a user message", USER_FORMS)
         return value
     if isinstance(value, list) or value is None:
         raise refuse(
@@ -177,17 +175,9 @@ def _fake(value: Any) -> Any:
     return value
 
 
-class _Short:
-    """Adds to the JSON Schema that a number or a text may replace the mapping."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        return {
-            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "string"}, handler(core_schema)]
-        }
-
-
-FakeValue = Annotated[Fake, BeforeValidator(_fake), _Short]
+FakeValue = Annotated[
+    Fake, BeforeValidator(_fake), OrForm({"type": "integer", "minimum": 1}, {"type": "string"})
+]
 
 
 class Given(YamlModel):

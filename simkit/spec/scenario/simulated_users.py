@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from simkit.language.paths import walk
 from simkit.language.yaml import SourcePath, near
 from simkit.spec.fields import (
     Choice,
+    OneOrMore,
     OrText,
     Positive,
     TextValue,
     YamlModel,
     at_most,
-    one_key,
     refuse,
     shown_value,
     text_as,
 )
 from simkit.spec.pipeline.models import ModelOptions
-from simkit.spec.scenario.moments import DURATION_SCHEMA, Duration
+from simkit.spec.scenario.moments import Duration
 
 SAMPLE: Final = "$sample"
 """The key of a list of which one value is chosen in each conversation."""
@@ -31,10 +32,6 @@ END: Final = "end"
 
 SESSIONS_MAX: Final = 1_000
 """The most conversations that a user has at once."""
-
-
-def _listed(value: Any) -> Any:
-    return value if isinstance(value, (list, tuple)) else (value,)
 
 
 class PlainMessage(Choice):
@@ -53,37 +50,15 @@ class PlainMessage(Choice):
 
 
 def _plain(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return {"text": value}
-    one_key(value, "form of a user message", ("text", "json"))
-    return value
-
-
-class _OrOneMessage:
-    """Marker of a list of messages that may be written as a single one."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        messages = handler(core_schema)
-        return {"anyOf": [messages["items"], messages]}
+    return value if isinstance(value, dict) else {"text": value}
 
 
 UserMessages = Annotated[
     tuple[Annotated[PlainMessage, BeforeValidator(_plain), OrText], ...],
     Field(min_length=1),
-    BeforeValidator(_listed),
-    _OrOneMessage,
+    OneOrMore(),
 ]
-
-
-Durations = Annotated[
-    tuple[Duration, ...],
-    Field(min_length=1),
-    BeforeValidator(_listed),
-    WithJsonSchema(
-        {"anyOf": [DURATION_SCHEMA, {"type": "array", "minItems": 1, "items": DURATION_SCHEMA}]}
-    ),
-]
+Durations = Annotated[tuple[Duration, ...], Field(min_length=1), OneOrMore()]
 
 
 def _next(value: Any) -> Any:
@@ -292,13 +267,7 @@ def refuse_samples(value: Any, at: SourcePath = ()) -> Any:
 
 
 def _mappings(value: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Mapping[Any, Any]]]:
-    if isinstance(value, Mapping):
-        yield at, value
-    items: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else ()
-    if isinstance(value, (list, tuple)):
-        items = enumerate(value)
-    for key, inner in items:
-        yield from _mappings(inner, (*at, key))
+    return ((path, inner) for path, inner in walk(value, at) if isinstance(inner, Mapping))
 
 
 _NO_SAMPLE: Final = "`$sample` takes a list of values, and stands alone"

@@ -17,12 +17,14 @@ from simkit.language.yaml import Document, SourcePath, path_text
 from simkit.providers.failures import FAILURES
 from simkit.spec.fields import (
     MATCHER_SCHEMA,
-    TEXT_SCHEMA,
     Count,
     Flag,
+    OneOrMore,
+    OrText,
     Positive,
     TextValue,
     YamlModel,
+    as_list,
     at_most,
     defaults_of,
     one_key,
@@ -192,25 +194,10 @@ def _model_line(value: Any) -> Any:
     return value
 
 
-def _lines(value: Any) -> Any:
-    return value if isinstance(value, (list, tuple)) else (value,)
-
-
-class _OrOneLine:
-    """Marker of a list of lines that may be written as a single line, or as a text."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> dict[str, Any]:
-        lines = handler(core_schema)
-        lines["items"] = {"anyOf": [TEXT_SCHEMA, lines["items"]]}
-        return {"anyOf": [lines["items"], lines]}
-
-
 ModelLines = Annotated[
-    tuple[Annotated[ModelLine, BeforeValidator(_model_line)], ...],
+    tuple[Annotated[ModelLine, BeforeValidator(_model_line), OrText], ...],
     Field(min_length=1),
-    BeforeValidator(_lines),
-    _OrOneLine,
+    OneOrMore(),
 ]
 
 
@@ -415,7 +402,7 @@ def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:
     return {
         agent: [
             _line_data(line, model)
-            for line, model in zip(_lines(data["models"][agent]), models, strict=True)
+            for line, model in zip(as_list(data["models"][agent]), models, strict=True)
         ]
         for agent, models in simulation.models.items()
     }

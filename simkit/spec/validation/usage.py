@@ -1,4 +1,4 @@
-"""What is used: by scenarios, of pipelines and of files under ``use``; and files that nothing uses.
+"""Usage of pipelines and of files under ``use`` by scenarios; files of a folder that nothing uses.
 
 Usage is complete when all scenarios are read.
 """
