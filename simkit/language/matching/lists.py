@@ -106,22 +106,7 @@ def whole(operand: list[Any], at: Path, build: Build) -> Condition:
                 for miss in element.inner.misses(inner):
                     yield prefixed(index, miss)
 
-    tests = [element.inner.holds for element in elements]
-
-    def holds(value: Any) -> bool:
-        if value.__class__ is not list:
-            value = structure_of(value)
-            if not is_list(value):
-                return False
-        if len(value) != len(tests):
-            return False
-        # A plain loop, because most claims on agents are such a list.
-        for test, inner in zip(tests, value, strict=True):  # noqa: SIM110
-            if not test(inner):
-                return False
-        return True
-
-    return Condition(holds, misses)
+    return unless(misses)
 
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:

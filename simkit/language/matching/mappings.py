@@ -11,7 +11,7 @@ import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
-from simkit.language.matching.misses import Build, Condition, Miss, Path, Test, prefixed, unless
+from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
 from simkit.language.matching.rendering import NOTHING
 from simkit.language.matching.values import Content
 from simkit.language.paths import Getter, first_step, getter, unescaped
@@ -79,13 +79,6 @@ class Keyed:
         """The fields of a message that the entries name."""
         return [entry.of_message for entry in self.entries]
 
-    @cached_property
-    def tests(self) -> Sequence[tuple[str | None, Getter, Test]] | None:
-        """The tests of a message; None if a key is no field, so that it never holds."""
-        if not all(_is_field(entry, MESSAGE_FIELDS) for entry in self.entries):
-            return None
-        return [(field.role, field.read, field.inner.holds) for field in self.fields]
-
 
 def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     """Return the matcher of mappings with matching values, key by key."""
@@ -140,25 +133,7 @@ def _partial(node: Keyed) -> Condition:
             return of_dict(value)
         return _of_any(node, value)
 
-    otherwise = unless(misses).holds
-
-    def holds(value: Any) -> bool:
-        kind = value.__class__
-        if kind is dict and not (speaks and "role" in value and "content" in value):
-            for entry in node.entries:  # noqa: SIM110 - a plain loop is faster.
-                if not entry.inner.holds(entry.get(value)):
-                    return False
-            return True
-        if kind is not Message:
-            return otherwise(value)
-        if node.tests is None:
-            return False
-        for role, read, test in node.tests:
-            if role not in (None, value.role) or not test(read(value)):
-                return False
-        return True
-
-    return Condition(holds, misses)
+    return unless(misses)
 
 
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
