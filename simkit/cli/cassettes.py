@@ -11,6 +11,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
+from tabulate import tabulate
 
 from simkit.capture.cassettes import (
     Cassette,
@@ -239,21 +241,20 @@ def _scanned(paths: Sequence[str]) -> Iterator[Path]:
 
 def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
     names = {user.name for user in used}
-    common = {"file": str(file), "scenarios": tuple(user.id for user in used)}
-    size = file.stat().st_size
+    size, identities = file.stat().st_size, tuple(user.id for user in used)
+    listed = Listed(file=str(file), scenarios=identities, bytes=size)
     try:
         cassette = load(file)
     except CassetteInvalid as problem:
-        return Listed(**common, bytes=size, error=str(problem))  # type: ignore[arg-type]
+        return replace(listed, error=str(problem))
     items = cassette.interactions
     oldest = next(over_age([cassette], today, -1), None)
     limits = [user.days_max for user in used if user.days_max is not None]
     days = oldest.days if oldest is not None else None
-    return Listed(
-        **common,  # type: ignore[arg-type]
+    return replace(
+        listed,
         interactions=len(items),
         protocols=_protocols(cassette),
-        bytes=size,
         recorded_at=oldest.recorded_at if oldest is not None else "",
         days=days,
         is_orphan=not used,
@@ -290,14 +291,9 @@ def _foreign(request: HttpRequest) -> str:
 
 def _lines(scanned: Sequence[Listed]) -> Iterator[str]:
     rows = [_row(row) for row in scanned if not row.error]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)] if rows else []
-    table_rows = iter(rows)
+    table = iter(tabulate(rows, tablefmt="plain", disable_numparse=True).splitlines())
     for row in scanned:
-        if row.error:
-            yield row.error
-            continue
-        cells = [cell.ljust(width) for cell, width in zip(next(table_rows), widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+        yield row.error or next(table).rstrip()
     yield _summary(scanned)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.judge import ObservedRuns
 from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
@@ -27,45 +25,38 @@ from simkit.viewer import CoverageCollector
 PAGE: Final = "coverage.html"
 
 
-class CoverageOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The call of the command."""
+def coverage(
+    paths: tuple[str, ...], expression: str, form: str, file: str, fail_under: float
+) -> int:
+    """Measure and report coverage; return 1 if it is below ``fail_under``, 2 for a broken file.
 
-    paths: tuple[str, ...]
-    expression: str
-    form: str
-    file: str
-    """Where the report is written; empty for stdout, and for a page in `.simkit/`."""
-    fail_under: float
-
-
-def coverage(call: CoverageOptions) -> int:
-    """Measure and report coverage; return 1 if it is below ``fail_under``, 2 for a broken file."""
-    if call.file:
-        check_place(call.file, "-o")
-    runs, collector = ObservedRuns(call.paths, call.expression, "running"), CoverageCollector()
+    ``file`` is where the report is written; empty for stdout, and for a page in `.simkit/`.
+    """
+    if file:
+        check_place(file, "-o")
+    runs, collector = ObservedRuns(paths, expression, "running"), CoverageCollector()
     for run in runs:
         collector.add(run.prepared, run.outcome.view)
     collected = collector.coverage()
     report = coverage_of(collected.items)
     notes = list(runs.notes("and counted all the same: `simkit replay` shows why"))
     by = counted(runs.ran, "scenario")
-    if call.form == "html":
-        title = ", ".join(call.paths) or "all scenarios"
-        if not call.file:
+    if form == "html":
+        title = ", ".join(paths) or "all scenarios"
+        if not file:
             make_default_folder()
-        file = call.file or str(Path(FOLDER, PAGE))
-        place = write_coverage_page(file, title, collected, by, notes)
+        place = write_coverage_page(file or str(Path(FOLDER, PAGE)), title, collected, by, notes)
         for note in notes:
             echo(note)
         echo(f"{summary_line(report)} by {by}: wrote {place}")
     else:
-        _say(call, report, by, notes)
+        _say(form, file, report, by, notes)
     percent = report.percent if report.items else None
     nothing = "coverage of nothing, since nothing ran,"
-    return share_exit_code(percent, call.fail_under, "coverage", nothing, runs.problems)
+    return share_exit_code(percent, fail_under, "coverage", nothing, runs.problems)
 
 
-def _say(call: CoverageOptions, report: CoverageReport, by: str, notes: Sequence[str]) -> None:
+def _say(form: str, file: str, report: CoverageReport, by: str, notes: Sequence[str]) -> None:
     """Print the report, or write it to a file, and then print what is not in the file."""
     from simkit import __version__
 
@@ -75,15 +66,15 @@ def _say(call: CoverageOptions, report: CoverageReport, by: str, notes: Sequence
         "text": lambda: "\n".join(
             [*coverage_lines(report), "", *notes, f"{summary_line(report)} by {by}"]
         ),
-    }[call.form]()
-    if call.file:
-        content = json_document(text) if call.form == "json" else picture(text)
-        write_file(call.file, f"{content}\n".encode(), "-o")
-        echo(f"{summary_line(report)} by {by}: wrote {call.file}")
-    elif call.form == "json":
+    }[form]()
+    if file:
+        content = json_document(text) if form == "json" else picture(text)
+        write_file(file, f"{content}\n".encode(), "-o")
+        echo(f"{summary_line(report)} by {by}: wrote {file}")
+    elif form == "json":
         echo_json(text)
     else:
         echo(text)
-    if call.form == "lcov":
+    if form == "lcov":
         for note in notes:
             echo(note, err=True)

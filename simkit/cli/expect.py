@@ -24,8 +24,9 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.trace.views import view_of
-from simkit.update import FileChange, Note, additions, changed_text, file_changes, note_lines, write
-from simkit.update.files import read_bytes, text_of, with_text
+from simkit.update.files import FileChange, read_bytes, text_of, with_text, write
+from simkit.update.merging import changed_text, file_changes
+from simkit.update.proposals import Note, additions, note_lines
 
 _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 

@@ -22,9 +22,7 @@ from simkit.core.output import echo
 from simkit.core.text import counted, shell_word, short
 from simkit.explore.campaigns import (
     LOCAL,
-    MEMORY,
     Bounds,
-    Places,
     command_of,
     is_exhaustive,
     turns_most,
@@ -77,13 +75,13 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
         raise SimkitError(
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
-    places = Places(memory=MEMORY, reads=FileReads().begin())
-    tour = _Tour(name, bounds, folder, strictness, places)
+    reads = FileReads().begin()
+    tour = _Tour(name, bounds, folder, strictness, reads)
     try:
         for own_name, subject in subjects_named(Library(), name):
             tour.visit(own_name, subject)
     finally:
-        places.reads.end()
+        reads.end()
     if tour.broken:
         echo(f"not explored: {', '.join(tour.broken)}")
     if tour.skips == tour.count:
@@ -101,10 +99,10 @@ class _Tour:
     """The subjects of a command, explored one after the other, and what came of them."""
 
     def __init__(
-        self, name: str, bounds: Bounds, folder: str, strictness: Strictness, places: Places
+        self, name: str, bounds: Bounds, folder: str, strictness: Strictness, reads: FileReads
     ) -> None:
         self._name, self._bounds, self._folder = name, bounds, folder
-        self._strictness, self._places = strictness, places
+        self._strictness, self._reads = strictness, reads
         self.count = self.skips = 0
         self.was_found = False
         self.is_incomplete = False
@@ -138,7 +136,7 @@ class _Tour:
             return
         if name != self._name:
             echo(f"{name}:")
-        subject, campaign = _explore(name, subject, self._bounds, self._folder, self._places)
+        subject, campaign = _explore(name, subject, self._bounds, self._folder, self._reads)
         guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
         self.was_found |= not all(guessed)
         self.is_incomplete |= bool(campaign.refused) or any(guessed) or not campaign.runs
@@ -150,7 +148,7 @@ class _Tour:
 
 
 def _explore(
-    name: str, subject: Subject, bounds: Bounds, folder: str, places: Places
+    name: str, subject: Subject, bounds: Bounds, folder: str, reads: FileReads
 ) -> tuple[Subject, Campaign]:
     """Explore a subject, and report; return it, with the agents that were found in it."""
     progress = Progress()
@@ -174,7 +172,7 @@ def _explore(
 
     try:
         subject, campaign = explore_with_probe_runs(
-            name, subject, bounds, places=places, tell=tell, say=say
+            name, subject, bounds, reads=reads, tell=tell, say=say
         )
     finally:
         progress.end()

@@ -78,31 +78,25 @@ def judge_traces(
 
     Raise SimkitError if nothing can be checked.
     """
-    with unchanged(paths or (FOLDER,)):
-        return _judged(paths, question, form, quiet, strict)
-
-
-def _judged(paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool) -> int:
     started = time.perf_counter()
     fit_terminal()
-    files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
-    is_long = len(files) == 1 and not quiet
-    runner = JudgeRunner(
-        Job(
+    with unchanged(paths or (FOLDER,)):
+        files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
+        is_long = len(files) == 1 and not quiet
+        job = Job(
             details="none" if form != "text" else "all" if is_long else "failing",
             color=wants_color() and form == "text",
             width=table_width(),
             strict=strict,
-        ),
-        question,
-    )
-    results, is_open = [], False
-    for file in files:
-        ran = runner.ran_on(file)
-        results.append(ran.result)
-        if form == "text" and (ran.result.failed or not quiet):
-            echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
-            is_open = not ran.text.endswith("\n")
+        )
+        runner = JudgeRunner(job, question)
+        results, is_open = [], False
+        for file in files:
+            ran = runner.ran_on(file)
+            results.append(ran.result)
+            if form == "text" and (ran.result.failed or not quiet):
+                echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+                is_open = not ran.text.endswith("\n")
     _echo_end(results, form, time.perf_counter() - started, is_open)
     return summary_of(results).exit_code
 
@@ -145,11 +139,9 @@ class JudgeRunner(Runner):
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
             trace = stored(file, with_lints=True)
-            prepared = self._library.prepared(self._scenarios.item_of(trace))
+            prepared = _prepared(trace, self._library, self._scenarios)
             if prepared.skip is not None:
                 return self._report(self._skipped(prepared, file, prepared.skip), None)
-            # Claims contain words that Faker drew from the seed of the run.
-            prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
             with output_to_stderr():
                 outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
@@ -180,6 +172,12 @@ class JudgeRunner(Runner):
 
     def _broken(self, file: str, error: str) -> Judged:
         return Judged(file, file, 1, "", "broken", error=error, trace=file, question=self._question)
+
+
+def _prepared(trace: Stored, library: Library, scenarios: Scenarios) -> Prepared:
+    """Return the scenario of a trace; its claims contain words that Faker drew from the seed."""
+    prepared = library.prepared(scenarios.item_of(trace))
+    return prepared.with_seed(trace.started.seed).after(said_in(trace.view))
 
 
 def judged_trace(prepared: Prepared, trace: Stored) -> Outcome:
@@ -350,9 +348,7 @@ class ObservedRuns:
 
     def _judged(self, file: str) -> ObservedRun | None:
         trace = stored(file, with_lints=True)
-        item = Scenarios(self.library.cache).item_of(trace)
-        prepared = self.library.prepared(item)
-        prepared = prepared.with_seed(trace.started.seed).after(said_in(trace.view))
+        prepared = _prepared(trace, self.library, Scenarios(self.library.cache))
         return ObservedRun(prepared, judged_trace(prepared, trace))
 
 

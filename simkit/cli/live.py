@@ -228,11 +228,7 @@ def _plan(library: Library, item: ScenarioCase, call: LiveOptions, number: int =
 
 def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> None:
     """Raise SimkitError if no model can answer, or a budget cannot be kept."""
-    prepared = plan.prepared
-    pipeline, judge = prepared.pipeline, prepared.scenario.judge
-    models: list[ModelOptions] = (
-        [judge] if judge is not None and prepared.scenario.asks_judge else []
-    )
+    prepared, pipeline = plan.prepared, plan.prepared.pipeline
     if not isinstance(pipeline, Pipeline):
         if pipeline.program:
             raise prepared.document.error(
@@ -246,10 +242,7 @@ def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> N
             "the pipeline names no models, so nothing can answer a live run",
             advice="Add `models: {default: openai/gpt-5-mini}` to it.",
         )
-    else:
-        models += pipeline.models.values()
-    models += plan.user_models
-    names = dict.fromkeys(model.name for model in models)
+    names = dict.fromkeys(model.name for model in _models_of(plan))
     unknown = [name for name in names if prices.price_of(name) is None]
     if unknown and call.budget_usd is not None:
         raise SimkitError(
@@ -257,6 +250,15 @@ def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> N
             f"known\n  Add it to {call.prices or PRICES_FILE}: "
             f"`{unknown[0]}: {{input: …, output: …}}`, in US dollars for a million tokens."
         )
+
+
+def _models_of(plan: LiveSubject) -> list[ModelOptions]:
+    """Return the models that a run asks: those of the pipeline, its judge and its users."""
+    pipeline, judge = plan.prepared.pipeline, plan.prepared.scenario.judge
+    models = [*pipeline.models.values()] if isinstance(pipeline, Pipeline) else []
+    if judge is not None and plan.prepared.scenario.asks_judge:
+        models.append(judge)
+    return [*models, *plan.user_models]
 
 
 class _Campaign:
@@ -330,13 +332,8 @@ class _Campaign:
 
     def _modules(self) -> list[str]:
         """Return what runs need: simkit's drivers, and the clients of pipelines and users."""
-        ready = [scenario.live.prepared for scenario in self._scenarios]
-        models = [
-            m for p in ready if isinstance(p.pipeline, Pipeline) for m in p.pipeline.models.values()
-        ]
-        models += [p.scenario.judge for p in ready if p.scenario.judge is not None]
-        models += [m for scenario in self._scenarios for m in scenario.live.user_models]
-        protocols = dict.fromkeys(model.protocol for model in models if model is not None)
+        models = [model for scenario in self._scenarios for model in _models_of(scenario.live)]
+        protocols = dict.fromkeys(model.protocol for model in models)
         return [*_NEEDED, *dict.fromkeys(map(client_package, protocols))]
 
     @property

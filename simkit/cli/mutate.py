@@ -25,6 +25,7 @@ from simkit.cli.plan import share_exit_code
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
+from simkit.language.paths import literal
 from simkit.language.yaml import Document
 from simkit.report.scores import (
     MutationReport,
@@ -41,7 +42,7 @@ from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_m
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library
 from simkit.trace.views import View, view_of
-from simkit.update.first_claims import claims_on, first_claims, literal, parts_of
+from simkit.update.first_claims import claims_on, first_claims, parts_of
 from simkit.update.observed_values import StableClaims, words_of
 
 T = TypeVar("T")
@@ -94,13 +95,14 @@ def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
     chosen = chosen_by_seed(list(places), call.most, call.seed)
     judges = [TraceJudge(run) for run in runs]
     verdicts = [_verdict(judges, places[fact]) for fact in chosen]
+    return _report(verdicts, KINDS, len(places))
+
+
+def _report(verdicts: Sequence[Verdict | None], kinds: Sequence[str], total: int) -> MutationReport:
+    """Return the report of verdicts, of which those that no claim can see are None."""
     noticeable = [verdict for verdict in verdicts if verdict is not None]
-    return MutationReport(
-        verdicts=noticeable,
-        kinds=KINDS,
-        total=len(places),
-        equivalent=len(verdicts) - len(noticeable),
-    )
+    equivalent = len(verdicts) - len(noticeable)
+    return MutationReport(verdicts=noticeable, kinds=kinds, total=total, equivalent=equivalent)
 
 
 def _verdict(
@@ -245,13 +247,7 @@ def _pipelines(
             verdicts.append(judge.verdict(mutant))
     finally:
         progress.end()
-    noticeable = [verdict for verdict in verdicts if verdict is not None]
-    return MutationReport(
-        verdicts=noticeable,
-        kinds=PIPELINE_KINDS,
-        total=len(mutants),
-        equivalent=len(verdicts) - len(noticeable),
-    )
+    return _report(verdicts, PIPELINE_KINDS, len(mutants))
 
 
 class _PipelineJudge:

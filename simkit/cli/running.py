@@ -39,7 +39,7 @@ from simkit.spec.scenario.implementing import HOLDS, Standing
 from simkit.spec.scenario.items import ScenarioCase
 
 if TYPE_CHECKING:
-    from simkit.update import Proposal
+    from simkit.update.proposals import Proposal
     from simkit.viewer import RunPage
 
 
@@ -138,7 +138,7 @@ class Runner:
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
-            from simkit.update import fixes
+            from simkit.update.proposals import fixes
 
             proposal = fixes(prepared, outcome.view, outcome.judgement)
             ran = msgspec.structs.replace(ran, proposal=proposal)

@@ -66,29 +66,20 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the coverage of the conversations is measured."""
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a campaign keeps what it needs to go on."""
-
-    memory: Path
-    """The folder below which each subject has one."""
-    reads: FileReads
-    """The files that were read since before the subject was."""
-
-
 def run_campaign(
     name: str,
     subject: Subject,
     bounds: Bounds,
     *,
-    places: Places | None = None,
+    reads: FileReads | None = None,
     tell: Tell = lambda tally: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Campaign:
     """Explore a subject within bounds; raise SimkitError if it cannot be run.
 
-    ``name`` is that by which the user called it. Without ``places`` everything runs in this
-    process, and nothing is kept. ``tell`` gets now and then what came so far, and ``say`` a line
-    that the user should read.
+    ``name`` is that by which the user called it. ``reads`` has the files that were read since
+    before the subject was; without it everything runs in this process, and nothing is kept.
+    ``tell`` gets now and then what came so far, and ``say`` a line that the user should read.
     """
     if subject.prepared.unmet:
         raise subject.prepared.refusal()
@@ -98,7 +89,7 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        return checked_alone(subject, exploration.run(places), partial(converse, subject))
+        return checked_alone(subject, exploration.run(reads), partial(converse, subject))
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
 
@@ -126,7 +117,7 @@ class _Exploration:
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
 
-    def run(self, places: Places | None) -> Campaign:
+    def run(self, reads: FileReads | None) -> Campaign:
         """Run as many conversations as the bounds say, or only some if none comes to a model.
 
         Raise SourceError at once for what cannot be run. All files that it reads are known only
@@ -137,7 +128,7 @@ class _Exploration:
             return self._stop_at_once(doomed)
         for tape in restart_trials(self._subject.prepared, self._subject.simulation, self._turns):
             self._run(tape)
-        campaign = self._campaign(places)
+        campaign = self._campaign(reads)
         return with_first(campaign, first, self._run)
 
     def _stop_at_once(self, doomed: Sequence[ChoiceLog]) -> Campaign:
@@ -145,11 +136,11 @@ class _Exploration:
         campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
         return msgspec.structs.replace(campaign, is_doomed=True)
 
-    def _campaign(self, places: Places | None) -> Campaign:
+    def _campaign(self, reads: FileReads | None) -> Campaign:
         """Run the conversations, and keep what the campaign needs to go on."""
-        if places is None:
+        if reads is None:
             return self._search(self._in_process(), Parts())
-        setup, memory = self._setup(places.reads), Memory(places.memory, self._name)
+        setup, memory = self._setup(reads), Memory(MEMORY, self._name)
         with self._journal(memory, setup) as journal, self._work(setup) as work:
             campaign = self._search(work, journal)
             journal.is_over = not campaign.is_stopped

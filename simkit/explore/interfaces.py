@@ -96,12 +96,7 @@ class ChoosingModel:
 
         Raise ReplyMissing if a turn that runs again does not do what it did.
         """
-        again: Answer | None = self._scene.again("agent", request.agent)
-        if again is not None:
-            return again
-        answer = self._chosen(request)
-        self._scene.keep("agent", request.agent, answer)
-        return answer
+        return self._scene.once("agent", request.agent, lambda: self._chosen(request))
 
     def _chosen(self, request: ModelRequest) -> Answer:
         if self._interfaces.is_code:
@@ -355,12 +350,7 @@ class ChoosingTools:
         """Return a result that the tool may have, or that of its function."""
         if not self.scripts(tool):
             return reply_of(lambda: self._run(tool, args))
-        again: ToolReply | None = self._scene.again("tool", tool)
-        if again is not None:
-            return again
-        answer = self._chosen(tool)
-        self._scene.keep("tool", tool, answer)
-        return answer
+        return self._scene.once("tool", tool, lambda: self._chosen(tool))
 
     def _chosen(self, tool: str) -> ToolReply:
         choices = self._scene.source.result()

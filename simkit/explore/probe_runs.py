@@ -15,16 +15,17 @@ import msgspec
 
 from simkit.adapters.attribution import OF_NOBODY, system_of
 from simkit.core.errors import SimkitError, SourceError
+from simkit.core.files import FileReads
 from simkit.core.messages import Message
 from simkit.core.text import counted
-from simkit.explore.campaigns import Bounds, Places, run_campaign, seed_of, turns_most
+from simkit.explore.campaigns import Bounds, run_campaign, seed_of, turns_most
 from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan
 from simkit.explore.chunks import Tell, chunks_of
 from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.drawing import draw
 from simkit.explore.search import Campaign
 from simkit.explore.subjects import Subject, pipeline_subject, with_profile
-from simkit.language.paths import with_texts
+from simkit.language.paths import literal
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
 from simkit.session.execution.first_scenario import agents_of, rules_of
@@ -53,7 +54,7 @@ def explore_with_probe_runs(
     subject: Subject,
     bounds: Bounds,
     *,
-    places: Places | None = None,
+    reads: FileReads | None = None,
     tell: Tell = lambda tally: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> tuple[Subject, Campaign]:
@@ -65,7 +66,7 @@ def explore_with_probe_runs(
     while True:
         timed = msgspec.structs.replace(bounds, seconds=probe_runs.seconds_left())
         try:
-            return subject, run_campaign(name, subject, timed, places=places, tell=tell, say=say)
+            return subject, run_campaign(name, subject, timed, reads=reads, tell=tell, say=say)
         except SimkitError as problem:
             # A scenario's rules are its author's.
             if not METHOD_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
@@ -120,7 +121,7 @@ class ProbeRuns:
             return None
         if self._rules == before:
             return None
-        subject = pipeline_subject(Library(), self._name, _as_data(self._rules))
+        subject = pipeline_subject(Library(), self._name, literal(self._rules))
         return msgspec.structs.replace(subject, notes=(*subject.notes, *self._lines()))
 
     @property
@@ -129,7 +130,7 @@ class ProbeRuns:
 
     def _meet(self, count: int) -> bool:
         """Run conversations by the rules so far; return whether they have calls of nobody."""
-        subject = _with_nobody(pipeline_subject(Library(), self._name, _as_data(self._rules)))
+        subject = _with_nobody(pipeline_subject(Library(), self._name, literal(self._rules)))
         if self._bounds.profile is not None:
             subject = with_profile(subject, self._bounds.profile)
         calls_before = len(self._calls)
@@ -178,7 +179,7 @@ class ProbeRuns:
 
     def _lines(self) -> Iterator[str]:
         """Yield the sentences that say what was found."""
-        rules = flow(_as_data(self._rules))
+        rules = flow(literal(self._rules))
         yield (
             f"agents found by {counted(self._runs, 'conversation')}, since nothing says which "
             f"agent makes which call: `agents: {rules}`. To name them yourself, write that into a "
@@ -194,12 +195,6 @@ class ProbeRuns:
                     f"`{agent}` has {count} texts of instructions that begin alike: "
                     "if they are several agents, say so by rules of your own"
                 )
-
-
-def _as_data(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Return rules as a scenario has them, where `${` in instructions would begin a reference."""
-    tree: dict[str, Any] = with_texts(rules, lambda text: text.replace("${", "$${"))
-    return tree
 
 
 def _with_nobody(subject: Subject) -> Subject:

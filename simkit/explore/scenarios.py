@@ -16,7 +16,7 @@ from simkit.explore.output import unheard
 from simkit.explore.search import Discovery
 from simkit.explore.subjects import Subject
 from simkit.language.matching.rendering import line
-from simkit.language.paths import as_text, with_texts
+from simkit.language.paths import as_text, literal
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.scenario.files import Library, Prepared, moved_paths
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
@@ -44,7 +44,7 @@ def scenario_text(discovery: Discovery, subject: Subject, folder: Path, command:
     tree |= dict(moved_paths(tree, prepared, folder))
     tree |= conversation_data(discovery, subject)
     # All references are resolved: what is left is meant literally.
-    tree = with_texts(tree, lambda text: text.replace("${", "$${"))
+    tree = literal(tree)
     redactor = prepared.redactor(os.environ)
     tree, title = redactor.value(tree), redactor.text(title)
     lines = [

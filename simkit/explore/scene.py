@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from simkit.runtime.schemas import schema_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.simulations import Simulation
 from simkit.trace.store import canonical
+
+T = TypeVar("T")
 
 
 class Scene:
@@ -76,21 +78,20 @@ class Scene:
         self.results.append({})
         self.faults.append(set())
 
-    def keep(self, noun: str, name: str, answer: Any) -> None:
-        """Keep the answer of an agent or a tool for a turn that runs again."""
-        self._given[-1].setdefault((noun, name), []).append(answer)
+    def once(self, noun: str, name: str, choose: Callable[[], T]) -> T:
+        """Return the next answer of an agent or a tool; in a turn that runs again, as it was.
 
-    def again(self, noun: str, name: str) -> Any:
-        """Return the next answer of an agent or a tool in a turn that runs again; None in others.
-
-        Raise ReplyMissing if it asks for more than it did before.
+        ``choose`` returns a new one. Raise ReplyMissing if it asks for more than it did before.
         """
         if self._again is None:
-            return None
+            answer = choose()
+            self._given[-1].setdefault((noun, name), []).append(answer)
+            return answer
         answers = self._again.get((noun, name))
         if not answers:
             raise ReplyMissing(f"{noun} {name!r} was not asked so often when the turn first ran.")
-        return answers.pop(0)
+        earlier: T = answers.pop(0)
+        return earlier
 
 
 ACTIONS_MAX: Final = 4

@@ -143,44 +143,37 @@ def _several(
     library: Library, name: str, file: str, chosen: str
 ) -> Iterator[tuple[str, Subject | SimkitError]]:
     """Yield the subjects of a folder, or of a file of simulations; only the chosen one, if any."""
-    cases: list[ScenarioCase] = []
-    others: list[tuple[str, Subject | SimkitError]] = []
+    entries: list[tuple[str, str, ScenarioCase | Subject | SimkitError]] = []
+    """Each with its name, and the part of it that may be chosen."""
     for simulation_file in _simulation_files(file):
         try:
-            cases += simulations_in(simulation_file, library.cache)
+            cases = simulations_in(simulation_file, library.cache)
+            entries += [(case.id, case.name, case) for case in cases]
         except SimkitError as problem:
-            others.append((simulation_file, problem))
-    others += _scenario_subjects(library, file) if Path(file).is_dir() else []
-    known = [case for case in cases if chosen in ("", case.name)]
-    problems = [subject for _, subject in others if chosen and isinstance(subject, SimkitError)]
-    if chosen:
-        others = [(own, subject) for own, subject in others if parted(own)[1] == chosen]
-    if not known and not others:
-        raise next(iter(problems), SimkitError(_nothing_there(name, [case.id for case in cases])))
-    yield from _each(library, name, known, others)
-
-
-def _each(
-    library: Library,
-    name: str,
-    known: Sequence[ScenarioCase],
-    others: Sequence[tuple[str, Subject | SimkitError]],
-) -> Iterator[tuple[str, Subject | SimkitError]]:
-    """Yield subjects under their names; the only one under that of the command."""
-    is_single = len(known) + len(others) == 1
-    for case in known:
+            entries.append((simulation_file, "", problem))
+    known = [own for own, _, subject in entries if isinstance(subject, ScenarioCase)]
+    if Path(file).is_dir():
+        scenarios = _scenario_subjects(library, file)
+        entries += [(own, parted(own)[1], subject) for own, subject in scenarios]
+    picked = [(own, subject) for own, part, subject in entries if chosen in ("", part)]
+    if not picked:
+        problems = (subject for _, _, subject in entries if isinstance(subject, SimkitError))
+        raise next(problems, SimkitError(_nothing_there(name, known)))
+    is_single = len(picked) == 1
+    for own, subject in picked:
+        if not isinstance(subject, ScenarioCase):
+            if is_single and isinstance(subject, SimkitError):
+                raise subject
+            yield own, subject
+            continue
         try:
-            subject = simulation_subject(library, case)
+            explored = simulation_subject(library, subject)
         except SimkitError as problem:
             if is_single:
                 raise
-            yield case.id, problem
+            yield own, problem
         else:
-            yield name if is_single else case.id, subject
-    for own, explored in others:
-        if is_single and isinstance(explored, SimkitError):
-            raise explored
-        yield own, explored
+            yield name if is_single else own, explored
 
 
 def _setup_of(prepared: Prepared, file: str) -> tuple[str, bytes]:

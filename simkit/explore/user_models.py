@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -28,7 +27,7 @@ from simkit.core.messages import Fails, JsonValue, Message
 from simkit.core.redact import Redactor
 from simkit.core.text import counted, shell_word
 from simkit.explore.choices import Choices
-from simkit.explore.users import UserAnswer, UserConversation
+from simkit.explore.users import UserAnswer, UserConversation, UserSession
 from simkit.language.paths import as_text
 from simkit.providers.http import HttpAnswer, HttpRequest
 from simkit.providers.protocols import PROTOCOLS
@@ -191,12 +190,7 @@ class LiveUsers:
     def __enter__(self) -> LiveUsers:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *problem: object) -> None:
         try:
             if kind is None:
                 for path, traffic in self._traffics.items():
@@ -210,18 +204,12 @@ class LiveUsers:
         chosen: Mapping[str, Any] = sample(self._simulation.users[name].persona, choices.one_of)
         return chosen
 
-    def answer(
-        self,
-        name: str,
-        session: str,
-        persona: Mapping[str, Any],
-        talk: UserConversation,
-        choices: Choices,
-    ) -> UserAnswer:
+    def answer(self, speaker: UserSession, choices: Choices) -> UserAnswer:
         """Ask a user's model for its next message, again if it gives none; raise UserSilent."""
-        request = request_to_user(self._simulation.users[name], persona, talk)
+        name, talk = speaker.user_name, speaker.talk
+        request = request_to_user(self._simulation.users[name], speaker.persona, talk)
         number = len(talk.messages) + 1
-        call = Outgoing(f"user {name}", number, session, http_request_of(request))
+        call = Outgoing(f"user {name}", number, speaker.name, http_request_of(request))
         answering, why = self._answering[self._paths[name]], ""
         try:
             for _ in range(ATTEMPTS):
@@ -355,16 +343,9 @@ class RecordedVoices:
         """Return one of the recorded personas."""
         return choices.one_of(self._users[name].personas)
 
-    def answer(
-        self,
-        name: str,
-        session: str,
-        persona: Mapping[str, Any],
-        talk: UserConversation,
-        choices: Choices,
-    ) -> UserAnswer | None:
+    def answer(self, speaker: UserSession, choices: Choices) -> UserAnswer | None:
         """Return a recorded answer; None where the recordings end."""
-        return self._users[name].answer(persona, talk, choices)
+        return self._users[speaker.user_name].answer(speaker.persona, speaker.talk, choices)
 
     def notes(self) -> Iterator[str]:
         """Yield what the recordings leave out, a line for each user."""

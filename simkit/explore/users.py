@@ -153,14 +153,7 @@ class Voices(Protocol):
     def persona(self, name: str, choices: Choices) -> Mapping[str, Any]:
         """Return the persona of a user in a conversation."""
 
-    def answer(
-        self,
-        name: str,
-        session: str,
-        persona: Mapping[str, Any],
-        talk: UserConversation,
-        choices: Choices,
-    ) -> UserAnswer | None:
+    def answer(self, speaker: UserSession, choices: Choices) -> UserAnswer | None:
         """Return what a user says next; None if that is not known."""
 
 
@@ -178,7 +171,7 @@ class UserSession:
     ) -> None:
         """``voices`` speak for a user with a model, whose name in the file is ``user_name``."""
         self.name, self._user = name, user
-        self._user_name, self._voices = user_name, voices
+        self.user_name, self._voices = user_name, voices
         self.talk = UserConversation()
         """The part of the conversation that a user with a model sees."""
         self.states: set[str] = set()
@@ -234,7 +227,7 @@ class UserSession:
 
     def _turn_of_model(self, voices: Voices, choices: Choices) -> dict[str, Any] | None:
         key = "resume" if self.is_asked else "user"
-        answer = voices.answer(self._user_name, self.name, self.persona, self.talk, choices)
+        answer = voices.answer(self, choices)
         self.is_asked = False
         if answer is None or answer.is_last:
             self._state = END

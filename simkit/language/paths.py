@@ -105,6 +105,11 @@ def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
     return value
 
 
+def literal(value: Any) -> Any:
+    """Return a value escaped so that it is read as it is: no text in it stands for a reference."""
+    return with_texts(value, lambda text: text.replace("${", "$${"))
+
+
 @lru_cache(maxsize=4096)
 def getter(path: str, missing: Any = ABSENT) -> Getter:
     """Return ``lookup`` for one path, parsed once; it returns ``missing`` instead of ABSENT."""

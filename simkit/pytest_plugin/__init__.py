@@ -6,8 +6,8 @@ error, an invalid scenario fails without a traceback, and ``xfail`` excuses only
 invalid scenario.
 
 Here are the hooks that every run of pytest calls. ``items`` are files and items, ``runs`` runs an
-item, ``simulations`` are files and items that explore; ``updates``, ``stopping``, ``coverage``,
-``page`` and ``workflow`` are hooks that only some runs need.
+item, ``simulations`` are files and items that explore; ``updates``, ``page`` and ``workflow`` are
+hooks that only some runs need.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(PytestPage(page), PAGE)
     coverage_page: str = config.getoption("--simkit-coverage-html")
     if coverage_page or config.getoption("--simkit-coverage"):
-        from simkit.pytest_plugin.coverage import PytestCoverage
+        from simkit.pytest_plugin.page import PytestCoverage
 
         is_printed: bool = config.getoption("--simkit-coverage")
         config.pluginmanager.register(PytestCoverage(coverage_page, is_printed), COVERAGE)

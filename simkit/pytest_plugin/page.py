@@ -1,7 +1,8 @@
-"""pytest with ``--simkit-html``: one page with the runs of all scenarios, written at the end.
+"""pytest with ``--simkit-html`` or ``--simkit-coverage``: the page of all runs, and their coverage.
 
-Loaded only with the option. Under xdist each process sends its scenarios inside pytest's own
-reports, compressed as the page holds them, and the parent writes the page.
+Loaded only with these options. Under xdist each process sends its scenarios inside pytest's own
+reports, compressed as the page holds them, and what it measured at its end; the parent prints the
+coverage and writes the pages.
 """
 
 from __future__ import annotations
@@ -14,16 +15,28 @@ import msgspec
 import pytest
 
 from simkit import __version__
+from simkit.checks.coverage import coverage_of
 from simkit.core.errors import SimkitError
 from simkit.core.files import check_place, write_whole
-from simkit.core.output import clean
+from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import counted
 from simkit.report.last_run import failure_text, slug
+from simkit.report.scores import coverage_lines, summary_line
 from simkit.spec.scenario.items import ScenarioCase
-from simkit.viewer import Page, RunPage, page_html, run_page
+from simkit.viewer import (
+    CoverageCollector,
+    Page,
+    RunPage,
+    RunsCoverage,
+    coverage_data,
+    page_html,
+    run_page,
+)
 
 SENT_AS: Final = "simkit_page"
 """The attribute of a report with a scenario for the page."""
+MEASURED_AS: Final = "simkit_coverage"
+"""The key under which a process of pytest-xdist sends what it measured: as text, as plain data."""
 SHOWN_AT: Final = "simkit page"
 """The section of a failing item's report that says where its run is shown."""
 
@@ -35,10 +48,7 @@ class PytestPage:
         """Raise UsageError if no file can be written there."""
         self._file = file
         self._scenarios: dict[str, RunPage] = {}
-        try:
-            check_place(file, "--simkit-html")
-        except SimkitError as problem:
-            raise pytest.UsageError(clean(str(problem))) from None
+        _check(file, "--simkit-html")
 
     def link(self, identity: str) -> str:
         """Return where the page shows a scenario."""
@@ -75,11 +85,71 @@ class PytestPage:
         if hasattr(terminalreporter.config, "workerinput"):
             return
         scenarios = list(self._scenarios.values())
-        content = page_html(Page("pytest", __version__, scenarios)).encode()
-        try:
-            write_whole(Path(self._file), content)
-        except OSError as problem:
-            line = f"simkit: the page is not written: {failure_text(problem)}"
-        else:
-            line = f"simkit: wrote {self._file} with {counted(len(scenarios), 'scenario')}"
-        terminalreporter.write_line(clean(line))
+        page = Page("pytest", __version__, scenarios)
+        more = f" with {counted(len(scenarios), 'scenario')}"
+        terminalreporter.write_line(clean(_write(self._file, page, "the page", more)))
+
+
+class PytestCoverage:
+    """Measures the scenarios of this process, and reports those of all processes."""
+
+    def __init__(self, page: str = "", is_printed: bool = True) -> None:
+        """Raise UsageError if no page can be written; empty for none."""
+        self.collector = CoverageCollector()
+        self._page, self._is_printed = page, is_printed
+        self._others = RunsCoverage()
+        if page:
+            _check(page, "--simkit-coverage-html")
+
+    def take(self, collected: RunsCoverage) -> None:
+        """Take into account what was measured elsewhere."""
+        self._others = self._others.merged(collected)
+
+    def _all(self) -> RunsCoverage:
+        return self._others.merged(self.collector.coverage())
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Send what was measured to the parent, if there is one."""
+        output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[MEASURED_AS] = msgspec.json.encode(self._all()).decode()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a process measured that has ended; one that crashed sends nothing."""
+        payload = getattr(node, "workeroutput", {}).get(MEASURED_AS, "{}")
+        self.take(msgspec.json.decode(payload, type=RunsCoverage))
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the report, and write the page."""
+        if hasattr(terminalreporter.config, "workerinput"):
+            return
+        collected = self._all()
+        report = coverage_of(collected.items)
+        if self._is_printed:
+            terminalreporter.section("simkit coverage")
+            for line in (*coverage_lines(report), "", summary_line(report)):
+                terminalreporter.write_line(clean(line))
+        if self._page:
+            data = coverage_data(collected, counted(collected.runs, "run"))
+            data = without_secrets(data, current_redactor())
+            page = Page("pytest", __version__, (), coverage=data)
+            noun, more = "the page of coverage", f", {summary_line(report)}"
+            terminalreporter.write_line(clean(_write(self._page, page, noun, more)))
+
+
+def _check(file: str, option: str) -> None:
+    """Raise UsageError if no file can be written there."""
+    try:
+        check_place(file, option)
+    except SimkitError as problem:
+        raise pytest.UsageError(clean(str(problem))) from None
+
+
+def _write(file: str, page: Page, noun: str, more: str) -> str:
+    """Write a page; return a line that says so, or why it is not written."""
+    try:
+        write_whole(Path(file), page_html(page).encode())
+    except OSError as problem:
+        return f"simkit: {noun} is not written: {failure_text(problem)}"
+    return f"simkit: wrote {file}{more}"

@@ -123,7 +123,7 @@ def _report(item: ScenarioItem, session: _Session, prepared: Prepared, outcome: 
 
 def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redactor) -> str | None:
     """Return the proposed changes of the file; None without any."""
-    from simkit.update import additions, encoded, fixes
+    from simkit.update.proposals import additions, encoded, fixes
 
     if mode == "create":
         return encoded(additions(prepared, outcome.view, redactor))

@@ -15,7 +15,9 @@ import pytest
 from simkit.core.errors import SimkitError
 from simkit.core.output import clean
 from simkit.pytest_plugin.items import documents_of
-from simkit.update import accepted_lines, decoded, refuse_in_ci
+from simkit.update.files import refuse_in_ci
+from simkit.update.merging import accepted_lines
+from simkit.update.proposals import decoded
 
 SENT_AS: Final = "simkit_update"
 """The attribute of a report with a proposal."""

@@ -13,8 +13,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit.language.yaml import SourcePath
-from simkit.update.layout import Layout, Spot, layouts
-from simkit.update.replacing import Obstacle, Site, give, put, relisted, unfolded
+from simkit.update.replacing import (
+    Layout,
+    Obstacle,
+    Site,
+    Spot,
+    give,
+    layouts,
+    put,
+    relisted,
+    unfolded,
+)
 
 
 class Put(msgspec.Struct, frozen=True, tag=True):

@@ -12,7 +12,6 @@ from simkit.checks.runs import groups_of
 from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.messages import Message
 from simkit.language.matching.values import is_list
-from simkit.language.paths import with_texts
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.writing import flow
 from simkit.trace.views import CallView, TurnView, View
@@ -150,11 +149,6 @@ def common(claims: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             if inner and all(isinstance(other[key], Mapping) for other in others):
                 fields[key] = inner
     return fields
-
-
-def literal(claims: Any) -> Any:
-    """Return claims escaped so that a scenario file reads them as they are."""
-    return with_texts(claims, lambda text: text.replace("${", "$${"))
 
 
 def parts_of(claims: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -16,9 +16,8 @@ from simkit.spec.scenario.writing import WIDTH
 from simkit.update.edits import Give, Relist, Sheet, Unfold, applied, opened
 from simkit.update.files import FileChange, read_bytes, text_of, with_text, write
 from simkit.update.first_claims import common
-from simkit.update.layout import line_end, line_start
 from simkit.update.proposals import Note, Proposal, Proposed, fingerprint, note_lines
-from simkit.update.replacing import Obstacle
+from simkit.update.replacing import Obstacle, line_end, line_start
 
 Read: TypeAlias = Callable[[str], list[Document]]
 """Returns the documents of a text that the file holds, or could hold; raises SourceError."""

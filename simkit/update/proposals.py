@@ -17,14 +17,14 @@ from simkit.checks.runs import groups_of
 from simkit.checks.scope import Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.redact import Redactor
-from simkit.language.paths import follow, references_in
+from simkit.language.paths import follow, literal, references_in
 from simkit.language.yaml import Document, path_text
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario
 from simkit.trace.views import View, said_in
 from simkit.update.changing import Change, Manual, changes, changes_of_agents
 from simkit.update.edits import Edit, Give, Put, Relist
-from simkit.update.first_claims import first_claims, literal
+from simkit.update.first_claims import first_claims
 from simkit.update.observed_values import (
     StableClaims,
     claim_of,
@@ -49,16 +49,9 @@ class Failing(msgspec.Struct, frozen=True):
     value: Any
 
 
-class Stuck(msgspec.Struct, frozen=True):
-    """A failing claim that no actual value can make true."""
-
-    path: Path
-    why: str
-
-
 def failing_claims(
     scenario: Scenario, document: Document, view: View, judgement: Judgement
-) -> Iterator[Failing | Stuck]:
+) -> Iterator[Failing | Manual]:
     """Yield the failing claims, in the order of the file's turns."""
     for scope in scopes_of(scenario, view, range(len(view.turns))):
         collector = _Collector(document, scope)
@@ -70,7 +63,7 @@ def failing_claims(
         yield from collector.claims
     for finding in judgement.findings:
         if finding.id == CLAIM and _is_no_value(finding):
-            yield Stuck(finding.path, finding.what)
+            yield Manual(finding.path, finding.what)
 
 
 def _is_no_value(finding: Finding) -> bool:
@@ -87,7 +80,7 @@ class _Collector(FindingBuilder):
     def __init__(self, document: Document, scope: Scope) -> None:
         super().__init__(document)
         self._scope = scope
-        self.claims: list[Failing | Stuck] = []
+        self.claims: list[Failing | Manual] = []
 
     def compare(
         self, matcher: Any, value: Any, path: Path, label: str, *, several: bool = False, **_: Any
@@ -97,7 +90,7 @@ class _Collector(FindingBuilder):
             return []
         if several:
             why = f"`{path[-2]}` speaks of several: what one of them found may not hold of others"
-            self.claims.append(Stuck(path, why))
+            self.claims.append(Manual(path, why))
         else:
             self.claims.append(Failing(path, str(path[-1]), matcher, value))
         return []
@@ -117,7 +110,7 @@ class _Collector(FindingBuilder):
             self.claims.append(Failing(path, "model_calls", expected, count))
         elif "not observable" not in finding.what:
             # `includes[0] matches no message`: the path shows the rest.
-            self.claims.append(Stuck(path, finding.what.partition("] ")[2] or finding.what))
+            self.claims.append(Manual(path, finding.what.partition("] ")[2] or finding.what))
 
 
 # Proposals: the changes that one run proposes for its scenario
@@ -260,9 +253,9 @@ def fingerprint(document: Document) -> str:
 # From a claim to edits of its document
 
 
-def _changes_of(claim: Failing | Stuck, data: Any) -> Iterator[Change]:
-    if isinstance(claim, Stuck):
-        yield Manual(claim.path, claim.why)
+def _changes_of(claim: Failing | Manual, data: Any) -> Iterator[Change]:
+    if isinstance(claim, Manual):
+        yield claim
         return
     if claim.name == "agents" and claim.path[-2:] == ("expect", "agents"):
         proposed = changes_of_agents(claim.matcher, claim.value)

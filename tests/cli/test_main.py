@@ -1,7 +1,8 @@
-"""What holds for every command: help, versions, errors and exit codes."""
+"""The command line as a whole: help, errors, being stopped, and what it loads."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -10,15 +11,15 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from simkit.cli import validate as validate_output
+from tests.cli.conftest import ROOT
 from tests.cli.projects import Done, write
 
 Call = Callable[..., Done]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_help_lists_the_commands(simkit: Call) -> None:
@@ -240,3 +241,204 @@ def test_a_reader_that_has_enough_is_no_error(project: Path) -> None:
     )  # fmt: skip
 
     assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+SLOW = """\
+version: 1
+pipeline: shop
+agents: {{a: {{instructions: Say., tools: [price]}}}}
+tools: {{price: {{function: "waits:{function}"}}}}
+flow: {{handoffs: {{start: a}}}}
+---
+version: 1
+scenario: {name}
+pipeline: shop
+turns: [{{user: hi, replies: {{a: [calls: {{price: {{}}}}, done]}}, expect: {{reply: other}}}}]
+"""
+WAITS = """
+import signal
+def price():
+    return 3
+def wait():
+    import os
+    open(f"started-{os.getpid()}", "w").close()
+    signal.pause()
+def wait_for(message):
+    wait()
+"""
+
+
+FAILS: Final = SLOW.format(function="price", name="fails")
+WAITS_LONG: Final = SLOW.format(function="wait", name="waits")
+ANEW: Final = WAITS_LONG.replace(
+    "turns: [", "turns: [{user: first, replies: {a: hello}}, "
+).replace("user: hi,", "user: hi, restart: true,")
+"""It waits in a new process, that of its second turn."""
+RECORDED: Final = """\
+version: 1
+scenario: waits
+pipeline: waits:wait_for
+app: {path: [.]}
+cassette: talk.cassette.jsonl
+turns: [{user: hi}]
+"""
+
+
+class Running:
+    """A command in a process group of its own, whose user code waits for ever."""
+
+    def __init__(self, folder: Path, *command: str) -> None:
+        self._folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", *command],
+            cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)}, process_group=0,
+        )  # fmt: skip
+
+    def stopped(self, number: signal.Signals) -> tuple[int, str]:
+        """Sends a signal once user code waits; returns the exit code, and all that was said."""
+        while self._process.poll() is None and not [*self._folder.glob("started-*")]:
+            time.sleep(0.05)
+        self._process.send_signal(number)
+        reply, _ = self._process.communicate(
+            timeout=60
+        )  # It ends with the last who holds the pipe.
+        for started in self._folder.glob("started-*"):
+            while _is_there(int(started.name.rpartition("-")[2])):
+                time.sleep(0.05)
+        return self._process.returncode, reply
+
+
+def _is_there(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        os.kill(process, 0)
+        # What has ended and was not asked how is there in name only.
+        stat = Path(f"/proc/{process}/stat")
+        return not (stat.exists() and stat.read_text().rpartition(")")[2].split()[0] == "Z")
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("second", [WAITS_LONG, ANEW], ids=["here", "anew"])
+def test_a_replay_that_is_stopped_leaves_nobody_behind(
+    tmp_path: Path, number: signal.Signals, processes: str, second: str
+) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "a.scenario.yaml").write_text(FAILS)
+    (tmp_path / "b.scenario.yaml").write_text(second)
+
+    code, reply = Running(
+        tmp_path, "tests.cli.in_processes", "replay", "-j", processes, "."
+    ).stopped(number)
+
+    assert code == 128 + number
+    # Whether the first one's end was heard of before the signal is the system's to say.
+    assert ("stopped after 1 of 2" in reply) == ("a.scenario.yaml::fails" in reply)
+    text = "what" if "a.scenario.yaml::fails" in reply else "nothing"
+    assert f"{text} failed until then" in reply
+    if processes == "1":
+        assert "a.scenario.yaml::fails" in reply
+    assert [*(tmp_path / ".simkit" / "runs").iterdir()] == []
+
+
+@pytest.mark.slow
+def test_a_recording_that_is_stopped_writes_no_half_cassette(tmp_path: Path) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "b.scenario.yaml").write_text(RECORDED)
+
+    code, reply = Running(tmp_path, "simkit", "record", ".").stopped(signal.SIGTERM)
+
+    assert (code, "Traceback" in reply) == (143, False)
+    assert [*tmp_path.glob("talk*")] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_test_run_that_is_stopped_leaves_nobody_behind(tmp_path: Path, processes: str) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "a.scenario.yaml").write_text(FAILS)
+    (tmp_path / "b.scenario.yaml").write_text(WAITS_LONG)
+    command = ("pytest", "-p", "no:randomly", "-n", processes, "--junitxml=report.xml", ".")
+
+    code, reply = Running(tmp_path, *command).stopped(signal.SIGTERM)
+
+    assert code == 143
+    assert "Terminated" in reply
+    if processes == "0":
+        assert "reply does not match" in reply
+    assert "</testsuites>" in (tmp_path / "report.xml").read_text()
+
+
+PIPELINE = """version: 1
+pipeline: desk
+agents:
+  triage: {instructions: Choose., context: [instructions, current_message]}
+  billing: {instructions: Bill., context: [instructions, history, current_message]}
+flow: {router: {decide: triage, to: "${run.output.to}"}}
+"""
+SCENARIO = """version: 1
+scenario: an order
+pipeline: desk.pipeline.yaml
+turns:
+  - user: Where is my order?
+    replies: {triage: {json: {to: billing}}, billing: It is on its way.}
+    expect: {agents: [triage, billing], reply: {$contains: way}}
+"""
+NEEDLESS = {
+    "simkit": {
+        *("adapters", "capture", "testing", "update", "vcr", "pytest_plugin", "bdd"),
+        *("providers.openai", "providers.anthropic", "providers.gemini", "providers.protocols"),
+        *("runtime.models.recorded", "runtime.sqlite_store", "runtime.speakers"),
+        *(
+            "session.execution.new_process",
+            "session.workers",
+            "session.execution.answering",
+            "cli.processes",
+        ),
+        *("core.determinism.installing", "core.determinism.redirecting"),
+        "core.determinism.library_rng",
+        *("report.diffs", "report.github_actions", "report.json"),
+        *("checks.comparative_runs", "spec.json_schemas", "trace.diff"),
+    },
+    "standard library": {
+        *("asyncio", "concurrent", "ctypes", "configparser", "http", "multiprocessing", "sqlite3"),
+        *("ssl", "subprocess", "tomllib", "unittest"),
+    },
+    "packages": {
+        *("_pytest", "aiohttp", "anthropic", "faker", "google", "httpx", "jinja2", "langgraph"),
+        *("openai", "packaging", "pytest", "pytest_bdd", "regex", "tabulate", "jsonschema"),
+        *("requests", "time_machine", "urllib3", "vcr"),
+    },
+}
+
+MODULES_MOST = 250
+"""The largest number of simkit's own modules: each takes a two-thousandth of the command."""
+
+
+def loaded(folder: Path, *words: str) -> set[str]:
+    """The modules that a command has loaded at its end."""
+    report = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{report}from simkit.cli import main; main({list(words)})"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stderr.split())
+
+
+def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    (tmp_path / "desk.scenario.yaml").write_text(SCENARIO, encoding="utf-8")
+
+    modules = loaded(tmp_path, "replay", "desk.scenario.yaml")
+
+    assert "simkit.runtime.kernel" in modules
+    needless = {f"simkit.{name}" for name in NEEDLESS["simkit"]}
+    needless |= NEEDLESS["standard library"] | NEEDLESS["packages"]
+    assert sum(name.startswith("simkit.") for name in modules) <= MODULES_MOST
+    assert not {
+        name for name in modules if any(f"{name}.".startswith(f"{other}.") for other in needless)
+    }

@@ -1,18 +1,26 @@
-"""`simkit replay -j`: several processes print what one prints."""
+"""Several processes, many seeds, and surroundings that are gone."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from simkit.cli import processes
-from tests.cli.projects import Done, without_times, write
+from simkit.cli.commands import cli
+from tests.cli.conftest import ROOT
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, without_times, write
 
-ECHO = """\
+ECHOES = """\
 version: 1
 pipeline: echo
 agents: {a: {instructions: Say.}}
@@ -28,7 +36,7 @@ turns: [{user: hi, replies: {a: hello}, expect: {reply: hello}}]
 
 
 def scenarios(count: int) -> str:
-    return ECHO + "".join(SCENARIO % place for place in range(count))
+    return ECHOES + "".join(SCENARIO % place for place in range(count))
 
 
 @pytest.mark.slow
@@ -93,3 +101,179 @@ def test_a_few_scenarios_of_declared_pipelines_run_in_one_process(
     entries = [Entry(pipeline) for pipeline in pipelines]
 
     assert processes.pays(entries, Job(**options)) == is_worth_it  # type: ignore[arg-type]
+
+
+Call = Callable[..., Done]
+DRAWN = """\
+---
+scenario: names are short
+pipeline: echo
+turns:
+  - user: I am ${fake.name}
+    replies: {a: "Hello ${fake.name}"}
+    expect: {reply: {$len: {$lte: 20}}}
+"""
+
+
+def test_the_rate_the_first_failing_seed_and_its_command_are_shown(simkit: Call) -> None:
+    write("a.scenario.yaml", ECHO + GOOD + DRAWN)
+
+    done = simkit("replay", "a.scenario.yaml", "--seeds", "40")
+
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert lines[:2] == ["a.scenario.yaml", "  ok      it holds: held for 40 of 40 seeds"]
+    match = re.fullmatch(r"  FAILED  names are short: held for (\d+) of 40 seeds", lines[2])
+    assert match is not None
+    assert 0 < int(match[1]) < 40
+    assert lines[3] == (
+        f"    {40 - int(match[1])} of 40: a.scenario.yaml:17:28: reply does not match"
+    )
+    assert re.fullmatch(r"2 scenarios, seeds 0 to 39: 1 held, 1 failed \(\d+\.\d\d s\)", lines[-1])
+    again = simkit(*shlex.split(lines[4])[1:])
+    assert again.code == 1
+    assert "a.scenario.yaml:17:28: reply does not match" in again.out
+    assert simkit("replay", "a.scenario.yaml", "--seeds", "40").out == done.out
+
+
+def test_every_seed_is_the_run_that_this_seed_gives_alone(simkit: Call) -> None:
+    write("a.scenario.yaml", ECHO + DRAWN)
+    single = [simkit("replay", "a.scenario.yaml", "--seed", str(seed)) for seed in range(7, 13)]
+
+    done = simkit("replay", "a.scenario.yaml", "--seeds", "6", "--seed", "7", "--format", "json")
+
+    report = json.loads(done.out)
+    (scenario,) = report["scenarios"]
+    assert report["seeds"] == [*range(7, 13)]
+    assert scenario["holds"] == sum(each.code == 0 for each in single)
+    assert done.code == max(each.code for each in single)
+
+
+def test_several_processes_report_the_same(simkit: Call) -> None:
+    write("a.scenario.yaml", ECHO + GOOD + DRAWN)
+    call = ("replay", "a.scenario.yaml", "--seeds", "8", "--format", "json")
+
+    assert simkit(*call, "-j", "2").out == simkit(*call).out
+
+
+def test_what_holds_for_every_seed_ends_with_0_and_quietly(simkit: Call) -> None:
+    write("a.scenario.yaml", ECHO + GOOD)
+
+    done = simkit("replay", "a.scenario.yaml", "--seeds", "3", "-q")
+
+    assert done == Done(0, "\n1 scenario, seeds 0 to 2: 1 held (0.00 s)\n", "")
+
+
+def test_what_is_broken_or_skipped_does_not_run_again(simkit: Call) -> None:
+    write("a.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", "skip: not now") + MISSPELT)
+    write("b.scenario.yaml", ECHO + BAD.replace("pipeline: echo", "pipeline: echo\nxfail: known"))
+
+    done = simkit("replay", "a.scenario.yaml", "b.scenario.yaml", "--seeds", "3")
+
+    assert done.code == 2
+    assert "  skipped it holds: not now" in done.out
+    assert "  BROKEN  misspelt: " in done.out
+    assert "  ok      it's wrong: held for 3 of 3 seeds" in done.out
+
+
+@pytest.mark.parametrize(
+    "option",
+    ["--verify", "--update", "--show=context", "--turn=1", "--agent=a", "--base=x",
+     "--format=github"],
+)  # fmt: skip
+def test_options_for_a_single_run_are_refused(option: str, simkit: Call) -> None:
+    done = simkit("replay", "--seeds", "3", option)
+
+    assert done.code == 2
+    assert "leave out" in done.err
+
+
+MISSING: Final = """\
+the working directory is not there any more: No such file or directory
+  Go to a folder that is there, and call simkit again.
+"""
+SHELL: Final = """\
+version: 1
+scenario: it goes
+pipeline: leaves:run
+app: {path: [.], setup: "leaves:leave"}
+turns: [{user: hi, expect: {reply: hello}}]
+---
+version: 1
+scenario: it comes after
+pipeline: leaves:run
+app: {path: [.]}
+turns: [{user: hi, expect: {reply: hello}}]
+"""
+LEAVES: Final = """\
+import os, shutil, tempfile
+def leave():
+    folder = os.getcwd()
+    shutil.rmtree(folder)
+def run(message):
+    return "hello"
+"""
+
+
+@pytest.fixture
+def deleted_folder(project: Path) -> Iterator[Path]:
+    """A working directory that was deleted."""
+    folder = project / "gone"
+    folder.mkdir()
+    os.chdir(folder)
+    shutil.rmtree(folder)
+    yield folder
+    os.chdir(project)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
+@pytest.mark.parametrize("command", cli.commands)
+def test_every_command_says_that_its_directory_is_gone(
+    command: str, simkit: Callable[..., Done], deleted_folder: Path
+) -> None:
+    done = simkit(command)
+
+    assert (done.code, done.out, done.err) == (2, "", MISSING)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
+def test_a_directory_that_user_code_deletes_is_one_clear_error(
+    project: Path, simkit: Callable[..., Done]
+) -> None:
+    shutil.rmtree(project / "scenarios")
+    write("work/leaves.py", LEAVES)
+    write("work/s.scenario.yaml", SHELL)
+    os.chdir(project / "work")
+    try:
+        done = simkit("replay", ".")
+    finally:
+        os.chdir(project)
+
+    assert done.code == 2
+    assert "the working directory is not there any more" in done.out
+    assert "bug in simkit" not in done.out + done.err
+    assert "Traceback" not in done.out + done.err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="closes streams by the shell")
+@pytest.mark.parametrize("around", ["closed stdin", "no HOME", "no TMPDIR", "TMPDIR read-only"])
+@pytest.mark.parametrize("option", ["-q", "--update"])
+def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(
+    project: Path, around: str, option: str
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if around == "no HOME":
+        environment.pop("HOME", None)
+    elif around == "no TMPDIR":
+        environment["TMPDIR"] = str(project / "nowhere")
+    elif around == "TMPDIR read-only":
+        (project / "kept").mkdir(mode=0o500)
+        environment["TMPDIR"] = str(project / "kept")
+    closing = " <&-" if around == "closed stdin" else ""
+
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" -m simkit replay {option} scenarios{closing}', sys.executable],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stdout + done.stderr

@@ -1,22 +1,27 @@
-"""`simkit.explore` finds what the command finds, and returns it."""
+"""Exploration from Python, its strictness, and this project's own applications."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from simkit import SimkitError, explore, load, simulate
 from simkit.cli.commands.search import explore_command
 from simkit.explore import api
+from simkit.explore.campaigns import Bounds, run_campaign
+from simkit.explore.subjects import scenario_subject
+from simkit.spec.scenario.files import Library, Prepared
+from simkit.spec.scenario.items import items_in
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Done, write
+from tests.conftest import IS_NIGHTLY
 from tests.explore.test_explore import BROKEN, SCENARIO, SOUND
-from tests.explore.test_simulations import BUYER, DESK, REFUNDS
+from tests.explore.test_simulations import BUYER, DESK, REFUNDS, UNJUDGED
 
 Call = Callable[..., Done]
 
@@ -112,3 +117,93 @@ def test_the_command_writes_what_the_function_returns(simkit: Call) -> None:
 
     (finding,) = explore("desk.pipeline.yaml", runs=60).findings
     assert Path("HND-03-billing.scenario.yaml").read_text(encoding="utf-8") == finding.scenario
+
+
+SKIPPED = SOUND + "---\nscenario: a\npipeline: desk\nskip: not now\nturns: [{user: Hi.}]\n"
+NEEDY = SKIPPED.replace("skip: not now", "needs: [a-library-of-nobody]")
+LACKS = "needs a-library-of-nobody, which is not installed: pip install a-library-of-nobody"
+
+
+def test_where_everything_is_skipped_nothing_was_explored(simkit: Call) -> None:
+    write("a/one.scenario.yaml", SKIPPED)
+    write("a/two.scenario.yaml", NEEDY)
+
+    assert simkit("explore", "a") == Done(
+        0,
+        "a/one.scenario.yaml::a: skipped: not now\n"
+        f"a/two.scenario.yaml::a: skipped: {LACKS}\n"
+        "nothing was explored: 2 skipped\n",
+        "",
+    )
+    assert simkit("replay", "a").code == 0
+
+
+def test_a_missing_library_is_an_error_where_needs_must_be_met(simkit: Call) -> None:
+    write("a/one.scenario.yaml", NEEDY)
+    write("a/two.scenario.yaml", SOUND + "---\nscenario: b\npipeline: desk\nturns: [{user: Hi.}]\n")
+
+    done = simkit("explore", "a", "--needs-met", "--runs", "2")
+
+    assert done.code == 2 == simkit("replay", "a", "--needs-met").code
+    assert f"a/one.scenario.yaml:{NEEDY.count(chr(10)) - 1}:8: {LACKS}\n  at needs\n" in done.err
+    # What can be explored is explored all the same.
+    assert "a::desk:\n2 conversations" in done.out
+    assert "nothing was explored" not in done.out
+
+
+def test_a_claim_that_was_never_judged_fails_a_strict_exploration(simkit: Call) -> None:
+    write("a.simulation.yaml", DESK + UNJUDGED)
+
+    lax = simkit("explore", "a.simulation.yaml", "--runs", "5")
+    strict = simkit("explore", "a.simulation.yaml", "--runs", "5", "--strict")
+
+    line = "always.state.refunds: no conversation judged it: what it speaks of never happened"
+    assert (lax.code, strict.code) == (0, 1)
+    assert line not in lax.out
+    assert line in strict.out.splitlines()
+
+
+APPS: Final = Path(__file__).resolve().parent.parent / "apps"
+RUNS: Final = 30 if IS_NIGHTLY else 6
+KNOWN: Final[dict[str, set[str]]] = {
+    "agents_desk:ask": set(),
+    "agents_desk:two_filters": {"CTX-01"},  # a filter that drops calls and keeps their results
+    "agents_team:translator": set(),
+    "agents_team:searcher": set(),
+    "agents_team:counted": {"MaxTurnsExceeded"},  # it permits two
+    "agents_team:Desk": set(),
+    "clinic:build": set(),
+    "dated_desk:Desk": set(),
+    "langgraph_house_hunt:app": {"HND-06"},  # langgraph-supervisor#230
+    "langgraph_research:build": set(),
+    # A tool that divides by its argument; langgraph-swarm#26.
+    "langgraph_ships_crew:app": {"ZeroDivisionError", "CTX-02", "HND-06"},
+    "pydantic_ai_desk:router": {"UnexpectedModelBehavior"},  # the outputs it refuses twice
+}
+"""Application to the lints and errors that exploring it may show."""
+
+
+def prepared(name: str) -> Prepared:
+    """Return the first scenario of an application."""
+    library = Library()
+    for file in sorted(APPS.glob(f"{name.partition(':')[0]}*.scenario.yaml")):
+        for item in items_in(str(file), library.cache):
+            ready = library.prepared(item)
+            if str(ready.scenario.pipeline) == name:
+                return ready
+    raise AssertionError(f"no scenario of {name}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_application_is_explored(name: str) -> None:
+    ready = prepared(name)
+    if ready.unmet:
+        pytest.skip(str(ready.refusal()))
+
+    campaign = run_campaign(name, scenario_subject(ready), Bounds(runs=RUNS, turns=2))
+
+    causes = {discovery.cause for discovery in campaign.discoveries}
+    kinds = {cause.detail if cause.id == "claim" else cause.id for cause in causes}
+    assert kinds <= KNOWN[name]
+    assert campaign.model_calls or kinds

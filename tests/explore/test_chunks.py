@@ -1,8 +1,9 @@
-"""What came of chunks can be joined in any order."""
+"""Chunks of a campaign: their tallies in any order, their drawn numbers, values of schemas."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
 from simkit.explore.causes import Cause
-from simkit.explore.choices import ODDS, ChoiceLog, Plan, TurnLog, TurnPlan
+from simkit.explore.choices import ODDS, ChoiceLog, Choices, Plan, TurnLog, TurnPlan
 from simkit.explore.chunks import (
     RUNS_LEAST,
     RUNS_MOST,
@@ -22,8 +23,10 @@ from simkit.explore.chunks import (
     merged,
 )
 from simkit.explore.conversations import ExploredRun
-from simkit.explore.drawing import ANSWERS_MAX, draw, turn_plan
+from simkit.explore.drawing import ANSWERS_MAX, draw, enabled_things, turn_plan
 from simkit.explore.reach import Part, Reach
+from simkit.explore.values import value_of
+from simkit.language.json_schema import schema_errors
 
 CAUSES = st.sampled_from(
     [Cause("HND-03", "a", ""), Cause("claim", "", "x"), Cause("CTX-01", "", "")]
@@ -137,3 +140,81 @@ def test_any_number_of_turns_up_to_the_most_is_drawn() -> None:
     assert min(counts) == 1
     assert max(counts) > 150
     assert 50 < sum(counts) / len(counts) < 150
+
+
+RUNS = 300
+
+
+def test_each_rare_thing_is_enabled_in_about_half_of_the_conversations() -> None:
+    plans: list[Plan] = []
+
+    def run(plan: Plan | ChoiceLog) -> ExploredRun:
+        assert isinstance(plan, Plan)
+        plans.append(plan)
+        return ExploredRun((), {}, 0)
+
+    for chunk in chunks_of(RUNS, 0):
+        draw(run, chunk, turns_max=3, rare=6)
+
+    shares = [
+        sum(flags) / len(plans) for flags in zip(*(plan.enabled for plan in plans), strict=True)
+    ]
+    assert len(shares) == 6
+    assert all(0.33 < share < 0.6 for share in shares), shares
+
+
+def test_the_simplest_conversation_has_nothing_rare() -> None:
+    assert enabled_things(0, 3) == (False, False, False)
+
+
+LEAF: dict[str, Any] = {"type": "string"}
+SCHEMAS: dict[str, Any] = {
+    "a text": LEAF,
+    "a number in bounds": {"type": "integer", "minimum": 3, "maximum": 5},
+    "one of some": {"enum": ["a", 2, None]},
+    "a constant": {"const": {"x": 1}},
+    "true or false": {"type": "boolean"},
+    "a list": {"type": "array", "items": LEAF, "minItems": 1, "maxItems": 2},
+    "an object": {
+        "type": "object",
+        "properties": {"order": LEAF, "amount": {"type": "number"}, "why": LEAF},
+        "required": ["order", "amount"],
+        "additionalProperties": False,
+    },
+    "either": {"anyOf": [{"type": "null"}, LEAF, {"type": "integer"}]},
+    "both": {"allOf": [{"type": "object", "properties": {"a": LEAF}, "required": ["a"]},
+                       {"type": "object", "properties": {"b": LEAF}, "required": ["b"]}]},
+    "a tree": {
+        "$ref": "#/$defs/node",
+        "$defs": {"node": {"type": "object", "properties": {
+            "name": LEAF, "children": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+            "required": ["name"]}},
+    },
+    "a date": {"type": "string", "format": "date"},
+    "nullable": {"type": ["string", "null"]},
+    "anything": {},
+}  # fmt: skip
+NUMBERS = st.integers(0, 2**60)
+
+
+@pytest.mark.parametrize("schema", SCHEMAS.values(), ids=SCHEMAS)
+@given(number=NUMBERS)
+def test_a_value_fits_its_schema(schema: Any, number: int) -> None:
+    value = value_of(schema, Choices(number), ["A-1042"], {})
+
+    assert schema_errors(schema, value) == []
+
+
+def test_texts_are_those_that_the_conversation_knows() -> None:
+    values = {value_of(LEAF, Choices(number), ["A-1042", "B-7"], {}) for number in range(14)}
+
+    assert values == {"A-1042", "B-7"}
+
+
+def test_no_choice_is_the_simplest_value() -> None:
+    assert value_of(SCHEMAS["an object"], Choices(), (), {}) == {"order": "order", "amount": 1}
+
+
+def test_a_schema_of_which_no_value_is_known_is_said_to_be_one() -> None:
+    with pytest.raises(ValueError, match="no value"):
+        value_of({"type": "string", "pattern": "(?=a)b"}, Choices(), (), {})

@@ -1,4 +1,4 @@
-"""Simulations cancel turns and end processes in them; what breaks is kept as a scenario."""
+"""Turns that are cut, hit by faults, or run again in a new process: what follows then."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from simkit.core.errors import SourceError
-from simkit.explore.choices import ODDS, Plan, Source, TurnPlan
+from simkit.explore.causes import label_of
+from simkit.explore.choices import ODDS, ChoiceLog, Plan, Source, TurnPlan
 from simkit.explore.conversations import ExploredRun, converse, converse_by
 from simkit.explore.scenarios import scenario_text, shows
 from simkit.explore.search import Discovery
+from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
-from tests.explore.searching import search_all
-from tests.explore.test_simulations import campaign_of, labels, subject_of
+from tests.explore.searching import search, search_all
+from tests.explore.test_simulations import DESK, campaign_of, labels, replayed, subject_of
 
 HANDS_OVER: Final = """
 models: {desk: {handoff: {to: billing, payload: {order: A-1}}}, billing: Refunded.}
@@ -174,3 +177,127 @@ def test_a_misspelt_fault_is_told(tmp_path: Path) -> None:
         subject_of(tmp_path, "faults: {canceled_turn: 0.1}\n")
 
     assert caught.value.near == "cancelled_turn"
+
+
+STUCK = """
+from openai import OpenAI, RateLimitError
+
+class Desk:
+    def __init__(self):
+        self.is_busy = False
+
+    def run(self, text: str) -> str:
+        if self.is_busy:
+            raise RuntimeError("the turn before is not over")
+        self.is_busy = True
+        try:
+            reply = OpenAI(max_retries=0).chat.completions.create(
+                model="gpt-5", messages=[{"role": "user", "content": text}]
+            )
+        except RateLimitError:
+            return "Try again."
+        self.is_busy = False
+        return reply.choices[0].message.content
+"""
+SIMULATION = """
+simulation: it goes on
+pipeline: stuck_after_fault:Desk
+app: {path: [.]}
+agents: {desk: {model: gpt-5}}
+turns: 1
+faults: {rate_limit: 0.5}
+"""
+LIMITED = Plan((TurnPlan(rare=(0, ODDS - 1)),), enabled=(True,))
+
+
+def test_the_last_message_is_said_again_after_a_fault_and_only_then(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, "turns: 1\nfaults: {rate_limit: 0.5}\n")
+
+    hit = converse(subject, LIMITED)
+    spared = converse(subject, Plan((TurnPlan(),), enabled=(True,)))
+
+    assert [turn["replies"]["desk"] for turn in hit.turns] == [{"error": "rate_limit"}, "Done."]
+    assert hit.turns[0]["user"] == hit.turns[1]["user"]
+    assert (hit.causes, len(spared.turns)) == ({}, 1)
+
+
+def test_nothing_is_said_again_where_a_question_waits(tmp_path: Path) -> None:
+    models = "models: {desk: [{interrupt: Which order?}]}\n"
+    subject = subject_of(tmp_path, models + "turns: 1\nfaults: {rate_limit: 0.5}\n", pipeline=DESK)
+
+    record = converse(subject, Plan((TurnPlan(),), enabled=(True,)))
+
+    assert len(record.turns) == 1
+
+
+def test_code_that_does_not_recover_is_found_and_the_scenario_shows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    (tmp_path / "stuck_after_fault.py").write_text(STUCK, encoding="utf-8")
+    subject = subject_of(tmp_path, SIMULATION, pipeline="")
+
+    discoveries: list[Discovery] = [
+        each for each in campaign_of(subject, 20).discoveries if label_of(each.cause) == "error"
+    ]
+
+    (discovery,) = discoveries
+    assert discovery.cause.detail == "RuntimeError"
+    assert len(discovery.record.turns) == 2
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+PIPELINE: Final = """
+pipeline: asking
+agents:
+  first: {instructions: You are first., tools: [look]}
+  left: {instructions: You are left.}
+  right: {instructions: You are right.}
+tools: {look: {args: {type: object, properties: {}}, returns: {enum: [a, b]}}}
+flow:
+  graph:
+    nodes: {first: {start: true, role: split}, left: {exit: true}, right: {exit: true}}
+    edges: [{from: first, to: left}, {from: first, to: right}]
+"""
+TURNS_AGAIN_SIMULATION: Final = """
+---
+simulation: s
+pipeline: asking
+turns: 2
+users: {ann: {says: [Hi.], answers: [Yes.]}}
+models:
+  first: [{calls: {look: {}}}, Done.]
+  left: [{interrupt: Which?}, {interrupt: When?}, L]
+  right: [R]
+faults: {restart: 0.5}
+"""
+
+
+@pytest.mark.slow
+def test_what_runs_again_is_what_ran_and_is_kept_once(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, TURNS_AGAIN_SIMULATION, pipeline=PIPELINE)
+    records: list[ExploredRun] = []
+
+    def run(choices: Plan | ChoiceLog) -> ExploredRun:
+        records.append(converse(subject, choices))
+        return records[-1]
+
+    campaign = search(run, runs=80, turns_max=2, seed=0, rare=1)
+    again = [r for r in records if len(r.turns) == 2 and r.turns[1].get("restart")]
+    resumed = [r for r in again if "resume" in r.turns[1]]
+
+    assert [str(each.cause) for each in campaign.discoveries] == []
+    assert any("schedule" in r.turns[0] for r in resumed)
+    assert any("tool_results" in r.turns[0] for r in resumed)
+    for record in resumed[:: max(1, len(resumed) // 8)]:
+        assert findings_of(record, tmp_path) == []
+
+
+def findings_of(record: ExploredRun, folder: Path) -> list[str]:
+    """Return what a scenario of the conversation finds: it says what each model answers."""
+    data = {"scenario": "s", "pipeline": "asking", "turns": list(record.turns)}
+    file = folder / "a.scenario.yaml"
+    file.write_text(f"{PIPELINE}\n---\n{yaml.safe_dump(data)}", encoding="utf-8")
+    library = Library()
+    (item,) = items_in(str(file), library.cache)
+    return [str(finding) for finding in simulate(library.prepared(item)).judgement.findings]

@@ -12,7 +12,8 @@ from simkit.core.redact import Redactor
 from simkit.language.yaml import load_text
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared, items_in
-from simkit.update import Proposal, additions, changed_text, fixes
+from simkit.update.merging import changed_text
+from simkit.update.proposals import Proposal, additions, fixes
 
 Propose = Callable[[Prepared, Outcome], Proposal]
 

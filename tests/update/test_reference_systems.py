@@ -18,10 +18,10 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, Prepared, items_in
 from simkit.trace.views import view_of
 from simkit.trace.views.view import said_in
-from simkit.update import changed_text, fixes
 from simkit.update.edits import Put, Relist, Sheet
-from simkit.update.layout import line_start
-from simkit.update.replacing import Obstacle
+from simkit.update.merging import changed_text
+from simkit.update.proposals import fixes
+from simkit.update.replacing import Obstacle, line_start
 from tests.update.running import propose_claims, ran_all
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,8 @@ pytest-bdd. Each module of this package has the commands of one purpose and adds
 from importlib import import_module
 from pkgutil import iter_modules
 
-from simkit.cli.commands.group import TRACEBACK_VARIABLE as TRACEBACK_VARIABLE
-from simkit.cli.commands.group import cli as cli
+from simkit.cli.commands.options import TRACEBACK_VARIABLE as TRACEBACK_VARIABLE
+from simkit.cli.commands.options import cli as cli
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

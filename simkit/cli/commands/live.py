@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.group import cli
-from simkit.cli.commands.options import FITTING, FiniteNumber, complete_file
+from simkit.cli.commands.options import FITTING, FiniteNumber, cli, complete_file
 
 
 @cli.command(

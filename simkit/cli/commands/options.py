@@ -1,12 +1,15 @@
-"""Arguments and options that several commands have, and what the shell completes."""
+"""The command `simkit`, and the arguments and options that several of its commands have."""
 
 from __future__ import annotations
 
 import math
+import os
 from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
+
+from simkit.core.errors import DirectoryGone
 
 
 class FiniteNumber(click.FloatRange):
@@ -86,3 +89,54 @@ FAIL_UNDER: Final = click.option(
 PATHS: Final = click.argument(
     "paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file
 )
+
+
+TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
+
+
+class _Group(click.Group):
+    """A group that suggests the nearest command for an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0] if args else ""
+        if word not in self.commands and not word.startswith("-"):
+            # Imported here because most commands are spelled correctly.
+            from simkit.language.yaml import near
+
+            hint = near(word, self.commands)
+            advice = f" Did you mean `{hint}`?" if hint else ""
+            known = ", ".join(sorted(self.commands))
+            raise click.UsageError(f"There is no command `{word}`.{advice} Known: {known}.", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(
+    cls=_Group,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="`simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2 broken.",
+)
+@click.version_option(
+    package_name="agent-simkit",
+    prog_name="simkit",
+    message="%(prog)s %(version)s",
+    help="Print the version.",
+)
+@click.option(
+    "--traceback",
+    "wants_traceback",
+    is_flag=True,
+    envvar=TRACEBACK_VARIABLE,
+    help="Show the traceback if simkit itself fails.",
+)
+def cli(wants_traceback: bool) -> None:
+    """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
+    every time."""
+    try:
+        os.getcwd()
+    except OSError as problem:
+        raise DirectoryGone(problem.strerror) from None
+    if wants_traceback:
+        # Worker processes read it, too.
+        os.environ[TRACEBACK_VARIABLE] = "1"

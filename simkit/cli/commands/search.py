@@ -6,8 +6,7 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.group import cli
-from simkit.cli.commands.options import FAIL_UNDER, FITTING, PATHS, FiniteNumber, complete_file
+from simkit.cli.commands.options import FAIL_UNDER, FITTING, PATHS, FiniteNumber, cli, complete_file
 from simkit.core.gc_pause import imports_frozen
 
 RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
@@ -132,9 +131,9 @@ def coverage_command(**options: Any) -> int:
     instead of run. Of conversations that nobody wrote: `simkit explore --coverage`.
     """
     with imports_frozen():
-        from simkit.cli.coverage import CoverageOptions, coverage
+        from simkit.cli.coverage import coverage
 
-    return coverage(CoverageOptions(**options))
+    return coverage(**options)
 
 
 @cli.command(

@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.group import cli
-from simkit.cli.commands.options import BASE, QUIET, STRICT, complete_file
+from simkit.cli.commands.options import BASE, QUIET, STRICT, cli, complete_file
 from simkit.core.gc_pause import imports_frozen
 
 

@@ -19,7 +19,7 @@ from simkit.cli.console import Progress, output_to_stderr, paint_for
 from simkit.cli.init.files import write_new
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
-from simkit.language.paths import with_texts
+from simkit.language.paths import literal
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
 from simkit.report.text import findings_text
@@ -40,7 +40,8 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.writing import block
 from simkit.trace.views import view_of
-from simkit.update import additions, changed_text
+from simkit.update.merging import changed_text
+from simkit.update.proposals import additions
 
 _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
@@ -279,13 +280,8 @@ def _text(tree: Mapping[str, Any]) -> str:
     order = ("scenario", "pipeline", "app", "lints", "agents", "limits", "turns")
     ordered = {key: tree[key] for key in order if key in tree}
     # References in the app's options are the user's.
-    literal = {k: value if k == "app" else _literal(value) for k, value in ordered.items()}
-    return "\n".join([*block(literal, 0), ""])
-
-
-def _literal(value: Any) -> Any:
-    """Return a value that a scenario reads as it is, and take for no reference."""
-    return with_texts(value, lambda text: text.replace("${", "$${"))
+    escaped = {k: value if k == "app" else literal(value) for k, value in ordered.items()}
+    return "\n".join([*block(escaped, 0), ""])
 
 
 def _prepared(file: str, text: str) -> Prepared:

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -47,6 +47,9 @@ _TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply",
 """How a function of the user's message is mostly called."""
 _FIRST: Final = ("triage_agent", "root_agent", "graph", "app", "agent", "supervisor", "swarm")
 """Usual names of a pipeline, if a module has several agents."""
+
+
+_Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class ImportName(msgspec.Struct, frozen=True):
@@ -94,8 +97,7 @@ class Project(msgspec.Struct, frozen=True):
     def name_of(self, file: Path) -> ImportName:
         """Return how one of its files is imported."""
         root = self.root.resolve()
-        modules = (module for module in _modules(root) if module.file == file)
-        module = next(modules, None)
+        module = next((module for module in _modules(root) if module.file == file), None)
         if module is None:
             return import_of(file, root, (), ())
         return ImportName(module.name, module.folder)
@@ -116,10 +118,6 @@ def look_at(root: Path) -> Project:
         tuple(_install_lines(root, settings)),
         _python_of(settings),
     )
-
-
-def _is_imported(module: str, known: Iterable[str]) -> bool:
-    return any(name == module or name.startswith(f"{module}.") for name in known)
 
 
 def _imports_neighbours(file: Path, root: Path, imports: Iterable[str]) -> bool:
@@ -143,7 +141,7 @@ def import_of(file: Path, root: Path, imports: Iterable[str], known: Iterable[st
         return ImportName(parts[0], folder)
     while folder != root and folder.name.isidentifier():
         dotted = ".".join((folder.name, *parts))
-        if not (folder / "__init__.py").is_file() and not _is_imported(dotted, known):
+        if not (folder / "__init__.py").is_file() and not _is_of(dotted, known):
             break
         parts.insert(0, folder.name)
         folder = folder.parent
@@ -202,6 +200,10 @@ class _Module(msgspec.Struct, frozen=True, eq=False):
     """Its file, from the project's folder."""
     tree: ast.Module
     imports: frozenset[str]
+
+    def app(self, attribute: str, why: str) -> FoundApp:
+        """Return something in it that may be tested."""
+        return FoundApp(f"{self.name}:{attribute}", f"{why} {self.short}", self.folder)
 
 
 def _modules(root: Path) -> list[_Module]:
@@ -274,11 +276,7 @@ def _objects(module: _Module) -> Iterator[FoundApp]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name) and not target.id.startswith("_"):
-                    yield FoundApp(
-                        f"{module.name}:{target.id}",
-                        f"{framework}, in {module.short}",
-                        module.folder,
-                    )
+                    yield module.app(target.id, f"{framework}, in")
 
 
 def _called(call: ast.Call) -> str:
@@ -295,16 +293,9 @@ def _rank(name: str) -> int:
 def _loop_of(module: _Module) -> str:
     """Return how an app that is an ``input()`` loop is named; empty where a module has none."""
     used = {*_FRAMEWORKS, *_CLIENTS}
-    readers = [
-        node.name
-        for node in module.tree.body
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _reads(node)
-    ]
-    at_top = [
-        node
-        for node in module.tree.body
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-    ]
+    body = module.tree.body
+    readers = [node.name for node in body if isinstance(node, _Function) and _reads(node)]
+    at_top = [node for node in body if not isinstance(node, _Function | ast.ClassDef)]
     if any(_reads(node) for node in at_top) or (readers and _has_guard(at_top)):
         return module.name
     is_of_models = any(_is_of(name, module.imports) for name in used)
@@ -337,22 +328,14 @@ def _talks(module: _Module) -> Iterator[FoundApp]:
         return
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
-            methods = {
-                inner.name
-                for inner in node.body
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-            }
+            methods = {inner.name for inner in node.body if isinstance(inner, _Function)}
             if methods & _TALKS:
-                yield FoundApp(
-                    f"{module.name}:{node.name}", f"a class in {module.short}", module.folder
-                )
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _is_talk(node):
-            yield FoundApp(
-                f"{module.name}:{node.name}", f"a function in {module.short}", module.folder
-            )
+                yield module.app(node.name, "a class in")
+        elif isinstance(node, _Function) and _is_talk(node):
+            yield module.app(node.name, "a function in")
 
 
-def _is_talk(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+def _is_talk(node: _Function) -> bool:
     arguments = node.args
     places = [*arguments.posonlyargs, *arguments.args]
     return len(places) - len(arguments.defaults) == 1 and bool(node.name.split("_")[0] in _TALKS)

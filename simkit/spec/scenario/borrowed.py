@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import SourceError
-from simkit.language.paths import with_texts
+from simkit.language.paths import literal
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
@@ -68,7 +68,7 @@ def _with_states(
     for place, turn in enumerate(messages):
         says = turn["user"]
         state = {
-            "says": with_texts(says, lambda text: text.replace("${", "$${")) if is_read else says,
+            "says": literal(says) if is_read else says,
             "then": _next(place, len(messages)),
         }
         states[_name(place)] = {**state, **({"pause": turn["pause"]} if "pause" in turn else {})}
@@ -215,4 +215,4 @@ def _lines_in(
     # References are resolved; what is left is meant literally, where references are read at all.
     is_read = document.mentions("${")
     for line in known.values():
-        yield with_texts(line, lambda text: text.replace("${", "$${")) if is_read else line
+        yield literal(line) if is_read else line

@@ -26,7 +26,7 @@ from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import Recorded, record, simulate
 from simkit.session.simulation import Simulation
 from simkit.trace.events import JudgeAnswered
-from simkit.update import fixes
+from simkit.update.proposals import fixes
 from simkit.viewer.run_data import run_data
 from tests.plugins import OTHERS_OFF
 from tests.recording import APP, Provider, prepared
