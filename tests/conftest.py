@@ -7,6 +7,7 @@ thread, so that a run names it instead of never ending.
 from __future__ import annotations
 
 import faulthandler
+import gc
 import math
 import os
 import signal
@@ -40,6 +41,22 @@ def pytest_configure(config: pytest.Config) -> None:
     """Keep the standard error that pytest itself prints to."""
     assert sys.__stderr__ is not None
     config.stash[stderr] = os.dup(sys.__stderr__.fileno())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect tests without the garbage collector, and keep it from walking them later.
+
+    Fifteen thousand tests and the frameworks that they import stay until the end. To walk them took
+    a third of the time of collecting them, and a second in each later collection.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()  # Garbage that is frozen would never be finalized.
+        gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -61,7 +61,7 @@ TURN = """
 
 @cache
 def costs(turns: int) -> dict[str, float]:
-    """What a turn costs: calls of functions, bytes of the trace, bytes of memory of the view."""
+    """What a turn costs: lines run, bytes of the trace, bytes of memory of the view."""
     text = "".join(TURN.replace("NUMBER", f"{number:05}") for number in range(turns))
     scenario = prepared(PIPELINE, f"turns:{text}")
     trace, ran = counted(lambda: run(scenario))
@@ -102,9 +102,9 @@ def test_sessions_are_held_against_themselves_at_a_cost_that_is_linear() -> None
             for n in range(turns)
         )
         scenario = prepared(f"{pipeline}limits: {{turns: 5000}}\npipeline: p\n", f"turns:\n{text}")
-        outcome, calls = counted(lambda: simulate(scenario))
+        outcome, lines = counted(lambda: simulate(scenario))
         assert outcome.passed
-        return calls / turns
+        return lines / turns
 
     few, many = cost(100), cost(400)
 

@@ -102,8 +102,8 @@ def test_five_hundred_turns_hold_and_cost_twice_what_half_of_them_do(system: str
         text = "".join(turn(number) for number in range(1, turns + 1))
         scenario = prepared(pipeline(), f"{LIMITS}turns:{text}")
         outcome = simulate(scenario)
-        trace, calls = counted(partial(run, scenario))
-        costs.append((calls / turns, len(trace.encoded()) / turns))
+        trace, lines = counted(partial(run, scenario))
+        costs.append((lines / turns, len(trace.encoded()) / turns))
         assert [finding.what for finding in outcome.judgement.findings] == []
 
     (few, small), (many, large) = costs

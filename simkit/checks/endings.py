@@ -8,6 +8,7 @@ from typing import Final
 from simkit.checks.claims import FindingBuilder
 from simkit.checks.findings import Finding, Hit
 from simkit.checks.lint_claims import ERRORS, Sorted
+from simkit.checks.lints.facts import Facts
 from simkit.core.text import counted
 from simkit.spec.scenario.model import CUTS, Scenario
 from simkit.trace import events as e
@@ -17,27 +18,18 @@ UNFINISHED: Final = frozenset(("ProgramEnded", "ToolMissing", "ReplyMissing", "S
 
 
 class Endings:
-    """The ends of a trace's turns, and of the whole run, as the events report them."""
+    """The ends of a trace's turns, and of the whole run, as the lints' pass found them."""
 
-    def __init__(self, events: Sequence[e.AnyEvent]) -> None:
-        self.turns = 0
+    def __init__(self, facts: Facts, events: Sequence[e.AnyEvent]) -> None:
+        self.turns = facts.turns
         """The number of turns that began."""
-        self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
+        self.errors = facts.errors
         """Index of a turn to its number, and the error that ended it."""
-        self.error: e.ErrorFacts | None = None
+        last = events[-1] if events else None
+        self.error = last.error if isinstance(last, e.RunFinished) else None
         """The error that ended the run."""
-        self.is_open = False
+        self.is_open = facts.turns > 0 and facts.turns not in facts.ended_turns
         """Whether the last turn did not finish."""
-        for event in events:
-            if type(event) is e.TurnStarted:
-                self.turns += 1
-                self.is_open = True
-            elif type(event) is e.TurnFinished:
-                self.is_open = False
-                if event.error is not None:
-                    self.errors[self.turns - 1] = event.turn, event.error
-            elif type(event) is e.RunFinished:
-                self.error = event.error
 
     @property
     def last_error(self) -> e.ErrorFacts | None:

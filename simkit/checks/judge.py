@@ -23,6 +23,7 @@ from simkit.checks.lint_claims import (
     sorted_hits,
 )
 from simkit.checks.lints import LintRunner
+from simkit.checks.lints.facts import Facts
 from simkit.checks.observing import not_observable, unobservable
 from simkit.checks.runs import check_agents, check_runs
 from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
@@ -193,7 +194,7 @@ def judge(
         if runner is None:
             runner = LintRunner()
             runner.feed(trace)
-        judgement = judge_seen(scenario, document, runner.view, runner.hits, find)
+        judgement = judge_seen(scenario, document, runner.view, runner.facts, runner.hits, find)
         return Outcome(trace, judgement, runner.view)
     except PatternTooSlow as problem:
         path = document.path_of(problem.pattern)
@@ -206,16 +207,17 @@ def judge_seen(
     scenario: Scenario,
     document: Document,
     view: View,
+    facts: Facts,
     hits: Sequence[Hit],
     find: Find,
     places: Collection[int] | None = None,
 ) -> Judgement:
-    """Return the findings of a trace for which the lints have run already.
+    """Return the findings of a trace for which the lints have run already, with these facts.
 
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
     builder = FindingBuilder(document, view.pipeline.is_code)
-    endings = Endings(view.events)
+    endings = Endings(facts, view.events)
     if places is None:
         places = range(endings.turns)
     else:

@@ -84,8 +84,9 @@ class LintJudge:
         by_turn = HitsByTurn(runner.hits, scopes)
         sorted_ = sorted_hits(by_turn, scenario.lints, builder)
         claimed = check_lint_claims(scopes, by_turn, builder)
+        endings = Endings(runner.facts, events)
         return not sorted_.failing and not any(
-            True for _ in (*claimed, *check_endings(scenario, Endings(events), sorted_, builder))
+            True for _ in (*claimed, *check_endings(scenario, endings, sorted_, builder))
         )
 
 

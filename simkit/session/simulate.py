@@ -281,8 +281,9 @@ class Conversation:
                 with placed(prepared):
                     hits = [*hits, *_compared(prepared, view)]
             with placed(prepared):
+                facts = self._lint_runner.facts
                 judgement = judge_seen(
-                    prepared.scenario, prepared.document, view, hits, function_named, places
+                    prepared.scenario, prepared.document, view, facts, hits, function_named, places
                 )
         self._is_read |= view.is_awake
         return judgement

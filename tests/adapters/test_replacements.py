@@ -25,8 +25,11 @@ def installations() -> list[Installation]:
         # A framework that is not here, or a module that is a program.
         with suppress(Exception, SystemExit):
             importlib.import_module(module.name)
-    gc.unfreeze()  # A command that another test has run here may have hidden them.
-    return [thing for thing in gc.get_objects() if isinstance(thing, Installation)]
+    gc.unfreeze()  # Else what was imported with the tests would be hidden.
+    try:
+        return [thing for thing in gc.get_objects() if isinstance(thing, Installation)]
+    finally:
+        gc.freeze()
 
 
 def signature_of(function: Any, *, is_wrapped: bool) -> Signature | None:

@@ -42,10 +42,10 @@ class Facts:
 
     __slots__ = (
         "_awaits_first_start", "_keys", "_newest", "_odd", "_odd_streams",
-        "_reported", "_retries", "_twin_streams", "_twins", "ended_turns", "fault", "handed_over",
-        "has_counters", "has_edges", "has_requirements", "has_sees", "is_code", "is_first_start",
-        "is_odd", "is_tool_message", "may_repeat", "notes", "pipeline", "requests", "retried",
-        "sees_state", "targets", "tool_messages", "turns", "view", "writers",
+        "_reported", "_retries", "_twin_streams", "_twins", "ended_turns", "errors", "fault",
+        "handed_over", "has_counters", "has_edges", "has_requirements", "has_sees", "is_code",
+        "is_first_start", "is_odd", "is_tool_message", "may_repeat", "notes", "pipeline",
+        "requests", "retried", "sees_state", "targets", "tool_messages", "turns", "view", "writers",
     )  # fmt: skip
 
     def __init__(self, view: View) -> None:
@@ -58,6 +58,8 @@ class Facts:
         """The number of turns that have begun."""
         self.ended_turns: set[int] = set()
         """Those of them that are over."""
+        self.errors: dict[int, tuple[int, e.ErrorFacts]] = {}
+        """Index of a turn to its number, and the error that ended it."""
         self._awaits_first_start = self.is_first_start = False
         """Whether the newest start of an agent is the first of its turn, which resumes no other."""
         self.targets: tuple[str, ...] = ()
@@ -135,6 +137,8 @@ class Facts:
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
         self.ended_turns.add(self.turns)
+        if event.error is not None:
+            self.errors[self.turns - 1] = event.turn, event.error
 
     def _route_chosen(self, event: e.RouteChosen) -> None:
         self.targets = event.targets

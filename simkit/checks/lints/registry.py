@@ -112,13 +112,13 @@ class LintRunner:
         A ``view`` of a kind of its own reads each event as it comes.
         """
         self.view, self.hits = View() if view is None else view, list[Hit]()
-        self._facts = Facts(self.view)
+        self.facts = Facts(self.view)
         self._chosen = None if chosen is None else frozenset(chosen)
         self._readers: dict[type, Readers] = {}
 
     def feed(self, trace: Trace) -> None:
         """Let the lints read the events since the last call."""
-        view, facts, readers = self.view, self._facts, self._readers
+        view, facts, readers = self.view, self.facts, self._readers
         fresh = view.events[view.hi :] = trace.events[view.hi :]
         for event in fresh:
             view.hi += 1
