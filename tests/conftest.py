@@ -91,6 +91,17 @@ def _on_no_machine_of_ci() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder whose runs of pytest load what users of simkit have, not all that is installed.
+
+    To import all plugins takes a second and a half; tests/compat/test_plugins.py does.
+    """
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_PLUGINS", "simkit.pytest_plugin,pytest_bdd.plugin,xdist.plugin")
+    return pytester
+
+
 LEFT_OUT = "tests_left_out"
 """What a worker of pytest-xdist reports to its controller: how many slow tests it left out."""
 left_out = pytest.StashKey[int]()

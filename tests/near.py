@@ -38,7 +38,7 @@ def near_tests(module: str) -> list[str]:
     by_name = [
         *sorted(folder.glob(f"test_{stem}.py")),
         *sorted(folder.glob(f"test_{stem}_*.py")),
-        *sorted(file for file in _anywhere(stem) if not _tested_beside(file, stem)),
+        *sorted(file for file in _test_files(stem) if not _tested_beside(file, stem)),
     ]
     dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     importing = [file for file, names in _imports().items() if dotted in names]
@@ -53,8 +53,14 @@ def near_tests(module: str) -> list[str]:
     return [str(path.relative_to(ROOT)) for path in tests]
 
 
-def _anywhere(stem: str) -> list[Path]:
-    return list((ROOT / "tests").rglob(f"test_{stem}.py"))
+@functools.cache
+def _all_test_files() -> list[Path]:
+    return sorted((ROOT / "tests").rglob("test_*.py"))
+
+
+def _test_files(stem: str) -> list[Path]:
+    """Return the test files of a name, in whatever folder."""
+    return [file for file in _all_test_files() if file.stem == f"test_{stem}"]
 
 
 def _tested_beside(file: Path, stem: str) -> bool:
@@ -65,10 +71,16 @@ def _tested_beside(file: Path, stem: str) -> bool:
 
 def _folder(module: Path) -> Path:
     """Return the folder of tests that mirrors the module's package, or the nearest one above."""
-    parts = module.parent.parts[1:]
-    while not list((ROOT / "tests").joinpath(*parts).rglob("test_*.py")):
-        parts = parts[:-1]
-    return (ROOT / "tests").joinpath(*parts)
+    folder = ROOT.joinpath("tests", *module.parent.parts[1:])
+    while folder not in _folders():
+        folder = folder.parent
+    return folder
+
+
+@functools.cache
+def _folders() -> set[Path]:
+    """Return the folders with tests in them, or in a folder in them."""
+    return {parent for file in _all_test_files() for parent in file.parents}
 
 
 @functools.cache
@@ -78,7 +90,7 @@ def _imports() -> dict[Path, set[str]]:
         file: {
             name for node in ast.walk(ast.parse(file.read_text("utf-8"))) for name in _names(node)
         }
-        for file in sorted((ROOT / "tests").rglob("test_*.py"))
+        for file in _all_test_files()
         if "apps" not in file.parts
     }
 

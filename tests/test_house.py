@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import io
 import itertools
 import json
@@ -89,9 +88,8 @@ def existing(names: set[str]) -> set[str]:
     }
 
 
-@functools.cache
 def tree_of(path: Path) -> ast.Module:
-    """The syntax tree of a file, parsed once for all tests."""
+    """The syntax tree of a file; to keep all of them costs the collector more than to parse."""
     return ast.parse(path.read_text(encoding="utf-8"))
 
 

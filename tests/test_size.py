@@ -82,6 +82,7 @@ def test_few_modules_make_source() -> None:
     making = {
         path
         for path, source in sources()
+        if "exec(" in source or "eval(" in source
         for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

@@ -36,7 +36,7 @@ BINDING = "from pytest_bdd import scenarios\nfrom simkit.bdd import *\nscenarios
 @pytest.fixture
 def only(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """The folder, in which pytest loads no plugin but those that are named."""
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.delenv("PYTEST_PLUGINS")
     monkeypatch.setenv("PYTEST_ADDOPTS", "-p simkit.pytest_plugin")
     return pytester
 
@@ -138,6 +138,8 @@ def test_all_plugins_that_are_installed_together(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_ADDOPTS", "")
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    monkeypatch.delenv("PYTEST_PLUGINS")
     write(pytester, a=SEVERAL, fails=FAILS)
     (pytester.path / "desk.feature").write_text(FEATURE, encoding="utf-8")
     (pytester.path / "test_features.py").write_text(BINDING, encoding="utf-8")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+PRIVATE = re.compile(r"\._[a-z]\w*")
 
 
 class ThirdParty:
@@ -34,9 +36,14 @@ class ThirdParty:
         return self._file(part).read_text(encoding="utf-8")
 
     def edit(self, part: str, right: str, wrong: str) -> None:
-        """Write ``wrong`` in the place of ``right``, which stands in its file once."""
+        """Write ``wrong`` in the place of ``right``, which stands in its file once.
+
+        A private name of simkit would break the adapter in another way once it is renamed.
+        """
         text = self.text(part)
         assert text.count(right) == 1, f"{part}: {right!r} stands there {text.count(right)} times"
+        foreign = set(PRIVATE.findall(wrong)) - set(PRIVATE.findall(text))
+        assert not foreign, f"{part}: {wrong!r} uses private names: {sorted(foreign)}"
         self._file(part).write_text(text.replace(right, wrong), encoding="utf-8")
 
     def _file(self, part: str) -> Path:

@@ -19,14 +19,7 @@ from simkit.trace.store import Trace, decoded
 from simkit.trace.views import CallView, ContextView, RunView, TurnView, View, view_of
 from tests.building import dropped, message_lines, run_yaml, trace_yaml
 
-ROOT = Path(__file__).resolve().parents[3]
-ITEMS = [
-    item
-    for file in scenario_files(ROOT / "scenarios")
-    for item in items_in(file)
-    if Library().prepared(item).skip is None
-]
-
+SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"
 # One scenario that uses whatever a trace can hold.
 PIPELINE = """
 version: 1
@@ -185,7 +178,8 @@ def test_scenario_gives_the_same_bytes_in_another_process_under_another_hash_see
     )
     digests = {
         subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": ""},
+            [sys.executable, "-c", code],
+            cwd=SCENARIOS.parent, env={"PYTHONHASHSEED": seed, "PATH": ""},
             capture_output=True, text=True, check=True, timeout=120,
         ).stdout.strip()
         for seed in ("0", "1", "random")
@@ -194,15 +188,24 @@ def test_scenario_gives_the_same_bytes_in_another_process_under_another_hash_see
     assert digests == {trace_yaml(PIPELINE, SCENARIO).digest()}
 
 
-@pytest.fixture(scope="module")
-def traces() -> dict[str, Trace]:
+EXAMPLES = ("supervisor_context", "fitness_coach", "agent_engine", "research_assistant")
+
+
+@pytest.fixture(scope="module", params=["examples", pytest.param("all", marks=pytest.mark.slow)])
+def traces(request: pytest.FixtureRequest) -> dict[str, Trace]:
+    """The traces of the project's scenarios, and of the large one above."""
+    names = [f"{folder}/example.scenario.yaml" for folder in EXAMPLES]
+    if request.param == "all":
+        names = [str(file) for file in scenario_files(SCENARIOS)]
     library = Library()
-    return {item.id: run(library.prepared(item)) for item in ITEMS}
+    cases = [library.prepared(item) for name in names for item in items_in(SCENARIOS / name)]
+    traces = {case.item.id: run(case) for case in cases if case.skip is None}
+    assert len(traces) > (50 if request.param == "all" else 5)
+    return {**traces, "large": trace_yaml(PIPELINE, SCENARIO)}
 
 
 @pytest.mark.slow
 def test_every_scenario_of_the_project_is_read_back_as_it_was(traces: dict[str, Trace]) -> None:
-    assert len(traces) > 50
     for name, trace in traces.items():
         again = decoded(trace.encoded())
 
@@ -229,7 +232,7 @@ def test_tokens_of_every_context_are_those_of_its_weights(traces: dict[str, Trac
 
 
 def test_every_run_that_starts_ends(traces: dict[str, Trace]) -> None:
-    for name, trace in [*traces.items(), ("large", trace_yaml(PIPELINE, SCENARIO))]:
+    for name, trace in traces.items():
         for turn in view_of(trace.events).turns:
             assert turn.finished, name
             assert [r.id for r in turn.runs if not r.finished] == [], name
