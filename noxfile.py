@@ -336,6 +336,7 @@ def nightly(session: nox.Session) -> None:
         session.notify(name)
     session.install("--upgrade", "-e", ".[dev]")
     session.run(*ALL_TESTS, *drawing_tests(), *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
+    session.run(*ALL_TESTS, "scenarios", "--simkit-runs", "300", *session.posargs)
     # The examples that frameworks publish: without them their scenarios are skipped, loudly.
     session.run("python", "-m", "tests.upstream")
     session.run(*QUICK_TESTS, "tests/apps", "tests/adapters/openai_agents/test_driver.py")

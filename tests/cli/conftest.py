@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from simkit.cli import main
+from simkit.cli import main, schema
 from tests.cli.projects import ECHO, GOOD, ROWS, Done, without_times, write
 
 ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _schemas_made_once() -> Iterator[None]:
+    """Make the schemas once for all commands of this process: that takes most of a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "schemas", functools.cache(schema.schemas))
+        yield
 
 
 @pytest.fixture

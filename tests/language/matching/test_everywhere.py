@@ -325,7 +325,7 @@ def _make_files(document: str, path: Template, matcher: Any) -> dict[str, str]:
 
 
 def _yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return yaml.dump(value, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
 
 
 def _put(target: Any, path: Template, matcher: Any) -> None:

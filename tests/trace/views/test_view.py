@@ -198,7 +198,7 @@ def traces(request: pytest.FixtureRequest) -> dict[str, Trace]:
     if request.param == "all":
         names = [str(file) for file in scenario_files(SCENARIOS)]
     library = Library()
-    cases = [library.prepared(item) for name in names for item in items_in(SCENARIOS / name)]
+    cases = [library.prepared(item) for name in names for item in items_in(str(SCENARIOS / name))]
     traces = {case.item.id: run(case) for case in cases if case.skip is None}
     assert len(traces) > (50 if request.param == "all" else 5)
     return {**traces, "large": trace_yaml(PIPELINE, SCENARIO)}
