@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli import main, schema
+import simkit.cli.schema as schema_commands
+from simkit.cli import main
 from tests.cli.projects import ECHO, GOOD, ROWS, Done, without_times, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def _schemas_made_once() -> Iterator[None]:
     """Make the schemas once for all commands of this process: that takes most of a second."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schema, "schemas", functools.cache(schema.schemas))
+        patch.setattr(schema_commands, "schemas", functools.cache(schema_commands.schemas))
         yield
 
 
