@@ -72,7 +72,7 @@ class Judged(Result, frozen=True, rename={"question": "asked"}):
 
 
 def judge_traces(
-    paths: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
+    traces: Sequence[str], question: str, form: str, quiet: bool, strict: bool = False
 ) -> int:
     """Check the traces and print the findings; return the exit code.
 
@@ -80,8 +80,8 @@ def judge_traces(
     """
     started = time.perf_counter()
     fit_terminal()
-    with unchanged(paths or (FOLDER,)):
-        files = list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
+    with unchanged(traces or (FOLDER,)):
+        files = files_at(traces)
         is_long = len(files) == 1 and not quiet
         job = Job(
             details="none" if form != "text" else "all" if is_long else "failing",
@@ -125,6 +125,11 @@ def traces_at(path: str) -> list[str]:
             f"{FOLDER}: there is no trace of an earlier run\n"
             "  Run `simkit replay` first, or name a trace."
         ) from None
+
+
+def files_at(paths: Sequence[str]) -> list[str]:
+    """Return the traces at paths, or those of the last run, each once; raise TraceError."""
+    return list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
 
 
 class JudgeRunner(Runner):

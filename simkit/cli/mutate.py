@@ -50,41 +50,37 @@ PLACES_MAX: Final = 30
 """The number of places at which one fact is changed before it counts as unnoticed."""
 
 
-class MutateOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The call of the command."""
-
-    paths: tuple[str, ...]
-    expression: str
-    most: int
-    seed: int
-    is_of_traces: bool
-    form: str
-    fail_under: float
-
-
-def mutate(call: MutateOptions) -> int:
+def mutate(
+    paths: Sequence[str],
+    expression: str,
+    most: int,
+    seed: int,
+    is_of_traces: bool,
+    form: str,
+    fail_under: float,
+) -> int:
     """Judge mutants and print their verdicts; return 1 if the score is below ``fail_under``."""
-    runs = ObservedRuns(call.paths, call.expression, "running")
+    runs = ObservedRuns(paths, expression, "running")
     # A scenario that fails already notices nothing.
     sound = [run for run in runs if run.outcome.passed]
-    reports = [_traces(sound, call)]
-    if not call.is_of_traces and not runs.reads_traces:
-        reports.append(_pipelines(sound, runs.library, call))
+    reports = [_traces(sound, most, seed)]
+    if not is_of_traces and not runs.reads_traces:
+        reports.append(_pipelines(sound, runs.library, most, seed))
     report = _joined(reports)
     notes = list(runs.notes("and left out: `simkit replay` shows why"))
-    if call.form == "json":
+    if form == "json":
         from simkit import __version__
 
-        echo_json(mutation_json(report, call.seed, __version__, notes))
+        echo_json(mutation_json(report, seed, __version__, notes))
     else:
-        for line in (*mutation_lines(report), "", *notes, score_line(report, call.seed)):
+        for line in (*mutation_lines(report), "", *notes, score_line(report, seed)):
             echo(line)
     # Of scenarios that all fail, or are skipped, there is no mutant, and so no score.
     percent, nothing = report.percent if report.verdicts else None, "a score of no mutants"
-    return share_exit_code(percent, call.fail_under, "the mutation score", nothing, runs.problems)
+    return share_exit_code(percent, fail_under, "the mutation score", nothing, runs.problems)
 
 
-def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
+def _traces(runs: Sequence[ObservedRun], most: int, seed: int) -> MutationReport:
     """Judge the mutants of all traces: a mutant is a fact, changed in one run after the other."""
     places: dict[tuple[str, str, str], list[tuple[int, TraceMutant]]] = {}
     for place, run in enumerate(runs):
@@ -92,7 +88,7 @@ def _traces(runs: Sequence[ObservedRun], call: MutateOptions) -> MutationReport:
         name = f"{pipeline.file}#{run.prepared.pipeline.pipeline}"
         for mutant in trace_mutants(run.outcome.view):
             places.setdefault((name, mutant.kind, mutant.text), []).append((place, mutant))
-    chosen = chosen_by_seed(list(places), call.most, call.seed)
+    chosen = chosen_by_seed(list(places), most, seed)
     judges = [TraceJudge(run) for run in runs]
     verdicts = [_verdict(judges, places[fact]) for fact in chosen]
     return _report(verdicts, KINDS, len(places))
@@ -156,14 +152,15 @@ class TraceJudge:
     def _verdict(self, mutant: TraceMutant, needs_claim: bool) -> Verdict | None:
         events = mutated(self._run.outcome.trace.events, mutant.changes())
         view = view_of(events)
-        scenario, document = self._scenario, self._document
         by, claim = "", dict[str, Any]()
-        if not claims_hold(scenario, document, view, function_named, mutant.turn - 1):
+        if not claims_hold(self._scenario, self._document, view, function_named, mutant.turn - 1):
             by = "claim"
         elif not self._lints.holds(events):
             by = "lint"
         else:
-            killing = self._killing(mutant, view) if needs_claim else None
+            turn = self._run.outcome.view.turns[mutant.turn - 1]
+            claims = claims_on(mutant.fact, turn, self._stable) if needs_claim else ()
+            killing = self._first_killing(claims, mutant.turn, view)
             if killing is None:
                 return None
             claim = killing
@@ -177,11 +174,6 @@ class TraceJudge:
             turn=mutant.turn,
             claim=literal(claim),
         )
-
-    def _killing(self, mutant: TraceMutant, view: View) -> dict[str, Any] | None:
-        turn = self._run.outcome.view.turns[mutant.turn - 1]
-        claims = claims_on(mutant.fact, turn, self._stable)
-        return self._first_killing(claims, mutant.turn, view)
 
     def _first_killing(
         self, claims: Iterable[dict[str, Any]], turn: int, view: View
@@ -222,7 +214,7 @@ class TraceJudge:
 
 
 def _pipelines(
-    runs: Sequence[ObservedRun], library: Library, call: MutateOptions
+    runs: Sequence[ObservedRun], library: Library, most: int, seed: int
 ) -> MutationReport:
     """Run the scenarios of each mutant of a declared pipeline until one of them notices it."""
     subjects: dict[tuple[str, int], _PipelineJudge] = {}
@@ -237,7 +229,7 @@ def _pipelines(
         for mutant in pipeline_mutants(judge.document.data)
         if judge.is_valid(mutant)
     }
-    chosen = chosen_by_seed(list(mutants), call.most, call.seed)
+    chosen = chosen_by_seed(list(mutants), most, seed)
     progress = Progress(len(chosen))
     verdicts = []
     try:

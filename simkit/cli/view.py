@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.cli.console import Progress
 from simkit.cli.diff import stored_pairs
-from simkit.cli.judge import JudgeRunner, traces_at
+from simkit.cli.judge import JudgeRunner, files_at
 from simkit.cli.pages import (
     make_default_folder,
     open_page,
@@ -43,38 +43,29 @@ from simkit.viewer import Graph, RunPage, dot_text, graph_of, mermaid_text, run_
 REPORT: Final = "report.html"
 
 
-class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The user's options."""
+def view(traces: Sequence[str], question: str, file: str, base: str, opens: bool) -> int:
+    """Write the page of traces; return 0. ``base`` is a trace or a folder to compare with.
 
-    traces: tuple[str, ...] = ()
-    question: str = ""
-    """The scenarios that the traces are of, where they do not say it themselves."""
-    file: str = ""
-    base: str = ""
-    """A trace, or a folder of traces, to compare with; empty for none."""
-    opens: bool = True
-
-
-def view(call: ViewOptions) -> int:
-    """Write the page; return 0. Raise SimkitError if there is no trace, or it cannot be written."""
-    file = call.file or str(Path(FOLDER, REPORT))
-    if call.file:
-        check_place(file, "-o")
-    with unchanged(call.traces or (FOLDER,)):
-        files = list(dict.fromkeys(f for path in call.traces or (FOLDER,) for f in traces_at(path)))
-        pairs, base_only = _pairs(call) if call.base else ({}, [])
+    Raise SimkitError if there is no trace, or the page cannot be written.
+    """
+    place = file or str(Path(FOLDER, REPORT))
+    if file:
+        check_place(place, "-o")
+    with unchanged(traces or (FOLDER,)):
+        files = files_at(traces)
+        pairs, base_only = _pairs(base, traces) if base else ({}, [])
         progress = Progress(len(files) + len(base_only))
-        scenarios = list(_scenarios(files, call.question, pairs, base_only, progress))
+        scenarios = list(_scenarios(files, question, pairs, base_only, progress))
         progress.end()
     if not any(page.run for page in scenarios):
         raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
-    if not call.file:
+    if not file:
         make_default_folder()
-    sides = (call.base, ", ".join(call.traces) or "the last run") if call.base else ("", "")
-    title = ", ".join(call.traces) or "the last run"
-    report = write_page(file, title, scenarios, sides)
+    sides = (base, ", ".join(traces) or "the last run") if base else ("", "")
+    title = ", ".join(traces) or "the last run"
+    report = write_page(place, title, scenarios, sides)
     echo(f"{counted(len(scenarios), 'scenario')}: wrote {report}")
-    open_page(file, call.opens)
+    open_page(place, opens)
     return 0
 
 
@@ -140,11 +131,11 @@ class _Viewer(JudgeRunner):
 # Two runs
 
 
-def _pairs(call: ViewOptions) -> tuple[dict[str, Compared], list[Compared]]:
+def _pairs(base: str, traces: Sequence[str]) -> tuple[dict[str, Compared], list[Compared]]:
     """Return the trace pairs by the real path of the second, and those of the base alone."""
-    if len(call.traces) > 1:
+    if len(traces) > 1:
         raise SimkitError("--diff compares one trace or folder with another; name one")
-    pairs = list(stored_pairs(call.base, call.traces[0] if call.traces else ""))
+    pairs = list(stored_pairs(base, traces[0] if traces else ""))
     both = {os.path.realpath(pair.sources[1]): pair for pair in pairs if pair.sources[1]}
     return both, [pair for pair in pairs if not pair.sources[1]]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
@@ -27,48 +26,35 @@ PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
 """The property with number and reasons: JUnit files contain properties, but no sections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Session:
+class Session:
     """The files and options that all items of a run of pytest share."""
 
-    library: Library
-    """It reads every file once."""
-    seed: int | None
-    is_strict: bool
-    update_mode: str | None
-    base: str
-    coverage: Any
-    """The plugin that measures coverage; None if there is none."""
-    has_page: bool
-    has_workflow: bool
-    release: Callable[[], object]
-    """Lets through what the process writes."""
+    def __init__(self, config: pytest.Config) -> None:
+        plugins, option = config.pluginmanager, config.getoption
+        self.library = Library(documents_of(config))
+        """It reads every file once."""
+        self.seed: int | None = option("--simkit-seed")
+        self.is_strict: bool = option("--simkit-strict")
+        self.update_mode: str | None = option("--simkit-update")
+        self.base: str = option("--simkit-base")
+        self.coverage = plugins.get_plugin(COVERAGE)
+        """The plugin that measures coverage; None if there is none."""
+        self.has_page, self.has_workflow = plugins.has_plugin(PAGE), plugins.has_plugin(WORKFLOW)
+        capture = plugins.get_plugin("capturemanager")
+        self.release: Callable[[], object] = (
+            (lambda: None) if capture is None else capture.suspend_global_capture
+        )
+        """Lets through what the process writes."""
 
 
-_SESSION: Final[pytest.StashKey[_Session]] = pytest.StashKey()
+_SESSION: Final[pytest.StashKey[Session]] = pytest.StashKey()
 
 
-def session_of(config: pytest.Config) -> _Session:
-    session = config.stash.get(_SESSION, None)
-    if session is None:
-        session = config.stash[_SESSION] = _new_session(config)
-    return session
-
-
-def _new_session(config: pytest.Config) -> _Session:
-    plugins, option = config.pluginmanager, config.getoption
-    capture = plugins.get_plugin("capturemanager")
-    return _Session(
-        library=Library(documents_of(config)),
-        seed=option("--simkit-seed"),
-        is_strict=option("--simkit-strict"),
-        update_mode=option("--simkit-update"),
-        base=option("--simkit-base"),
-        coverage=plugins.get_plugin(COVERAGE),
-        has_page=plugins.has_plugin(PAGE),
-        has_workflow=plugins.has_plugin(WORKFLOW),
-        release=(lambda: None) if capture is None else capture.suspend_global_capture,
-    )
+def session_of(config: pytest.Config) -> Session:
+    """Return the files and options of a run of pytest, made once."""
+    if _SESSION not in config.stash:
+        config.stash[_SESSION] = Session(config)
+    return config.stash[_SESSION]
 
 
 def run_scenario(item: ScenarioItem) -> None:
@@ -89,7 +75,7 @@ def run_scenario(item: ScenarioItem) -> None:
         _report(item, session, prepared, outcome)
 
 
-def _report(item: ScenarioItem, session: _Session, prepared: Prepared, outcome: Outcome) -> None:
+def _report(item: ScenarioItem, session: Session, prepared: Prepared, outcome: Outcome) -> None:
     """Put the outcome into the item's report; raise pytest's failure if it does not hold."""
     if session.coverage is not None:
         session.coverage.collector.add(prepared, outcome.view)
@@ -133,7 +119,7 @@ def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redacto
 
 
 def _show(
-    item: ScenarioItem, session: _Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
+    item: ScenarioItem, session: Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
 ) -> None:
     """Keep the trace to be compared, the run's page, and the picture of a failing one.
 

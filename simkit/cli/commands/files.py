@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,6 +20,7 @@ from simkit.core.gc_pause import imports_frozen
 @click.argument("folder", metavar="[DIR]", required=False)
 @click.option(
     "--app",
+    "name",
     default="",
     metavar="MODULE:NAME",
     help="Write the first scenario of this app: a function, an object, or a module that is an "
@@ -51,14 +53,7 @@ from simkit.core.gc_pause import imports_frozen
 )
 @click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
 def init_command(
-    folder: str | None,
-    app: str,
-    messages: tuple[str, ...],
-    is_recorded: bool,
-    call: str,
-    folders: tuple[str, ...],
-    pairs: tuple[str, ...],
-    is_sample: bool,
+    folder: str | None, is_sample: bool, pairs: tuple[str, ...], **request: Any
 ) -> int:
     """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
 
@@ -68,15 +63,8 @@ def init_command(
     from simkit.cli.init.first_scenario import AppRequest
     from simkit.cli.init.first_test import options_of, start
 
-    request = AppRequest(
-        name=app,
-        messages=messages,
-        call=call,
-        folders=folders,
-        is_recorded=is_recorded,
-        options=options_of(pairs),
-    )
-    return start(folder or ".", request, is_sample=is_sample)
+    app = AppRequest(**request, options=options_of(pairs))
+    return start(folder or ".", app, is_sample=is_sample)
 
 
 @cli.command(

@@ -48,6 +48,7 @@ SHOW: Final = click.option(
     "--show",
     type=click.Choice(["context", "state", "events"]),
     default=None,
+    callback=lambda context, parameter, value: value or "",
     help="Show every model call's messages, the state after each turn, or all events.",
 )
 

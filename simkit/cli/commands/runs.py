@@ -98,7 +98,7 @@ def replay_command(seeds: int | None, **options: Any) -> int:
         from simkit.cli.replay import ReplayOptions, replay
 
     plan = RunPlan(**{name: options.pop(name) for name in RunPlan.__struct_fields__})
-    call = ReplayOptions(plan=plan, **{**options, "show": options["show"] or ""})
+    call = ReplayOptions(plan=plan, **options)
     if seeds is not None:
         _check_seeds(options)
         from simkit.cli.seeds import replay_seeds
@@ -138,7 +138,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
     "--then fails. Ctrl-C ends it, and judges.",
 )
-@click.argument("scenario", metavar="PATH[::NAME]", shell_complete=complete_file)
+@click.argument("path", metavar="PATH[::NAME]", shell_complete=complete_file)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
 @click.option(
     "--then",
@@ -155,7 +155,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     help="Without --then: how the environment is printed.",
 )
 @SHOW
-def serve_command(scenario: str, port: int, program: str, form: str, show: str | None) -> int:
+def serve_command(**options: Any) -> int:
     """Serve the providers' protocols on the loopback interface, and answer from a scenario.
 
     For programs that simkit cannot run in its own process. simkit recognizes the agent by the
@@ -165,9 +165,7 @@ def serve_command(scenario: str, port: int, program: str, form: str, show: str |
     """
     from simkit.cli.serve import ServeOptions, serve
 
-    return serve(
-        ServeOptions(path=scenario, port=port, program=program, form=form, show=show or "")
-    )
+    return serve(ServeOptions(**options))
 
 
 _MODES: Final = ("once", "new_episodes", "all", "verify", "none")

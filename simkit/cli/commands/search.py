@@ -166,6 +166,6 @@ def mutate_command(**options: Any) -> int:
     it, for the turn's `expect:`. PATH is as for `simkit coverage`. Nothing is written.
     """
     with imports_frozen():
-        from simkit.cli.mutate import MutateOptions, mutate
+        from simkit.cli.mutate import mutate
 
-    return mutate(MutateOptions(**options))
+    return mutate(**options)

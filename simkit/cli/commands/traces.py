@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from simkit.cli.commands.options import BASE, QUIET, STRICT, cli, complete_file
 from simkit.core.gc_pause import imports_frozen
+
+QUESTION: Final = click.option(
+    "--scenario",
+    "question",
+    default="",
+    metavar="PATH[::NAME]",
+    help="The scenarios that the traces are of, where they do not say it themselves.",
+)
+NO_OPEN: Final = click.option(
+    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
+)
 
 
 @cli.command(
@@ -16,19 +27,11 @@ from simkit.core.gc_pause import imports_frozen
     epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
-@click.option(
-    "--scenario",
-    "question",
-    default="",
-    metavar="PATH[::NAME]",
-    help="The scenarios that the traces are of, where they do not say it themselves.",
-)
+@QUESTION
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 @STRICT
 @QUIET
-def judge_command(
-    traces: tuple[str, ...], question: str, form: str, strict: bool, quiet: bool
-) -> int:
+def judge_command(**options: Any) -> int:
     """Check stored traces with the current claims and lints.
 
     TRACE is a file or a folder of traces (default: .simkit, the last run's). No agent runs, and of
@@ -38,7 +41,7 @@ def judge_command(
     with imports_frozen():
         from simkit.cli.judge import judge_traces
 
-    return judge_traces(traces, question, form, quiet, strict)
+    return judge_traces(**options)
 
 
 @cli.command(
@@ -106,16 +109,8 @@ def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) ->
     metavar="BASE",
     help="Show each run beside the one of the same scenario in this trace or folder.",
 )
-@click.option(
-    "--scenario",
-    "question",
-    default="",
-    metavar="PATH[::NAME]",
-    help="The scenarios that the traces are of, where they do not say it themselves.",
-)
-@click.option(
-    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
-)
+@QUESTION
+@NO_OPEN
 def view_command(**options: Any) -> int:
     """Write one page with the runs, and open it: it needs no network and can be sent to anybody.
 
@@ -124,9 +119,9 @@ def view_command(**options: Any) -> int:
     message, the state by turn, the pipeline, and the claims at their lines. Claims are those of
     today, as in `simkit judge`.
     """
-    from simkit.cli.view import ViewOptions, view
+    from simkit.cli.view import view
 
-    return view(ViewOptions(**options))
+    return view(**options)
 
 
 @cli.command(
@@ -150,10 +145,8 @@ def view_command(**options: Any) -> int:
     metavar="FILE",
     help="Write here: a page not to .simkit/graph.html, a text not to the screen.",
 )
-@click.option(
-    "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
-)
-def graph_command(path: str, form: str, file: str, opens: bool) -> int:
+@NO_OPEN
+def graph_command(**options: Any) -> int:
     """Draw the pipeline of a file, of a scenario or of traces.
 
     A declared pipeline is drawn as its file says. Of code, a run shows the agents: name a scenario,
@@ -161,4 +154,4 @@ def graph_command(path: str, form: str, file: str, opens: bool) -> int:
     """
     from simkit.cli.view import draw
 
-    return draw(path, form, file, opens)
+    return draw(**options)
