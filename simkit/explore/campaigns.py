@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from simkit.adapters.attribution import OF_NOBODY
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.files import FileReads
 from simkit.core.text import counted, shell_word
-from simkit.explore.choices import SIMPLEST, ChoiceLog
+from simkit.explore.choices import SIMPLEST
 from simkit.explore.chunks import Tell, chunks_of
 from simkit.explore.conversations import converse, converse_by, restart_trials
 from simkit.explore.enumeration import Work
@@ -125,16 +125,13 @@ class _Exploration:
         """
         first = self._run(SIMPLEST)
         if doomed := first_turns_that_fail(first, self._run):
-            return self._stop_at_once(doomed)
+            # All others would end like them.
+            campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
+            return msgspec.structs.replace(campaign, is_doomed=True)
         for tape in restart_trials(self._subject.prepared, self._subject.simulation, self._turns):
             self._run(tape)
         campaign = self._campaign(reads)
         return with_first(campaign, first, self._run)
-
-    def _stop_at_once(self, doomed: Sequence[ChoiceLog]) -> Campaign:
-        """Return the result of these conversations alone: all others would end like them."""
-        campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)
-        return msgspec.structs.replace(campaign, is_doomed=True)
 
     def _campaign(self, reads: FileReads | None) -> Campaign:
         """Run the conversations, and keep what the campaign needs to go on."""

@@ -13,7 +13,7 @@ from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.known import known_in
-from simkit.spec.scenario.simulations import thing_denied, with_persona
+from simkit.spec.scenario.simulations import claim_against, is_of_whole, thing_denied, with_persona
 from simkit.spec.scenario.value_names import ValueSchemas, values_in
 from simkit.trace.events import Event, ToolCalled, kind_of
 from simkit.trace.views import TurnView, View, event_fields, run_ids
@@ -45,7 +45,11 @@ def _applicable(
     for key, claim in always.items():
         if key in ("context", "runs"):
             claim = {name: inner for name, inner in claim.items() if _took_place(key, name, turn)}
-        elif key == "state" and isinstance(claim, Mapping) and not _is_operator(claim):
+        elif (
+            key == "state"
+            and isinstance(claim, Mapping)
+            and not any(str(name).startswith("$") for name in claim)
+        ):
             claim = {name: inner for name, inner in claim.items() if name in channels}
         elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
             continue
@@ -71,8 +75,13 @@ def _took_place(key: str, name: str, turn: TurnView) -> bool:
     return count > 0 and (place is None or -count <= place < count)
 
 
-def _is_operator(claim: Mapping[str, Any]) -> bool:
-    return any(str(key).startswith("$") for key in claim)
+def denials_of(
+    thing: Mapping[str, Any], personas: Iterable[Mapping[str, Any]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the claims on each turn, or on the whole conversation, that a thing never happens."""
+    if is_of_whole(thing):
+        return [], claim_against(thing)
+    return [with_persona(claim_against(thing), persona) for persona in personas], {}
 
 
 def may_have_happened(

@@ -29,7 +29,7 @@ from simkit.explore.choices import (
     Source,
     TurnLog,
 )
-from simkit.explore.claims import check_called, claims_on_turns, may_have_happened
+from simkit.explore.claims import check_called, claims_on_turns, denials_of, may_have_happened
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools
 from simkit.explore.orders import OrderChoices
 from simkit.explore.output import unheard
@@ -52,9 +52,6 @@ from simkit.spec.scenario.simulations import (
     RESTART,
     TURN_FAULTS,
     Simulation,
-    claim_against,
-    is_of_whole,
-    with_persona,
 )
 from simkit.trace.events import (
     AgentStarted,
@@ -197,7 +194,7 @@ class _Conversation:
         data = [{"user": ".", "restart": flag} for flag in crowd.ends_process()]
         first = self._prepared(data, map(_turn, data))
         with Conversation(first, simulate=self._answering) as conversation:
-            while self._takes_turn(conversation):
+            while crowd.speak() and self._take_last(conversation):
                 pass
             self._repeat_after_fault(conversation)
             if subject.always or subject.finally_:
@@ -260,15 +257,8 @@ class _Conversation:
     def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:
         """Yield the things that happened and must never happen, each judged by itself."""
         for number, thing in enumerate(self._subject.never):
-            claims: list[dict[str, Any]] = []
-            whole: dict[str, Any] = {}
-            if is_of_whole(thing):
-                whole = claim_against(thing)
-            else:
-                claims = [
-                    with_persona(claim_against(thing), persona)
-                    for persona in self._crowd.personas[: conversation.turns_taken]
-                ]
+            personas = self._crowd.personas[: conversation.turns_taken]
+            claims, whole = denials_of(thing, personas)
             if not may_have_happened(claims, whole, conversation.view):
                 continue
             conversation.follow(self._judged(self._crowd.turns, claims, whole))
@@ -291,16 +281,13 @@ class _Conversation:
         simplest.begin_turn(0)
         self._take_last(conversation)
 
-    def _takes_turn(self, conversation: Conversation) -> bool:
-        """Take the next turn; return whether another one may follow."""
-        return self._crowd.speak() and self._take_last(conversation)
-
     def _take_last(self, conversation: Conversation) -> bool:
         """Take the crowd's last turn; return whether another one may follow."""
         crowd, place = self._crowd, conversation.turns_taken
         self._is_broken = True
         self._scene.persona = crowd.speakers[-1].persona
-        self._follow(conversation)
+        self._turns.append(_turn(crowd.turns[-1]))
+        conversation.follow(self._prepared(crowd.turns, self._turns))
         misfit = self._scene.misfit
         if misfit is not None:
             where = self._subject.prepared.document.position(misfit.path)
@@ -313,7 +300,8 @@ class _Conversation:
         if last.error is None:
             self._is_broken = False
             return True
-        if not self._is_planned(last.error):
+        is_of_fault = bool(self._scene.faults[-1]) and is_of_provider(last.error)
+        if not is_of_fault and not is_guardrail(last.error):
             return False
         self._is_broken = False
         if last.error.type in CUTS:
@@ -336,16 +324,6 @@ class _Conversation:
             else:
                 del turn[key]
             self._turns[-1] = _turn(turn)
-
-    def _is_planned(self, error: ErrorFacts) -> bool:
-        """Return whether a fault explains the error that ended the last turn, or a guardrail."""
-        return is_guardrail(error) or (bool(self._scene.faults[-1]) and is_of_provider(error))
-
-    def _follow(self, conversation: Conversation) -> None:
-        """Take the crowd's last turn."""
-        turns = self._crowd.turns
-        self._turns.append(_turn(turns[-1]))
-        conversation.follow(self._prepared(turns, self._turns))
 
     def _has_others(self, count: int) -> bool:
         """Return whether there is a run to compare with: of one session, or without restarts.

@@ -20,7 +20,7 @@ from simkit.checks.judge import Outcome
 from simkit.core.rng import Chance
 from simkit.explore.causes import is_of_provider
 from simkit.explore.choices import ODDS, Plan, RandomChoices, TurnPlan, rare
-from simkit.explore.claims import claims_on_turns
+from simkit.explore.claims import claims_on_turns, denials_of
 from simkit.explore.conversations import with_claims, with_turns
 from simkit.explore.subjects import Subject
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
@@ -309,8 +309,8 @@ class LiveSimulation:
         broken = []
         for number, thing in enumerate(subject.never):
             self._judged_parts.add((_NEVER, number))
-            by_turn = [_of_turn({}, [thing], persona) for persona in personas]
-            if any(self._findings(conversation, crowd, by_turn, _of_whole({}, [thing]))):
+            denials, whole = denials_of(thing, personas)
+            if any(self._findings(conversation, crowd, denials, whole)):
                 self._unheld.add((_NEVER, number))
                 broken.append(thing)
         joined = [

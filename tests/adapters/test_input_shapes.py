@@ -23,9 +23,7 @@ from simkit.adapters.input_shapes import (
 from simkit.core.errors import SimkitError
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, write
 
 
 class Customer(TypedDict):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import functools
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import simkit.cli.schema as schema_commands
 from simkit.cli import main
-from tests.cli.projects import ECHO, GOOD, ROWS, Done, without_times, write
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.cli.projects import ECHO, GOOD, ROWS, Call, Done, run_simkit, without_times, write
+from tests.cli.projects import ROOT as ROOT
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -37,7 +33,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """Calls the command line in this process; times are taken out of what it prints."""
 
     def call(*arguments: str) -> Done:
@@ -50,16 +46,12 @@ def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., D
 
 
 @pytest.fixture
-def process(project: Path) -> Callable[..., Done]:
+def process(project: Path) -> Call:
     """Calls the command line in a process of its own, with `-j` in several for any scenario."""
 
     def call(*arguments: str, **environment: str) -> Done:
         module = "tests.cli.in_processes" if "-j" in arguments else "simkit"
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments], capture_output=True, text=True,
-            check=False, timeout=120, encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-        )  # fmt: skip
-        return Done(done.returncode, without_times(done.stdout), done.stderr)
+        done = run_simkit(*arguments, module=module, **environment)
+        return done._replace(out=without_times(done.out))
 
     return call

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+ROOT = Path(__file__).resolve().parents[2]
 ECHO = """\
 version: 1
 pipeline: echo
@@ -56,6 +61,10 @@ class Done(NamedTuple):
     err: str
 
 
+Call: TypeAlias = Callable[..., Done]
+"""Calls the command line with these arguments."""
+
+
 def write(name: str, text: str) -> None:
     """Writes a file below the working directory."""
     Path(name).parent.mkdir(parents=True, exist_ok=True)
@@ -65,3 +74,13 @@ def write(name: str, text: str) -> None:
 def without_times(text: str) -> str:
     """Replaces the wall clock's part of the last line."""
     return re.sub(r"\(\d+\.\d\d s\)", "(0.00 s)", text)
+
+
+def run_simkit(*words: str, folder: str | Path = ".", module: str = "simkit", **more: str) -> Done:
+    """Calls the command line in a process of its own; ``more`` is added to its environment."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *words], cwd=folder, capture_output=True, text=True,
+        check=False, timeout=300, encoding="utf-8",
+        env={**os.environ, "PYTHONPATH": str(ROOT), **more},
+    )  # fmt: skip
+    return Done(done.returncode, done.stdout, done.stderr)

@@ -11,9 +11,8 @@ import pytest
 
 from simkit.capture.cassettes import Cassette, Interaction, encoded, load
 from simkit.providers.http import HttpRequest, HttpResponse
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 
-Call = Callable[..., Done]
 SCENARIO = """\
 version: 1
 scenario: the clerk answers

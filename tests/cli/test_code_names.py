@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,8 @@ import pytest
 from simkit import Simulation, SourceError
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 
-Call = Callable[..., Done]
 DESK = "LIMIT = 3\n_own = 1\n\n\ndef answer(text):\n    return text\n\n\nclass Desk:\n    pass\n"
 INIT = "`simkit init --app {}`"
 

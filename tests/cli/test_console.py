@@ -7,7 +7,6 @@ import io
 import sys
 import time
 from bdb import Bdb
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from simkit.cli import console
 from simkit.cli.console import Progress, paint_for, table_width, wants_color
 from simkit.core.output import clean
 from simkit.spec.explanations import explanations
-from tests.cli.projects import Done
+from tests.cli.projects import Call, Done
 
 
 class Terminal(io.StringIO):
@@ -242,9 +241,6 @@ def test_the_progress_line_is_drawn_while_the_code_that_runs_has_another_stderr(
         progress.draw()
 
     assert "exploring" in terminal.getvalue()
-
-
-Call = Callable[..., Done]
 
 
 def test_an_id_is_explained(simkit: Call) -> None:

@@ -6,7 +6,6 @@ import base64
 import json
 import shutil
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,8 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import CoverageCollector, RunsCoverage
-from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, write
 from tests.desk import install
-
-Call = Callable[..., Done]
 
 DESK = """\
 pipeline: desk

@@ -10,9 +10,8 @@ from typing import Final
 import pytest
 
 from simkit.language import expressions
-from tests.cli.projects import ECHO, Done, write
+from tests.cli.projects import ECHO, Call, Done, write
 
-Call = Callable[..., Done]
 LONG: Final = "x" * 300
 
 
@@ -204,7 +203,7 @@ turns: [{user: hi, replies: {a: %s}, expect: {reply: {$regex: "^(a|aa)+$"}}}]
 
 
 def test_an_endless_expression_is_one_clear_error(
-    simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expressions, "CPU_SECONDS_MAX", 0.05)
     write("scenarios/slow.scenario.yaml", ECHO + CLAIMED)

@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from simkit.report.last_run import slug
-from tests.cli.projects import BAD, ECHO, GOOD, ROWS, Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import BAD, ECHO, GOOD, ROWS, Call, Done, write
 
 GOOD_ID = "scenarios/good.scenario.yaml::it holds"
 NAME = f"{slug(GOOD_ID)}.jsonl"

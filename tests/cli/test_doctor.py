@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from simkit.cli.doctor import (
     providers,
     variables,
 )
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """\
@@ -47,7 +46,7 @@ def run(text):
 
 
 @pytest.fixture
-def doctor(process: Callable[..., Done]) -> Callable[..., Done]:
+def doctor(process: Call) -> Call:
     """Looks at the scenario of a pipeline with this code; returns what is said of its turn."""
 
     def look(code: str, scenario: str = SCENARIO) -> Done:
@@ -60,7 +59,7 @@ def doctor(process: Callable[..., Done]) -> Callable[..., Done]:
 
 
 @pytest.mark.slow
-def test_the_call_its_client_and_its_agent_are_told(doctor: Callable[..., Done]) -> None:
+def test_the_call_its_client_and_its_agent_are_told(doctor: Call) -> None:
     done = doctor(ASKS)
 
     assert done.out == (
@@ -84,9 +83,7 @@ def test_the_call_its_client_and_its_agent_are_told(doctor: Callable[..., Done])
     ],
     ids=["header", "mark"],
 )  # fmt: skip
-def test_how_else_an_agent_is_told_is_said(
-    doctor: Callable[..., Done], code: str, how: str
-) -> None:
+def test_how_else_an_agent_is_told_is_said(doctor: Call, code: str, how: str) -> None:
     done = doctor(code)
 
     assert f"clerk    {how} " in done.out
@@ -94,9 +91,7 @@ def test_how_else_an_agent_is_told_is_said(
 
 
 @pytest.mark.slow
-def test_a_call_of_nobody_s_is_shown_with_the_rule_that_is_proposed(
-    doctor: Callable[..., Done],
-) -> None:
+def test_a_call_of_nobody_s_is_shown_with_the_rule_that_is_proposed(doctor: Call) -> None:
     done = doctor(ASKS.replace("Sell.", "Buy."))
 
     assert "none     nothing    shop/1    openai-chat" in done.out
@@ -140,7 +135,7 @@ REASONS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", REASONS)
-def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -> None:
+def test_why_there_was_no_call_is_told(doctor: Call, case: str) -> None:
     code, report = REASONS[case]
 
     done = doctor(code)
@@ -151,7 +146,7 @@ def test_why_there_was_no_call_is_told(doctor: Callable[..., Done], case: str) -
 
 
 @pytest.mark.slow
-def test_a_request_that_is_no_model_call_is_told(doctor: Callable[..., Done]) -> None:
+def test_a_request_that_is_no_model_call_is_told(doctor: Call) -> None:
     done = doctor(ASKS.replace("chat/completions", "files?secret=1"))
 
     assert (
@@ -162,7 +157,7 @@ def test_a_request_that_is_no_model_call_is_told(doctor: Callable[..., Done]) ->
 
 
 @pytest.mark.slow
-def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Callable[..., Done]) -> None:
+def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Call) -> None:
     done = doctor(ASKS.replace("def run(text):\n", "def run(text):\n    print('noise')\n"))
 
     assert "noise" not in done.out
@@ -170,7 +165,7 @@ def test_what_the_pipeline_prints_is_no_part_of_the_report(doctor: Callable[...,
 
 
 @pytest.mark.slow
-def test_a_declared_pipeline_needs_no_client(process: Callable[..., Done]) -> None:
+def test_a_declared_pipeline_needs_no_client(process: Call) -> None:
     done = process("doctor", "scenarios/good.scenario.yaml::it holds")
 
     assert done.out.endswith(
@@ -181,7 +176,7 @@ def test_a_declared_pipeline_needs_no_client(process: Callable[..., Done]) -> No
 
 
 @pytest.mark.slow
-def test_a_wrong_call_is_broken(process: Callable[..., Done]) -> None:
+def test_a_wrong_call_is_broken(process: Call) -> None:
     done = process("doctor", "scenarios")
 
     assert done.err == (
@@ -192,7 +187,7 @@ def test_a_wrong_call_is_broken(process: Callable[..., Done]) -> None:
 
 
 @pytest.mark.slow
-def test_no_value_of_a_secret_is_printed(process: Callable[..., Done]) -> None:
+def test_no_value_of_a_secret_is_printed(process: Call) -> None:
     secret = "sk-Planted0Secret1Value2"
 
     done = process(

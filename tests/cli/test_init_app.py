@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +12,9 @@ import yaml
 
 from simkit.cli.init.first_test import feature_text, options_of
 from simkit.cli.init.project import look_at
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
 
-Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
 
 ASK = """

@@ -16,10 +16,9 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
 
-Call = Callable[..., Done]
 Run = Callable[[str], Done]
 ROOT = Path(__file__).resolve().parents[2]
 FILES = (

@@ -4,15 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from simkit.report.last_run import slug
-from tests.cli.projects import BAD, ECHO, GOOD, ROWS, Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import BAD, ECHO, GOOD, ROWS, Call, Done, write
 
 GOOD_ID = "scenarios/good.scenario.yaml::it holds"
 TRACE = f".simkit/traces/{slug(GOOD_ID)}.jsonl"

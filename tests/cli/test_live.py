@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
 from simkit.session.live.trials import Trial
-from tests.cli.projects import Done
+from tests.cli.projects import Call, Done
 from tests.recording import Provider, completion
 from tests.recording import server as server
 from tests.scripted_providers import (
@@ -39,7 +38,6 @@ from tests.scripted_providers import (
     write_desk,
 )
 
-Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """\
 version: 1

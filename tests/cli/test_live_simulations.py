@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
+from tests.cli.projects import run_simkit
 from tests.recording import Provider
 from tests.recording import server as server
 from tests.scripted_providers import point_clients
@@ -115,11 +114,8 @@ def live(*arguments: str) -> int:
 
 
 def replayed(file: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", "replay", file, "--format", "json"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    (scenario,) = json.loads(done.stdout)["scenarios"]
+    done = run_simkit("replay", file, "--format", "json")
+    (scenario,) = json.loads(done.out)["scenarios"]
     return scenario
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -665,11 +663,7 @@ def test_each_question_has_a_rate_and_a_failed_run_replays_with_its_answer(
     assert report["cost_usd"] == pytest.approx(4 * (110 * 1000 + 2 * 110 * 10000) / 1e6)
     failed = [run for run in scenario["runs"] if not run["held"]]
     assert [run["replays"] for run in failed] == [True, True]
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", "replay", failed[0]["scenario"], "--format", "json"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    (again,) = json.loads(done.stdout)["scenarios"]
+    again = replayed(failed[0]["scenario"])
     (finding,) = again["findings"]
     assert finding["path"][:5] == ["turns", 0, "expect", "judge", POLITE]
     assert finding["differences"][0]["found"] == "1"

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,9 +16,7 @@ import pytest
 
 from simkit.cli import validate as validate_output
 from tests.cli.conftest import ROOT
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, Done, write
 
 
 def test_help_lists_the_commands(simkit: Call) -> None:

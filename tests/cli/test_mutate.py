@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.cli.projects import ECHO, MISSPELT, Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import ECHO, MISSPELT, Call, Done, write
 
 DESK = """\
 pipeline: desk

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +18,7 @@ import pytest
 from simkit.cli import processes
 from simkit.cli.commands import cli
 from tests.cli.conftest import ROOT
-from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, without_times, write
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, without_times, write
 
 ECHOES = """\
 version: 1
@@ -40,7 +40,7 @@ def scenarios(count: int) -> str:
 
 
 @pytest.mark.slow
-def test_many_scenarios_give_the_same_output_in_processes(process: Callable[..., Done]) -> None:
+def test_many_scenarios_give_the_same_output_in_processes(process: Call) -> None:
     write("scenarios/many.scenario.yaml", scenarios(310))
 
     alone, several = process("replay"), process("replay", "-j", "3")
@@ -62,7 +62,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--seeds", "3")], ids=["once", "seeds"])
 def test_where_no_process_can_be_copied_the_output_is_the_same(
-    process: Callable[..., Done], options: tuple[str, ...]
+    process: Call, options: tuple[str, ...]
 ) -> None:
     write("scenarios/many.scenario.yaml", scenarios(5))
     write("no_copies.py", WITHOUT_COPIES)
@@ -103,7 +103,6 @@ def test_a_few_scenarios_of_declared_pipelines_run_in_one_process(
     assert processes.pays(entries, Job(**options)) == is_worth_it  # type: ignore[arg-type]
 
 
-Call = Callable[..., Done]
 DRAWN = """\
 ---
 scenario: names are short
@@ -229,7 +228,7 @@ def deleted_folder(project: Path) -> Iterator[Path]:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
 @pytest.mark.parametrize("command", cli.commands)
 def test_every_command_says_that_its_directory_is_gone(
-    command: str, simkit: Callable[..., Done], deleted_folder: Path
+    command: str, simkit: Call, deleted_folder: Path
 ) -> None:
     done = simkit(command)
 
@@ -237,9 +236,7 @@ def test_every_command_says_that_its_directory_is_gone(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows deletes no working directory")
-def test_a_directory_that_user_code_deletes_is_one_clear_error(
-    project: Path, simkit: Callable[..., Done]
-) -> None:
+def test_a_directory_that_user_code_deletes_is_one_clear_error(project: Path, simkit: Call) -> None:
     shutil.rmtree(project / "scenarios")
     write("work/leaves.py", LEAVES)
     write("work/s.scenario.yaml", SHELL)

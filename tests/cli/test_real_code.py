@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import process as process
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 
 CODE = """\
 import sys
@@ -54,9 +53,7 @@ def deeper(found):
 """
 
 
-def run_desk(
-    simkit: Callable[..., Done], pipeline: str, app: str = "{path: [code]}", code: str = CODE
-) -> str:
+def run_desk(simkit: Call, pipeline: str, app: str = "{path: [code]}", code: str = CODE) -> str:
     """Runs a scenario of a pipeline whose module is `code/shop_desk.py`; returns what is told."""
     Path("code").mkdir(exist_ok=True)
     write("code/shop_desk.py", code)
@@ -122,23 +119,19 @@ NO_PIPELINE = {
 
 @pytest.mark.parametrize("pipeline", NO_PIPELINE)
 def test_a_name_that_leads_to_no_pipeline_is_told_with_what_was_near(
-    simkit: Callable[..., Done], pipeline: str
+    simkit: Call, pipeline: str
 ) -> None:
     assert run_desk(simkit, pipeline) == NO_PIPELINE[pipeline]
 
 
-def test_a_method_that_is_not_there_is_told_with_those_that_are(
-    simkit: Callable[..., Done],
-) -> None:
+def test_a_method_that_is_not_there_is_told_with_those_that_are(simkit: Call) -> None:
     assert run_desk(simkit, "shop_desk:Desk", "{path: [code], call: chat}") == (
         "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, which has no method 'chat' "
         "(`app.call`). It has: answer."
     )
 
 
-def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(
-    simkit: Callable[..., Done],
-) -> None:
+def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(simkit: Call) -> None:
     assert run_desk(simkit, "shop_dsk:Desk", "{path: [code]}") == (
         "3:11: function `shop_dsk:Desk`: there is no module 'shop_dsk'. It is looked for in the "
         "working directory and on sys.path.\nDid you mean 'shop_desk'?"
@@ -157,7 +150,7 @@ def far_scenario(project: Path, folder: str, module: str = "far_desk") -> None:
 
 @pytest.mark.parametrize("folder", ["tests/flows", "tests", ".", "src", "lib", "app"])
 def test_a_module_is_looked_for_upwards_in_the_project(
-    simkit: Callable[..., Done], project: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+    simkit: Call, project: Path, monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     (project / "pyproject.toml").touch()
     far_scenario(project, folder)
@@ -171,7 +164,7 @@ def test_a_module_is_looked_for_upwards_in_the_project(
 
 
 def test_a_module_above_the_project_is_not_found(
-    simkit: Callable[..., Done], project: Path, monkeypatch: pytest.MonkeyPatch
+    simkit: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = project / "inner"
     far_scenario(inner, "tests")
@@ -187,7 +180,7 @@ def test_a_module_above_the_project_is_not_found(
 
 @pytest.mark.slow
 def test_a_module_that_is_not_found_is_told_with_what_to_write(
-    process: Callable[..., Done], project: Path
+    process: Call, project: Path
 ) -> None:
     # In a process whose working directory is another than the scenario's folder.
     far_scenario(project, "elsewhere")
@@ -219,13 +212,13 @@ def test_a_module_that_is_not_found_is_told_with_what_to_write(
     ids=["misspelt", "a file"],
 )
 def test_a_folder_that_is_not_there_is_told_with_the_one_that_has_the_module(
-    simkit: Callable[..., Done], path: str, says: str
+    simkit: Call, path: str, says: str
 ) -> None:
     assert run_desk(simkit, "shop_desk:breaks", f"{{path: {path}}}") == says
 
 
 def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was(
-    simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
+    simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("empty").mkdir()
     monkeypatch.syspath_prepend(str(Path("code").absolute()))
@@ -251,9 +244,7 @@ IMPORTS = {
 
 
 @pytest.mark.parametrize("code", IMPORTS)
-def test_a_module_that_cannot_be_imported_is_told_with_its_line(
-    simkit: Callable[..., Done], code: str
-) -> None:
+def test_a_module_that_cannot_be_imported_is_told_with_its_line(simkit: Call, code: str) -> None:
     assert run_desk(simkit, "shop_desk:run", code=code) == (
         f"3:11: function `shop_desk:run`: importing 'shop_desk' failed{IMPORTS[code]}"
     )
@@ -267,7 +258,7 @@ def test_a_module_that_cannot_be_imported_is_told_with_its_line(
     ],
 )
 def test_what_the_code_raises_is_an_error_of_the_turn_with_its_own_line(
-    simkit: Callable[..., Done], pipeline: str, raised: str
+    simkit: Call, pipeline: str, raised: str
 ) -> None:
     findings = run_desk(simkit, pipeline)
 
@@ -298,7 +289,7 @@ TURNS = {
 
 @pytest.mark.parametrize("turn", TURNS.values(), ids=TURNS)
 def test_a_function_that_exits_fails_its_scenario(
-    turn: str, simkit: Callable[..., Done], project: Path, monkeypatch: pytest.MonkeyPatch
+    turn: str, simkit: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = f"leaves_{list(TURNS.values()).index(turn)}"
     monkeypatch.syspath_prepend(str(project))
@@ -318,7 +309,7 @@ def test_a_function_that_exits_fails_its_scenario(
 
 
 def test_a_function_that_ends_the_process_ends_no_command_with_success(
-    process: Callable[..., Done], project: Path
+    process: Call, project: Path
 ) -> None:
     write("leaves_at_once.py", "import os\n\n\ndef leave(message):\n    os._exit(0)\n")
     write(

@@ -9,19 +9,18 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from simkit.cli import main
 from simkit.providers.http import HttpResponse
-from tests.cli.projects import Done, without_times
+from tests.cli.projects import Call, Done, run_simkit, without_times
 from tests.golden import assert_file_is
 from tests.recording import SCENARIO, Provider, completion, echo, write
 from tests.recording import server as server
 
-Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ROOT / "tests" / "apps"
 SPY = '''\
@@ -75,12 +74,7 @@ def without_replies(text: str) -> str:
 
 def call(folder: Path, *words: str, **environment: str) -> Done:
     """Calls the command line in a process of its own, without any way to a provider."""
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", *words], cwd=folder, capture_output=True, text=True,
-        check=False, timeout=180, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", **environment},
-    )  # fmt: skip
-    return Done(done.returncode, done.stdout, done.stderr)
+    return run_simkit(*words, folder=folder, **{"COLUMNS": "100", **environment})
 
 
 def project(folder: Path, app: str) -> None:

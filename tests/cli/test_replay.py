@@ -8,15 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Done, write
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, write
 from tests.report.flows import GRAPH
-
-Call = Callable[..., Done]
 
 GOOD_TABLE = """\
     turn  time  agent  sent  tokens  dropped  answered  state written
@@ -151,9 +148,7 @@ skipped: 1 scenario: not yet
     )
 
 
-def test_a_scenario_whose_needs_are_not_met_is_skipped_with_what_to_install(
-    simkit: Call,
-) -> None:
+def test_a_scenario_whose_needs_are_not_met_is_skipped_with_what_to_install(simkit: Call) -> None:
     write("kit.yaml", "needs: [shared-kit]\n")
     needs = "needs: ['own-kit>=1.2', pytest]\nuse: [../kit.yaml]"
     write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", needs))

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import jsonschema
 import pytest
 
 from simkit.cli.schema import schemas
-from tests.cli.projects import Done
+from tests.cli.projects import Call, Done
 
-Call = Callable[..., Done]
 SCENARIO = {
     "version": 1, "scenario": "x", "pipeline": "p",
     "turns": [{"user": "hi", "expect": {"reply": 1}}],

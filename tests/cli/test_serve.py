@@ -12,7 +12,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 
 ROOT = Path(__file__).resolve().parents[2]
 APPS = ROOT / "tests" / "apps"
@@ -110,7 +110,7 @@ def conversation(module: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", CLIENTS)
 def test_a_whole_conversation_holds_with_every_provider_s_client(
-    process: Callable[..., Done], module: str
+    process: Call, module: str
 ) -> None:
     if find_spec(CLIENTS[module]) is None:
         pytest.skip(f"{CLIENTS[module]} is not installed")
@@ -235,9 +235,7 @@ print(ask(path, "Write what was planned.", messages)[0]["text"])
 
 
 @pytest.mark.slow
-def test_a_program_in_another_language_is_held_against_a_declared_pipeline(
-    process: Callable[..., Done],
-) -> None:
+def test_a_program_in_another_language_is_held_against_a_declared_pipeline(process: Call) -> None:
     if shutil.which("node") is None:
         pytest.skip("node is not installed")
     write("office.scenario.yaml", SUPERVISED)
@@ -250,7 +248,7 @@ def test_a_program_in_another_language_is_held_against_a_declared_pipeline(
 
 
 @pytest.mark.slow
-def test_agents_are_told_by_a_header_and_by_a_path(process: Callable[..., Done]) -> None:
+def test_agents_are_told_by_a_header_and_by_a_path(process: Call) -> None:
     write("office.scenario.yaml", SUPERVISED)
     write("program.py", SOCKETS)
 
@@ -284,7 +282,7 @@ needs_curl = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is no
 
 @pytest.mark.slow
 @needs_curl
-def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) -> None:
+def test_what_a_program_does_wrong_is_a_finding(process: Call) -> None:
     write("echo.scenario.yaml", ECHO.replace("reply: hello", "reply: hello!"))
 
     done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('bye')}")
@@ -298,7 +296,7 @@ def test_what_a_program_does_wrong_is_a_finding(process: Callable[..., Done]) ->
 @needs_curl
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1)])
 def test_the_scenario_s_own_answers_to_a_judge_are_there_when_it_is_served(
-    process: Callable[..., Done], answer: str, code: int
+    process: Call, answer: str, code: int
 ) -> None:
     question = f"judge_replies: {{Is it kind?: {answer}}}"
     text = ECHO.replace(
@@ -313,9 +311,7 @@ def test_the_scenario_s_own_answers_to_a_judge_are_there_when_it_is_served(
 
 
 @pytest.mark.slow
-def test_a_question_for_a_model_is_refused_before_anything_is_served(
-    process: Callable[..., Done],
-) -> None:
+def test_a_question_for_a_model_is_refused_before_anything_is_served(process: Call) -> None:
     text = ECHO.replace("expect: {reply: hello}", "expect: {judge: {Is it kind?: yes}}")
     write("echo.scenario.yaml", f"judge: openai/gpt-5-mini\n{text}")
 
@@ -328,9 +324,7 @@ def test_a_question_for_a_model_is_refused_before_anything_is_served(
 
 @pytest.mark.slow
 @needs_curl
-def test_a_turn_that_the_program_does_not_come_to_is_told_once(
-    process: Callable[..., Done],
-) -> None:
+def test_a_turn_that_the_program_does_not_come_to_is_told_once(process: Call) -> None:
     write("echo.scenario.yaml", ECHO)
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
@@ -349,7 +343,7 @@ def test_a_turn_that_the_program_does_not_come_to_is_told_once(
 
 
 @pytest.mark.slow
-def test_a_program_that_fails_is_told_and_breaks(process: Callable[..., Done]) -> None:
+def test_a_program_that_fails_is_told_and_breaks(process: Call) -> None:
     write("echo.scenario.yaml", ECHO)
 
     done = process("serve", "echo.scenario.yaml", "--then", "exit 3")
@@ -360,9 +354,7 @@ def test_a_program_that_fails_is_told_and_breaks(process: Callable[..., Done]) -
 
 @pytest.mark.slow
 @needs_curl
-def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
-    process: Callable[..., Done],
-) -> None:
+def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(process: Call) -> None:
     write("echo.scenario.yaml", ECHO)
 
     done = process("serve", "echo.scenario.yaml", "--then", f"{curl('hi')}; {curl('hi')}")
@@ -376,7 +368,7 @@ def test_a_call_that_nobody_answers_is_told_to_the_program_and_judged(
 
 @pytest.mark.slow
 @needs_curl
-def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[..., Done]) -> None:
+def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Call) -> None:
     write("echo.scenario.yaml", ECHO.replace("{a: hello}", "{a: {calls: [search: {}]}}"))
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
@@ -390,7 +382,7 @@ def test_a_script_that_cannot_be_served_is_told_at_its_place(process: Callable[.
 
 @pytest.mark.slow
 @needs_curl
-def test_a_call_that_is_nobody_s_proposes_a_rule(process: Callable[..., Done]) -> None:
+def test_a_call_that_is_nobody_s_proposes_a_rule(process: Call) -> None:
     write("echo.scenario.yaml", ECHO.replace("Say hello.", "Sing."))
 
     done = process("serve", "echo.scenario.yaml", "--then", curl("hi"))
@@ -404,7 +396,7 @@ def test_a_call_that_is_nobody_s_proposes_a_rule(process: Callable[..., Done]) -
 
 @pytest.mark.slow
 @needs_curl
-def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done]) -> None:
+def test_what_is_no_model_call_is_refused_and_told(process: Call) -> None:
     write("echo.scenario.yaml", ECHO)
     asks = "curl -s $OPENAI_BASE_URL/models; curl -s $OPENAI_BASE_URL/models"
 
@@ -423,7 +415,7 @@ def test_what_is_no_model_call_is_refused_and_told(process: Callable[..., Done])
 
 @pytest.mark.slow
 @needs_curl
-def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> None:
+def test_what_a_scenario_says_in_vain_is_told(process: Call) -> None:
     text = ECHO.replace("{user: bye", "{user: bye, tool_results: {search: [x]}")
     app = "app: {call: ask, env: {X: y}, tools: {search: a:b}}\n"
     write("echo.scenario.yaml", text.replace("turns:", f"{app}turns:"))
@@ -442,7 +434,7 @@ def test_what_a_scenario_says_in_vain_is_told(process: Callable[..., Done]) -> N
 
 @pytest.mark.slow
 @needs_curl
-def test_the_context_is_shown(process: Callable[..., Done]) -> None:
+def test_the_context_is_shown(process: Call) -> None:
     write("echo.scenario.yaml", ECHO)
     program = f"({curl('hi')}; {curl('bye')}) > /dev/null"
 
@@ -466,9 +458,7 @@ def test_the_context_is_shown(process: Callable[..., Done]) -> None:
     ],
     ids=["several", "no file", "no name", "no scenario", "nothing", "no port"],
 )  # fmt: skip
-def test_a_wrong_call_is_broken(
-    simkit: Callable[..., Done], arguments: tuple[str, ...], reply: str
-) -> None:
+def test_a_wrong_call_is_broken(simkit: Call, arguments: tuple[str, ...], reply: str) -> None:
     write("bad.scenario.yaml", "- 1\n")
 
     done = simkit("serve", *arguments)
@@ -477,7 +467,7 @@ def test_a_wrong_call_is_broken(
     assert (done.code, done.out) == (2, "")
 
 
-def test_a_port_in_use_is_one_error(simkit: Callable[..., Done]) -> None:
+def test_a_port_in_use_is_one_error(simkit: Call) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, Done, write
 
 DESIGN = """\
 version: 1

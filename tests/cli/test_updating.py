@@ -6,14 +6,12 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.projects import BAD, ECHO, GOOD, Done, write
+from tests.cli.projects import BAD, ECHO, GOOD, Call, Done, write
 
-Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
 FILE = "scenarios/bad.scenario.yaml"
 DIFF = f"""\

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, ROWS, Done, write
+from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, ROWS, Call, Done, write
 
-Call = Callable[..., Done]
 ROOT = Path(__file__).resolve().parents[2]
 
 

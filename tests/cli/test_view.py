@@ -6,18 +6,16 @@ import base64
 import json
 import shutil
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.projects import Done
+from tests.cli.projects import Call
 from tests.desk import FAILS, HOLDS, PIPELINE
 
 pytestmark = pytest.mark.slow
 
-Call = Callable[..., Done]
 DRAWN = PIPELINE.replace("clerk: {", "clerk: {handoffs: [manager], ")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +9,11 @@ import pytest
 from scenarios.agent_engine.from_engine.__main__ import main
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done
+from tests.cli.projects import Call, Done
 
 
 @pytest.fixture
-def convert(project: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Done]:
+def convert(project: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     """Call the converter of an agent engine's files."""
 
     def call(*arguments: str) -> Done:

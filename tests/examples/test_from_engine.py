@@ -7,17 +7,15 @@ write, and what `simkit validate` prints about that.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
 from simkit.runtime.functions import same
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 from tests.golden import assert_part_is
 
-Call = Callable[..., Done]
 FOLDER = Path(__file__).parent
 BLOCKS = FOLDER / "agent_engine"
 """The blocks of the reference document, by their number in it; `@3` names one in a case."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +15,10 @@ from simkit.explore.campaigns import Bounds, run_campaign
 from simkit.explore.subjects import scenario_subject
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, Done, write
 from tests.conftest import IS_NIGHTLY
 from tests.explore.test_explore import BROKEN, SCENARIO, SOUND
 from tests.explore.test_simulations import BUYER, DESK, REFUNDS, UNJUDGED
-
-Call = Callable[..., Done]
 
 
 @pytest.fixture

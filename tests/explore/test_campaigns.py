@@ -25,12 +25,7 @@ from simkit.explore.journal import KEPT_MAX, Journal, Memory
 from simkit.explore.reach import Part, Reach
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
 from tests.cli.conftest import ROOT
-from tests.cli.conftest import process as process
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, write
 
 
 @pytest.mark.slow

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from simkit import explore
-from tests.cli.conftest import process as process
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, write
 
 DESK = """
 import json

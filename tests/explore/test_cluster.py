@@ -20,14 +20,11 @@ from simkit.explore.cluster import answer_here, end_processes
 from simkit.explore.journal import fingerprints
 from simkit.explore.processes import Answer, Setup, Task, answer_to, versions
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, without_times, write
+from tests.cli.projects import Call, without_times, write
 from tests.explore.test_campaigns import Running
 from tests.explore.test_campaigns import running as running
 
 distributed = pytest.importorskip("distributed")
-Call = Callable[..., Done]
 
 
 class Dask:

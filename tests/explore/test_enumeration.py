@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import permutations, product
 from pathlib import Path
@@ -32,13 +32,9 @@ from simkit.pytest_plugin.simulations import failure_of
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import simulations_in
 from tests.campaigns import campaign
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 from tests.explore.searching import search_all
 from tests.explore.test_simulations import replayed, subject_of
-
-Call = Callable[..., Done]
 
 
 @given(st.lists(st.integers(1, 4), max_size=5))
@@ -128,9 +124,7 @@ def test_an_order_that_breaks_a_claim_is_found_and_written(
     assert replayed(discovery, subject, tmp_path) == {discovery.cause}
 
 
-def test_a_simulation_may_say_that_every_conversation_is_run(
-    simkit: Call,
-) -> None:
+def test_a_simulation_may_say_that_every_conversation_is_run(simkit: Call) -> None:
     write("a.simulation.yaml", f"{PARALLEL}schedule: exhaustive\n")
 
     done = simkit("explore", "a.simulation.yaml")

@@ -6,7 +6,6 @@ import importlib
 import re
 import shutil
 import sys
-from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,17 +28,13 @@ from simkit.explore.subjects import Subject, scenario_subject
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
-from tests.cli.conftest import process as process
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 from tests.explore.searching import search, search_all
 from tests.test_docs import write_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWN_BUGS = ROOT / "scenarios" / "known_bugs"
 PAGE = ROOT / "docs" / "how-to" / "explore.md"
-Call = Callable[..., Done]
 SOUND = """
 version: 1
 pipeline: desk

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,13 +9,9 @@ import pytest
 from simkit import SimkitError, explore
 from simkit.explore.subjects import Subject, subjects_named
 from simkit.spec.scenario.files import Library
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 from tests.explore.test_explore import BROKEN, SOUND
 from tests.explore.test_simulations import BUYER, DESK
-
-Call = Callable[..., Done]
 
 
 def scenario(name: str, text: str, more: str = "") -> str:

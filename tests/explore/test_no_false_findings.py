@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -15,9 +14,7 @@ from simkit.explore.reach import reach_lines
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 from tests.explore.test_simulations import (
     campaign_of,
     labels,
@@ -25,7 +22,6 @@ from tests.explore.test_simulations import (
     subject_of,
 )
 
-Call = Callable[..., Done]
 RULED = """
 version: 1
 pipeline: ruled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections import Counter
 from functools import partial
@@ -26,6 +25,7 @@ from simkit.runtime.ports import WaitingCall
 from simkit.runtime.schedules import Blocks, Pct, names_of
 from tests.adapters.running import APPS, run_app
 from tests.building import run_yaml
+from tests.cli.projects import run_simkit
 from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import replayed, subject_of
 
@@ -177,12 +177,11 @@ def test_a_race_is_replayed_in_another_process(tmp_path: Path) -> None:
     file = tmp_path / "found.scenario.yaml"
     file.write_text(scenario_text(discovery, subject, tmp_path, "simkit explore"), encoding="utf-8")
 
-    command = [sys.executable, "-m", "simkit", "replay", str(file), "--verify"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    done = run_simkit("replay", str(file), "--verify", folder=ROOT)
 
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "1 of 1 digest is equal" in done.stdout
-    assert 'wanted $starts: "3"' in done.stdout
+    assert done.code == 1, done.out + done.err
+    assert "1 of 1 digest is equal" in done.out
+    assert 'wanted $starts: "3"' in done.out
 
 
 @pytest.mark.parametrize("name", CONCURRENT)

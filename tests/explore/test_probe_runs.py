@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,14 +11,10 @@ import pytest
 import simkit as simkit_package
 from simkit.explore import probe_runs
 from simkit.language.yaml import load_text
-from tests.cli.conftest import process as process
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 
 pytestmark = pytest.mark.slow
 
-Call = Callable[..., Done]
 ASK: Final = """
 from openai import OpenAI
 

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
-
-Call = Callable[..., Done]
+from tests.cli.projects import Call, write
 
 PLAIN = """
 import simkit

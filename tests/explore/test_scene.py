@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -12,11 +11,8 @@ from simkit.core.messages import CallLine, Calls
 from simkit.explore.scene import ACTIONS_MAX, TurnCalls
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.ports import ModelRequest
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 
-Call = Callable[..., Done]
 LOOP = """
 import json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -30,13 +30,9 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario import simulations
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in, simulations_in
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 from tests.explore.searching import search
 from tests.test_docs import write_files
-
-Call = Callable[..., Done]
 
 DESK = """
 version: 1

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
@@ -28,6 +25,7 @@ from simkit.spec.scenario.items import items_in
 from simkit.trace.events import ToolCalled, ToolReturned
 from tests.adapters.running import APPS, run_app
 from tests.building import run_yaml
+from tests.cli.projects import run_simkit
 from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import labels, subject_of
 from tests.session.execution.test_cut_turns import describe_findings, ends, faults
@@ -338,13 +336,10 @@ def outcome_of(file: Path) -> Outcome:
 
 def digest_in_new_process(file: Path, hash_seed: str) -> str:
     """The digest of a file's run in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", "replay", "--format", "json", str(file)],
-        capture_output=True, text=True, check=False, timeout=300, encoding="utf-8", cwd=ROOT,
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
-    )  # fmt: skip
-    digest = re.search(r'"digest": "(\w+)"', done.stdout)
-    assert digest is not None, done.stdout + done.stderr
+    words = ("replay", "--format", "json", str(file))
+    done = run_simkit(*words, folder=ROOT, PYTHONHASHSEED=hash_seed)
+    digest = re.search(r'"digest": "(\w+)"', done.out)
+    assert digest is not None, done.out + done.err
     return digest[1]
 
 

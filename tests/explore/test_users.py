@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 from simkit.explore.users import answer_to
-from tests.cli.conftest import project as project
-from tests.cli.conftest import simkit as simkit
-from tests.cli.projects import Done, write
+from tests.cli.projects import Call, write
 
-Call = Callable[..., Done]
 ACTION: Final = {"name": "pay", "args": {"amount": 3}}
 REVIEW: Final = {
     "action_requests": [ACTION, {"name": "look", "args": {}}],
