@@ -336,7 +336,7 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
     )  # fmt: skip
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    modules = ("errors", "gc_pause", "requirements", "stopping")
+    modules = ("errors", "gc_pause", "requirements", "stopping", "text")
     core = [f"simkit.core.{name}" for name in modules]
     commands = [file.stem for file in (ROOT / "simkit/cli/commands").glob("[a-z]*.py")]
     cli = [
