@@ -19,7 +19,8 @@ import binascii
 import hashlib
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -96,6 +97,13 @@ def is_failed(message: Message) -> bool:
     data = message.data
     is_marked = isinstance(data, dict) and data.get(IS_ERROR) is True
     return is_marked and data != as_json(message.content)
+
+
+def results_grouped(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Yield consecutive tool results together, as providers require; any other message alone."""
+    for is_result, group in groupby(messages, lambda message: message.role == "tool"):
+        together = list(group)
+        yield from [together] if is_result else ([message] for message in together)
 
 
 def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -55,8 +55,6 @@ BROKEN_OFF: Final = ("cut_stream", "stall", "truncated")
 
 # Failures of providers: the parts that all of them share
 
-
-ItemT = TypeVar("ItemT")
 
 _DATA: Final = re.compile(rb"^data: ", re.MULTILINE)
 MALFORMED: Final = '{"value": }'
@@ -120,30 +118,6 @@ def unanswered(fails: Fails) -> NoResponse | None:
 def comes_in_stream(fails: Fails, own: Mapping[str, Words]) -> bool:
     """Return whether a failure comes after a stream began well, so that its status is 200."""
     return fails.status == 200 and (fails.kind in own or fails.kind not in FAILURES)
-
-
-class Reasons(msgspec.Struct, frozen=True, gc=False):
-    """A provider's reasons for the end of a reply."""
-
-    ended: str
-    cut: str
-    refused: str
-
-
-def broken_content(fails: Fails, text: list[ItemT], own: Reasons) -> tuple[list[ItemT], str, str]:
-    """Return the content of a broken reply, the reason for its end, and the provider's explanation.
-
-    If the reply has a text, it is the failure's message: ``text``, as the provider has it.
-    """
-    match fails.kind:
-        case "refusal":
-            return [], own.refused, fails.message
-        case "empty_reply" | "empty_choices":
-            return [], own.ended, ""
-        case "length":
-            return text, own.cut, ""
-        case _:
-            return text, own.ended, ""
 
 
 def damaged(whole: HttpResponse, kind: str) -> HttpResponse:

@@ -9,11 +9,13 @@ from typing import Protocol as Interface
 import msgspec
 
 from simkit.core.errors import WireInvalid
-from simkit.core.messages import Fails, Message
+from simkit.core.messages import Fails, Message, ToolCall
 from simkit.core.text import short
 from simkit.providers import sse
 from simkit.providers.body_reader import Record, json_bytes, record_of
 from simkit.providers.failures import (
+    MALFORMED,
+    ON_THE_WAY,
     Words,
     broken,
     comes_in_stream,
@@ -25,7 +27,13 @@ from simkit.providers.failures import (
     worded,
 )
 from simkit.providers.http import Headers, HttpAnswer, HttpResponse, header
-from simkit.providers.values import JSON, ParsedRequest, ParsedResponse
+from simkit.providers.values import (
+    JSON,
+    OutgoingReply,
+    ParsedRequest,
+    ParsedResponse,
+    empty_reply,
+)
 
 # Parsing of responses
 
@@ -122,25 +130,78 @@ def retry_headers(fails: Fails) -> Headers:
     return (("x-should-retry", "false"),)
 
 
-class FailureWriter(msgspec.Struct, frozen=True):
+class FailureWriter(msgspec.Struct, frozen=True, kw_only=True):
     """How one provider fails; each function gets the serial and the failure first."""
 
     words: Mapping[str, Words]
     """Its words for each kind of failure that has an error body."""
-    broken_reply: Callable[[str, Fails, ParsedRequest], HttpResponse | None]
-    """Renders the reply of a failure that has one, before it is damaged; else None."""
+    served: Callable[[OutgoingReply, ParsedRequest], HttpResponse]
+    """Renders the reply of a failure that has one, before it is damaged."""
+    malformed: Callable[[str, ParsedRequest], OutgoingReply]
+    """Returns the reply with invalid JSON."""
     in_stream: Callable[[str, Fails, Words, ParsedRequest], HttpResponse]
     """Renders a stream that begins well and ends with the error."""
-    refusal: Callable[[str, Fails, Words, ParsedRequest], HttpResponse]
-    """Renders a response with an error status."""
+    error: Callable[[str, Fails, Words], Mapping[str, Any]]
+    """Returns the body of a response with an error status."""
+    headers: Callable[[str, Fails], Headers]
+    """Returns the headers of such a response."""
+    refusal: str = "refusal"
+    """The finish reason of a reply in which the model refused."""
+    special: Callable[[str, Fails, ParsedRequest], HttpResponse | None] = lambda *_: None
+    """Renders a failure as this provider alone does; else None."""
 
     def write(self, serial: str, fails: Fails, request: ParsedRequest) -> HttpAnswer:
         """Render a failure: no response, a broken reply, or an error."""
         if (nothing := unanswered(fails)) is not None:
             return nothing
-        if (whole := self.broken_reply(serial, fails, request)) is not None:
-            return damaged(whole, fails.kind)
+        if (special := self.special(serial, fails, request)) is not None:
+            return special
+        if (reply := self._broken_reply(serial, fails, request)) is not None:
+            return damaged(self.served(reply, request), fails.kind)
         words = worded(fails, self.words, request.model)
         if request.is_streamed and comes_in_stream(fails, self.words):
             return self.in_stream(serial, fails, words, request)
-        return self.refusal(serial, fails, words, request)
+        body = json_bytes({**self.error(serial, fails, words)})
+        return HttpResponse(words.status, self.headers(serial, fails), (body,))
+
+    def _broken_reply(
+        self, serial: str, fails: Fails, request: ParsedRequest
+    ) -> OutgoingReply | None:
+        """Return the broken reply of a failure; None for a failure without a reply.
+
+        Its text is the failure's message. A reply that is damaged on the way is still complete
+        here.
+        """
+        nothing = empty_reply(serial)
+        if fails.kind == "refusal":
+            why = fails.message
+            return msgspec.structs.replace(nothing, finish=self.refusal, explanation=why)
+        if fails.kind == "malformed_json":
+            return self.malformed(serial, request)
+        if fails.kind in ("empty_reply", "empty_choices"):
+            return nothing
+        if fails.kind != "length" and fails.kind not in ON_THE_WAY:
+            return None
+        message, finish = Message("assistant", fails.message), ""
+        if fails.kind == "length":
+            finish = "length"
+        return msgspec.structs.replace(nothing, message=message, finish=finish)
+
+
+def broken_call(serial: str, request: ParsedRequest, prefix: str) -> Message:
+    """Return a message with invalid JSON: as a call's arguments if a function may be called.
+
+    Otherwise, and if the request asks for an output, it is the text.
+    """
+    name = called_function(request)
+    if not name or request.choice == "none":
+        return Message("assistant", MALFORMED)
+    return Message("assistant", calls=(ToolCall(f"{prefix}{serial}", name, MALFORMED),))
+
+
+def called_function(request: ParsedRequest) -> str:
+    """Return the function that a broken reply calls; empty if an output is asked for, or none."""
+    own = [offer.name for offer in request.offers if offer.schema is not None]
+    if request.output is not None or not own:
+        return ""
+    return request.choice if request.choice in own else own[0]

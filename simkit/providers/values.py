@@ -105,6 +105,13 @@ class OutgoingReply(msgspec.Struct, frozen=True, gc=False):
     """The finish reason: empty for the natural end, or ``length``."""
     extras: ResponseExtras = NO_EXTRAS
     """Parts of the response beside text and calls."""
+    explanation: str = ""
+    """Why the model refused, or the provider ended the reply; empty if it does not say."""
+
+
+def empty_reply(serial: str) -> OutgoingReply:
+    """Return a reply without content."""
+    return OutgoingReply(serial, Message("assistant"), Usage(0, 0))
 
 
 class ParsedResponse(msgspec.Struct, frozen=True, gc=False):

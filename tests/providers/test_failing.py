@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, Usage
 from simkit.providers.failures import FAILURES, ON_THE_WAY, patience_ms
-from simkit.providers.http import HttpRequest, HttpResponse, bytewise
+from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, bytewise
 from simkit.providers.protocols import PROTOCOLS
-from simkit.providers.values import OutgoingReply, ParsedRequest, Protocol
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, Protocol
+from tests.golden import assert_file_is
 
+GOLDEN = Path(__file__).parent / "golden"
 LONG = "Take two pills a day, but never with milk or on an empty stomach, and rest."
 
 
@@ -32,6 +38,70 @@ def failed(protocol: Protocol, kind: str, *, is_streamed: bool = True) -> HttpRe
 def whole(protocol: Protocol, *, is_streamed: bool = True) -> HttpResponse:
     reply = OutgoingReply("c1", Message("assistant", LONG), Usage(0, 0))
     return protocol.served(reply, ParsedRequest(protocol.name, "m", (), is_streamed=is_streamed))
+
+
+def outcome(protocol: Protocol, kind: str, request: ParsedRequest) -> Iterator[str]:
+    """Yield what a failure sends, and what is heard of it, line by line."""
+    fails = Fails(kind, FAILURES[kind].status, FAILURES[kind].message)
+    answer = protocol.failed("c1", fails, request)
+    if isinstance(answer, NoResponse):
+        yield f"{kind}: {answer}"
+        return
+    is_streamed = request.is_streamed and answer.status == 200
+    yield f"{kind}{', streamed' if is_streamed else ''}: {answer.status} {answer.ends}".rstrip()
+    if answer.status != 200:
+        yield from (f"  {name}: {value}" for name, value in answer.headers)
+        yield f"  {answer.body.decode()}"
+    try:
+        heard = protocol.parse_response(answer, request)
+    except WireInvalid as problem:
+        yield f"  refused: {problem}"
+        return
+    yield f"  message: {heard.message.content!r} {heard.message.data or ''}".rstrip()
+    yield from (f"  call: {call}" for call in heard.message.calls)
+    if heard.finish:
+        yield f"  finish: {heard.finish}"
+    if heard.error is not None:
+        error = heard.error
+        yield f"  error: {error.kind} {error.status} {error.message!r}"
+
+
+@pytest.mark.golden
+def test_failures_are_each_providers_own_and_are_heard(protocol: Protocol) -> None:
+    offers = (Offer("search"), Offer("book", {"type": "object", "properties": {}}))
+    plain = ParsedRequest(protocol.name, "m", ())
+    requests = (
+        plain,
+        msgspec.structs.replace(plain, is_streamed=True),
+        msgspec.structs.replace(plain, offers=offers),
+        msgspec.structs.replace(plain, offers=offers, is_streamed=True),
+        msgspec.structs.replace(plain, offers=offers, output={"type": "object"}),
+    )
+    kinds = ["malformed_json" if request.offers else "" for request in requests]
+
+    lines = [
+        line
+        for request, only in zip(requests, kinds, strict=True)
+        for kind in FAILURES
+        if only in ("", kind) and (not request.is_streamed or FAILURES[kind].status == 200)
+        for line in outcome(protocol, kind, request)
+    ]
+
+    assert_file_is(GOLDEN / f"{protocol.name}.txt", "\n".join([*lines, ""]))
+
+
+def test_a_streams_failure_before_it_begins_is_as_without_a_stream(protocol: Protocol) -> None:
+    for kind in FAILURES:
+        if FAILURES[kind].status >= 400 and kind != "content_filter":
+            assert failed(protocol, kind) == failed(protocol, kind, is_streamed=False)
+
+
+def test_a_proxys_error_page_is_a_failure_by_its_status(protocol: Protocol) -> None:
+    response = HttpResponse(503, (), (b"<html>busy</html>",))
+
+    parsed = protocol.parse_response(response, ParsedRequest(protocol.name, "m", ()))
+
+    assert parsed.error == Fails("unavailable", 503, "<html>busy</html>")
 
 
 @pytest.mark.parametrize(

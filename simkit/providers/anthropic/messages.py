@@ -25,7 +25,7 @@ from simkit.providers.anthropic.blocks import (
     text_of,
 )
 from simkit.providers.anthropic.replies import failed, served
-from simkit.providers.attachments import Extras, is_failed
+from simkit.providers.attachments import Extras, is_failed, results_grouped
 from simkit.providers.body_reader import (
     MessageCache,
     NotSplit,
@@ -212,7 +212,7 @@ def build_request(request: ParsedRequest) -> HttpRequest:
         "model": request.model,
         "max_tokens": TOKENS_MAX,
         **({"system": system} if system else {}),
-        "messages": _message_bodies(request.messages[len(front) :]),
+        "messages": [*map(_message_body, results_grouped(request.messages[len(front) :]))],
         **settings,
     }
     if request.offers:
@@ -233,19 +233,13 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     return HttpRequest("POST", URL, headers, json_bytes(body))
 
 
-def _message_bodies(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    messages_out: list[dict[str, Any]] = []
-    before = ""
-    for message in messages:
-        if message.role != "tool":
-            content = blocks_said(message) if message.role == "assistant" else message.content
-            messages_out.append({"role": message.role, "content": content})
-        elif before == "tool":
-            messages_out[-1]["content"].append(_result(message))
-        else:
-            messages_out.append({"role": "user", "content": [_result(message)]})
-        before = message.role
-    return messages_out
+def _message_body(messages: list[Message]) -> dict[str, Any]:
+    """Return one message, or the tool results that are one."""
+    first = messages[0]
+    if first.role == "tool":
+        return {"role": "user", "content": [_result(message) for message in messages]}
+    content = blocks_said(first) if first.role == "assistant" else first.content
+    return {"role": first.role, "content": content}
 
 
 def _result(message: Message) -> dict[str, Any]:

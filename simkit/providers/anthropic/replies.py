@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
-
-from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers import failures, sse
+from simkit.core.messages import Fails, JsonValue, Message, Usage
+from simkit.providers import sse
 from simkit.providers.anthropic.blocks import blocks_said, input_text
-from simkit.providers.attachments import merged, queries
-from simkit.providers.body_reader import json_bytes
+from simkit.providers.attachments import queries, with_raw
 from simkit.providers.failures import MALFORMED, Words
-from simkit.providers.http import HttpResponse
-from simkit.providers.skeleton import FailureWriter, render, retry_headers
+from simkit.providers.http import Headers, HttpResponse
+from simkit.providers.skeleton import FailureWriter, broken_call, render, retry_headers
 from simkit.providers.sse import pieces
-from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
+from simkit.providers.values import JSON, OutgoingReply, ParsedRequest, empty_reply
 
 Event = dict[str, Any]
 
@@ -55,111 +52,25 @@ OWN: Final[Mapping[str, Words]] = {
 """Failures with an error body: https://platform.claude.com/docs/en/api/errors."""
 
 
-class _Reply(msgspec.Struct, frozen=True):
-    """A message of the model, before it becomes a body or a stream."""
-
-    serial: str
-    blocks: list[dict[str, JsonValue]]
-    stop_reason: str
-    usage: Usage = Usage(0, 0)
-    chunks: tuple[int, ...] | int | None = None
-    explanation: str = ""
-    """Why the model refused; empty if it did not."""
-    searches: int = 0
-    """The number of searches with the provider's own tool."""
-    raw: Mapping[str, JsonValue] | None = None
-    """Merged into the body."""
-
-
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Render a reply, as a body or as the full event stream."""
-    reason = "tool_use" if reply.message.calls else "end_turn"
+    reason = reply.finish or ("tool_use" if reply.message.calls else "end_turn")
     if reply.finish == "length":
         reason = "max_tokens"
-    elif reply.finish:
-        reason = reply.finish
-    blocks = blocks_said(reply.message, reply)
-    searches = len(queries(reply.extras.citations))
-    return _rendered(
-        _Reply(
-            reply.serial,
-            blocks,
-            reason,
-            reply.usage,
-            reply.chunks,
-            searches=searches,
-            raw=reply.extras.raw,
-        ),
-        request,
-    )
-
-
-def _failed_in_stream(serial: str, _: Fails, words: Words, request: ParsedRequest) -> HttpResponse:
-    started = _rendered(_Reply(serial, [], "end_turn"), request)
-    chunks = (started.chunks[0], sse.frame(_error(serial, words), "error"))
-    return HttpResponse(200, started.headers, chunks)
-
-
-def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
-    headers = (*JSON, ("request-id", f"req_{serial}"), *retry_headers(fails))
-    return HttpResponse(words.status, headers, (json_bytes(_error(serial, words)),))
-
-
-def _error(serial: str, words: Words) -> Event:
-    error = {"type": words.type, "message": words.message}
-    return {"type": "error", "error": error, "request_id": f"req_{serial}"}
-
-
-_STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
-"""The fields of a message that a stream sends at its end."""
-_BROKEN: Final = (
-    "refusal",
-    "malformed_json",
-    "empty_reply",
-    "empty_choices",
-    "length",
-    *failures.ON_THE_WAY,
-)
-_REASONS: Final = failures.Reasons(ended="end_turn", cut="max_tokens", refused="refusal")
-
-
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
-    """Render a broken reply."""
-    if fails.kind not in _BROKEN:
-        return None
-    if fails.kind == "malformed_json":
-        return _rendered(_malformed(serial, request), request)
-    text = blocks_said(Message("assistant", fails.message))
-    blocks, reason, why = failures.broken_content(fails, text, _REASONS)
-    return _rendered(_Reply(serial, blocks, reason, explanation=why), request)
-
-
-failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
-
-
-def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Break a call's arguments if a stream can send them broken, else the text."""
-    own = [offer.name for offer in request.offers if offer.schema is not None]
-    if request.is_streamed and request.output is None and own:
-        name = request.choice if request.choice in own else own[0]
-        call = ToolCall(f"toolu_{serial}", name, MALFORMED)
-        return _Reply(serial, blocks_said(Message("assistant", calls=(call,))), "tool_use")
-    return _Reply(serial, blocks_said(Message("assistant", MALFORMED)), "end_turn")
-
-
-def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
-    body: Event = merged(
-        {
-            "id": f"msg_{reply.serial}",
-            "type": "message",
-            "role": "assistant",
-            "model": request.model,
-            "content": reply.blocks,
-            **_stopped(reply),
-            "usage": _usage(reply),
-        },
-        reply.raw or {},
-    )
+    stopped: Event = {"stop_reason": reason, "stop_sequence": None}
+    if reason == "refusal":
+        details = {"type": "refusal", "category": None, "explanation": reply.explanation}
+        stopped["stop_details"] = details
+    body: Event = {
+        "id": f"msg_{reply.serial}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.model,
+        "content": blocks_said(reply.message, reply),
+        **stopped,
+        "usage": _usage(reply),
+    }
+    body = with_raw(body, reply)
 
     def frames() -> Iterator[bytes]:
         for event in _events(body, reply.chunks):
@@ -168,9 +79,48 @@ def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
     return render(body, frames, request, ("request-id", f"req_{reply.serial}"))
 
 
-def _usage(reply: _Reply) -> Event:
+def _failed_in_stream(
+    serial: str, fails: Fails, words: Words, request: ParsedRequest
+) -> HttpResponse:
+    started = served(empty_reply(serial), request)
+    chunks = (started.chunks[0], sse.frame(_error(serial, fails, words), "error"))
+    return HttpResponse(200, started.headers, chunks)
+
+
+def _error(serial: str, _: Fails, words: Words) -> Event:
+    error = {"type": words.type, "message": words.message}
+    return {"type": "error", "error": error, "request_id": f"req_{serial}"}
+
+
+def _error_headers(serial: str, fails: Fails) -> Headers:
+    return (*JSON, ("request-id", f"req_{serial}"), *retry_headers(fails))
+
+
+def _malformed(serial: str, request: ParsedRequest) -> OutgoingReply:
+    """Break a call's arguments if a stream can send them broken, else the text."""
+    message = Message("assistant", MALFORMED)
+    if request.is_streamed:
+        message = broken_call(serial, request, "toolu_")
+    return OutgoingReply(serial, message, Usage(0, 0))
+
+
+failed: Final = FailureWriter(
+    words=OWN,
+    served=served,
+    malformed=_malformed,
+    in_stream=_failed_in_stream,
+    error=_error,
+    headers=_error_headers,
+).write
+
+
+_STOPPED: Final = ("stop_reason", "stop_sequence", "stop_details", "container")
+"""The fields of a message that a stream sends at its end."""
+
+
+def _usage(reply: OutgoingReply) -> Event:
     """Return the token counts; here the input's exclude cached tokens."""
-    usage = reply.usage
+    usage, searches = reply.usage, len(queries(reply.extras.citations))
     read, cache_writes = usage.cached_tokens or 0, usage.cache_write_tokens or 0
     fields: Event = {
         "input_tokens": (usage.input_tokens or 0) - read - cache_writes,
@@ -181,18 +131,9 @@ def _usage(reply: _Reply) -> Event:
     }
     if usage.reasoning_tokens:
         fields["output_tokens_details"] = {"thinking_tokens": usage.reasoning_tokens}
-    if reply.searches:
-        requests = {"web_search_requests": reply.searches, "web_fetch_requests": 0}
-        fields["server_tool_use"] = requests
+    if searches:
+        fields["server_tool_use"] = {"web_search_requests": searches, "web_fetch_requests": 0}
     return fields
-
-
-def _stopped(reply: _Reply) -> Event:
-    stopped: Event = {"stop_reason": reply.stop_reason, "stop_sequence": None}
-    if reply.stop_reason == "refusal":
-        details = {"type": "refusal", "category": None, "explanation": reply.explanation}
-        stopped["stop_details"] = details
-    return stopped
 
 
 def _events(body: Event, chunks: tuple[int, ...] | int | None) -> Iterator[Event]:

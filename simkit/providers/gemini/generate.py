@@ -19,7 +19,7 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, Usage
 from simkit.providers import attachments as extra
 from simkit.providers import failures
-from simkit.providers.attachments import Extras, is_failed
+from simkit.providers.attachments import Extras, is_failed, results_grouped
 from simkit.providers.body_reader import (
     Record,
     json_bytes,
@@ -210,7 +210,8 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     """
     front = list(takewhile(lambda message: message.role == "system", request.messages))
     system = [{"text": front_message.content} for front_message in front if front_message.content]
-    body: dict[str, Any] = {"contents": _contents(request.messages[len(front) :])}
+    contents = [*map(_content, results_grouped(request.messages[len(front) :]))]
+    body: dict[str, Any] = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": system}
     if request.offers:
@@ -232,20 +233,14 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     return HttpRequest("POST", url, JSON, json_bytes(body))
 
 
-def _contents(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    contents: list[dict[str, Any]] = []
-    before = ""
-    for message in messages:
-        if message.role == "tool" and before == "tool":
-            contents[-1]["parts"].append(_result(message))
-        elif message.role == "tool":
-            contents.append({"role": "user", "parts": [_result(message)]})
-        elif message.role == "assistant":
-            contents.append({"role": "model", "parts": parts_said(message)})
-        else:
-            contents.append({"role": "user", "parts": [{"text": message.content}]})
-        before = message.role
-    return contents
+def _content(messages: list[Message]) -> dict[str, Any]:
+    """Return one message, or the tool results that are one content."""
+    first = messages[0]
+    if first.role == "tool":
+        return {"role": "user", "parts": [_result(message) for message in messages]}
+    if first.role == "assistant":
+        return {"role": "model", "parts": parts_said(first)}
+    return {"role": "user", "parts": [{"text": first.content}]}
 
 
 def _result(message: Message) -> dict[str, Any]:

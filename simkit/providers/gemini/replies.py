@@ -12,16 +12,16 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import WireInvalid
-from simkit.core.messages import Fails, Usage, spans_of
+from simkit.core.messages import Fails, Message, Usage, spans_of
 from simkit.providers import failures, sse
-from simkit.providers.attachments import expect_asked, merged, queries, tokens_of
+from simkit.providers.attachments import expect_asked, queries, tokens_of, with_raw
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.failures import MALFORMED, Words
 from simkit.providers.gemini.parts import parts_said
-from simkit.providers.http import HttpResponse
-from simkit.providers.skeleton import FailureWriter
+from simkit.providers.http import Headers, HttpResponse
+from simkit.providers.skeleton import FailureWriter, called_function
 from simkit.providers.sse import pieces
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.values import OutgoingReply, ParsedRequest, empty_reply
 
 
 def grounded(reply: OutgoingReply) -> dict[str, Any]:
@@ -127,49 +127,37 @@ A prompt that the content filter stops is not among them: its response has no ca
 """
 
 
-class _Reply(msgspec.Struct, frozen=True):
-    """One candidate, before it is a body or a stream."""
-
-    serial: str
-    parts: Sequence[Mapping[str, Any]]
-    reason: str
-    usage: Usage = Usage(0, 0)
-    chunks: tuple[int, ...] | int | None = None
-    explanation: str = ""
-    """The provider's explanation of the finish reason."""
-    own: Mapping[str, Any] = {}
-    """Other fields of the candidate: sources of its text, probabilities."""
-    raw: Mapping[str, Any] | None = None
-    """Merged into the body."""
-
-
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Render a reply, as a body or as the full stream."""
     reason = {"": "STOP", "length": "MAX_TOKENS"}.get(reply.finish, reply.finish.upper())
-    parts = parts_said(reply.message, reply.extras.thinking)
-    own = {**grounded(reply), **probable(reply, request)}
-    return _rendered(
-        _Reply(
-            reply.serial, parts, reason, reply.usage, reply.chunks, own=own, raw=reply.extras.raw
-        ),
-        request,
-    )
+    body = with_raw(_body(reply, request, reason), reply)
+    if not request.is_streamed:
+        return _framed([body], request)
+    candidate, *others = body["candidates"]
+    parts = candidate["content"].get("parts", ())
+    cut = [piece for part in parts for piece in _pieces(part, reply.chunks)]
+    bodies = [_first_usage(body, candidate, piece) for piece in cut[:-1]]
+    if cut:
+        candidate = {**candidate, "content": {**candidate["content"], "parts": cut[-1:]}}
+    bodies.append({**body, "candidates": [candidate, *others]})
+    return _framed(bodies, request)
 
 
 def _failed_in_stream(
     serial: str, fails: Fails, words: Words, request: ParsedRequest
 ) -> HttpResponse:
-    return _framed([_body(_Reply(serial, [], ""), request), _error(fails, words)], request)
+    started = _body(empty_reply(serial), request)
+    return _framed([started, _error(serial, fails, words)], request)
 
 
-def _refused(_: str, fails: Fails, words: Words, __: ParsedRequest) -> HttpResponse:
+def _error_headers(_: str, fails: Fails) -> Headers:
     headers = [("content-type", _JSON)]
     if fails.retry_after is not None:
         headers.append(("retry-after", failures.seconds_text(fails.retry_after)))
-    return HttpResponse(words.status, tuple(headers), (json_bytes(_error(fails, words)),))
+    return tuple(headers)
 
 
-def _error(fails: Fails, words: Words) -> dict[str, Any]:
+def _error(_: str, fails: Fails, words: Words) -> dict[str, Any]:
     error: dict[str, Any] = {
         "code": words.status,
         "message": words.message,
@@ -191,56 +179,37 @@ def _details(fails: Fails) -> list[dict[str, Any]]:
     return details
 
 
-_BROKEN: Final = ("refusal", "malformed_json", "empty_reply", "length", *failures.ON_THE_WAY)
-_REASONS: Final = failures.Reasons(ended="STOP", cut="MAX_TOKENS", refused="SAFETY")
-
-
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
-    """Render a broken reply, or that the content filter has stopped the prompt."""
+def _without_candidates(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
+    """Render a response without candidates, such as that the content filter stopped the prompt."""
+    body = _body(empty_reply(serial), request)
     if fails.kind == "empty_choices":
-        return _framed([{**_body(_Reply(serial, [], ""), request), "candidates": []}], request)
-    if fails.kind == "content_filter" and fails.status in (200, 400):
-        return _blocked(serial, fails, request)
-    if fails.kind not in _BROKEN:
+        return _framed([{**body, "candidates": []}], request)
+    if fails.kind != "content_filter" or fails.status not in (200, 400):
         return None
-    if fails.kind == "malformed_json":
-        return _rendered(_malformed(serial, request), request)
-    parts, reason, why = failures.broken_content(fails, [{"text": fails.message}], _REASONS)
-    return _rendered(_Reply(serial, parts, reason, explanation=why), request)
-
-
-failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
-
-
-def _malformed(serial: str, request: ParsedRequest) -> _Reply:
-    """Break the text; this provider reports a call with invalid JSON instead of sending it."""
-    own = [offer.name for offer in request.offers if offer.schema is not None]
-    if request.output is None and own:
-        name = request.choice if request.choice in own else own[0]
-        words = f"Malformed function call: {name}({MALFORMED})"
-        return _Reply(serial, [], "MALFORMED_FUNCTION_CALL", explanation=words)
-    return _Reply(serial, [{"text": MALFORMED}], "STOP")
-
-
-def _blocked(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse:
-    body = _body(_Reply(serial, [], ""), request)
     del body["candidates"]
     feedback = {"blockReason": "PROHIBITED_CONTENT", "blockReasonMessage": fails.message}
     return _framed([{"promptFeedback": feedback, **body}], request)
 
 
-def _rendered(reply: _Reply, request: ParsedRequest) -> HttpResponse:
-    body: dict[str, Any] = merged(_body(reply, request), reply.raw or {})
-    if not request.is_streamed:
-        return _framed([body], request)
-    candidate, *others = body["candidates"]
-    parts = candidate["content"].get("parts", ())
-    cut = [piece for part in parts for piece in _pieces(part, reply.chunks)]
-    bodies = [_first_usage(body, candidate, piece) for piece in cut[:-1]]
-    if cut:
-        candidate = {**candidate, "content": {**candidate["content"], "parts": cut[-1:]}}
-    bodies.append({**body, "candidates": [candidate, *others]})
-    return _framed(bodies, request)
+def _malformed(serial: str, request: ParsedRequest) -> OutgoingReply:
+    """Break the text; this provider reports a call with invalid JSON instead of sending it."""
+    if name := called_function(request):
+        why = f"Malformed function call: {name}({MALFORMED})"
+        reply, finish = empty_reply(serial), "malformed_function_call"
+        return msgspec.structs.replace(reply, finish=finish, explanation=why)
+    return OutgoingReply(serial, Message("assistant", MALFORMED), Usage(0, 0))
+
+
+failed: Final = FailureWriter(
+    words=OWN,
+    served=served,
+    malformed=_malformed,
+    in_stream=_failed_in_stream,
+    error=_error,
+    headers=_error_headers,
+    refusal="safety",
+    special=_without_candidates,
+).write
 
 
 def _first_usage(
@@ -271,17 +240,21 @@ def _pieces(
     return [*bodies[:-1], {**part, **bodies[-1]}]
 
 
-def _body(reply: _Reply, request: ParsedRequest) -> dict[str, Any]:
+def _body(reply: OutgoingReply, request: ParsedRequest, reason: str = "") -> dict[str, Any]:
+    """Return a response with one candidate; without a ``reason``, it goes on."""
     content: dict[str, Any] = {"role": "model"}
-    if reply.parts:
-        content = {"parts": list(reply.parts), **content}
+    if parts := parts_said(reply.message, reply.extras.thinking):
+        content = {"parts": parts, **content}
     candidate: dict[str, Any] = {"content": content}
-    if reply.reason:
-        candidate["finishReason"] = reply.reason
+    if reason:
+        candidate["finishReason"] = reason
     if reply.explanation:
         candidate["finishMessage"] = reply.explanation
+    candidate["index"] = 0
+    if reason:
+        candidate |= {**grounded(reply), **probable(reply, request)}
     return {
-        "candidates": [{**candidate, "index": 0, **reply.own}],
+        "candidates": [candidate],
         "usageMetadata": _counted(reply.usage),
         "modelVersion": request.model,
         "responseId": f"resp_{reply.serial}",

@@ -44,6 +44,7 @@ from simkit.providers.openai.parts import (
     arguments_text,
     checked,
     content_of,
+    function_offer,
     kind_of_call,
     usage_of,
 )
@@ -203,14 +204,14 @@ def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Me
 
 
 def _offers(body: Record) -> tuple[Offer, ...]:
-    offers = [_offer(function, at) for function, at in records(body, "functions")]
+    offers = [function_offer(function, at) for function, at in records(body, "functions")]
     for tool, at in records(body, "tools"):
         kind = maybe(tool, "type", "custom" if tool.get("custom") else "function", at)
         if kind == "function":
             # Some clients of compatible servers send the function without its wrapping.
             is_flat = kind not in tool and "name" in tool
             function = tool if is_flat else need(tool, kind, dict, at)
-            offers.append(_offer(function, at if is_flat else under(at, kind)))
+            offers.append(function_offer(function, at if is_flat else under(at, kind)))
         elif kind == "custom":
             custom, inside = need(tool, kind, dict, at), under(at, kind)
             description = maybe(custom, "description", "", inside)
@@ -218,13 +219,6 @@ def _offers(body: Record) -> tuple[Offer, ...]:
         else:
             offers.append(Offer(kind))
     return tuple(offers)
-
-
-def _offer(function: Record, at: str) -> Offer:
-    # Without `parameters` a function takes none.
-    schema = maybe(function, "parameters", dict[str, JsonValue](), at) or {"type": "object"}
-    name = need(function, "name", str, at)
-    return Offer(name, schema, maybe(function, "description", "", at))
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from simkit.core.errors import WireInvalid
-from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.core.messages import Fails, JsonValue, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.attachments import (
     REASONING,
@@ -20,7 +20,7 @@ from simkit.providers.attachments import (
 from simkit.providers.body_reader import json_bytes, record_of
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
-from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
+from simkit.providers.openai.errors import OWN, error_body, error_headers, malformed_reply
 from simkit.providers.openai.parts import (
     arguments_text,
     cited,
@@ -30,7 +30,7 @@ from simkit.providers.openai.parts import (
 )
 from simkit.providers.skeleton import FailureWriter, render
 from simkit.providers.sse import pieces
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.values import OutgoingReply, ParsedRequest, empty_reply
 
 _CUT: Final = ("reasoning_content", "reasoning", "content", "refusal")
 """Text fields of a message, which a stream sends in pieces; all other fields come whole."""
@@ -85,33 +85,23 @@ def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
-    reply = broken_reply(serial, fails, request)
-    if reply is None:
-        return None
-    if fails.kind == "empty_choices":
-        return _without_choices(reply, request)
-    return served(reply, request)
+def _error(serial: str, fails: Fails, words: Words) -> dict[str, JsonValue]:
+    return {"error": error_body(fails, words, "messages")}
 
 
 def _failed_in_stream(
     serial: str, fails: Fails, words: Words, request: ParsedRequest
 ) -> HttpResponse:
-    started = served(OutgoingReply(serial, Message("assistant"), Usage(0, 0)), request)
-    error = sse.frame({"error": error_body(fails, words, "messages")})
-    return HttpResponse(200, started.headers, (started.chunks[0], error))
+    started = served(empty_reply(serial), request)
+    chunks = (started.chunks[0], sse.frame(_error(serial, fails, words)))
+    return HttpResponse(200, started.headers, chunks)
 
 
-def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
-    return refused(serial, fails, words, "messages")
-
-
-failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
-
-
-def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
+def _without_choices(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
     """Render a response without choices, as servers send it, for example Azure for its filters."""
-    whole = served(reply, request)
+    if fails.kind != "empty_choices":
+        return None
+    whole = served(empty_reply(serial), request)
     if not request.is_streamed:
         body = {**record_of(whole.body), "choices": []}
         return HttpResponse(200, whole.headers, (json_bytes(body),))
@@ -120,10 +110,21 @@ def _without_choices(reply: OutgoingReply, request: ParsedRequest) -> HttpRespon
     return HttpResponse(200, whole.headers, (first, sse.frame(sse.DONE)))
 
 
+failed: Final = FailureWriter(
+    words=OWN,
+    served=served,
+    malformed=malformed_reply,
+    in_stream=_failed_in_stream,
+    error=_error,
+    headers=error_headers,
+    special=_without_choices,
+).write
+
+
 def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
     """Return the fields of a message beside its calls: content, refusal, reasoning, citations."""
     message = reply.message
-    refusal = refusal_in(message)
+    refusal = reply.explanation or refusal_in(message)
     is_silent = refusal is not None or (message.calls and not message.content)
     fields: dict[str, JsonValue] = {
         "content": None if is_silent else message.content,

@@ -8,16 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers.body_reader import Record, json_bytes, json_text
-from simkit.providers.failures import (
-    MALFORMED,
-    ON_THE_WAY,
-    Words,
-    kind_of_status,
-)
-from simkit.providers.http import HttpResponse
-from simkit.providers.skeleton import retry_headers
+from simkit.core.messages import Fails, JsonValue, Usage
+from simkit.providers.body_reader import Record, json_text
+from simkit.providers.failures import Words, kind_of_status
+from simkit.providers.http import Headers
+from simkit.providers.skeleton import broken_call, retry_headers
 from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
 _REQUEST: Final = "invalid_request_error"
@@ -82,40 +77,14 @@ def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, Json
     }
 
 
-def refused(serial: str, fails: Fails, words: Words, context_field: str) -> HttpResponse:
-    """Render a failure before a reply."""
-    headers = (*JSON, ("x-request-id", f"req_{serial}"), *retry_headers(fails))
-    body = {"error": error_body(fails, words, context_field)}
-    return HttpResponse(words.status, headers, (json_bytes(body),))
+def error_headers(serial: str, fails: Fails) -> Headers:
+    """Return the headers of a response with an error status."""
+    return (*JSON, ("x-request-id", f"req_{serial}"), *retry_headers(fails))
 
 
-def broken_reply(serial: str, fails: Fails, request: ParsedRequest) -> OutgoingReply | None:
-    """Return the broken reply of a failure; None for a failure without a reply.
-
-    Its text is the failure's message. A reply that is damaged on the way is still complete here.
-    """
-    message, finish = Message("assistant", fails.message), ""
-    if fails.kind == "refusal":
-        message = Message("assistant", fails.message, data={"refusal": fails.message})
-        finish = "refusal"
-    elif fails.kind == "malformed_json":
-        message = _malformed(serial, request)
-    elif fails.kind in ("empty_reply", "empty_choices"):
-        message = Message("assistant")
-    elif fails.kind == "length":
-        finish = "length"
-    elif fails.kind not in ON_THE_WAY:
-        return None
-    return OutgoingReply(serial, message, Usage(0, 0), finish=finish)
-
-
-def _malformed(serial: str, request: ParsedRequest) -> Message:
+def malformed_reply(serial: str, request: ParsedRequest) -> OutgoingReply:
     """Break the output if the request asks for one, else a call's arguments, else the text."""
-    functions = [offer.name for offer in request.offers if offer.schema is not None]
-    if request.output is not None or not functions or request.choice == "none":
-        return Message("assistant", MALFORMED)
-    name = request.choice if request.choice in functions else functions[0]
-    return Message("assistant", calls=(ToolCall(f"call_{serial}", name, MALFORMED),))
+    return OutgoingReply(serial, broken_call(serial, request, "call_"), Usage(0, 0))
 
 
 def error_in(body: Record, status: int) -> Fails:

@@ -13,7 +13,7 @@ from simkit.providers import attachments as extra
 from simkit.providers.attachments import tokens_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
 from simkit.providers.failures import malformed
-from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse
+from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
 FREE_TEXT: Final[JsonValue] = {"type": "string"}
 """The argument schema of a custom tool, which takes a text instead of an object."""
@@ -149,6 +149,13 @@ def refusal_in(message: Message) -> str | None:
 def is_custom(name: str, request: ParsedRequest) -> bool:
     """Return whether a tool takes a text instead of an object."""
     return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
+
+
+def function_offer(record: Record, at: str) -> Offer:
+    """Parse a function; without ``parameters`` it takes none."""
+    schema = maybe(record, "parameters", dict[str, JsonValue](), at) or {"type": "object"}
+    name = need(record, "name", str, at)
+    return Offer(name, schema, maybe(record, "description", "", at))
 
 
 def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:

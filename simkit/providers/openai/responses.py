@@ -27,7 +27,13 @@ from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.items import messages_of, reply_of
-from simkit.providers.openai.parts import FREE_TEXT, arguments_text, checked, usage_of
+from simkit.providers.openai.parts import (
+    FREE_TEXT,
+    arguments_text,
+    checked,
+    function_offer,
+    usage_of,
+)
 from simkit.providers.openai.responses_serving import failed, served
 from simkit.providers.skeleton import read_response
 from simkit.providers.values import (
@@ -104,9 +110,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
         tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
-        # Without `parameters` a function takes none.
-        schema = maybe(tool, "parameters", dict[str, JsonValue](), at) or {"type": "object"}
-        return [Offer(need(tool, "name", str, at), schema, description)]
+        return [function_offer(tool, at)]
     if kind == "custom":
         return [Offer(need(tool, "name", str, at), FREE_TEXT, description)]
     if kind == "namespace":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
-from simkit.core.messages import Fails, JsonValue, Message, Thinking, ToolCall, Usage
+from simkit.core.messages import Fails, JsonValue, Thinking, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.attachments import (
     ITEMS,
@@ -19,7 +19,7 @@ from simkit.providers.attachments import (
 )
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
-from simkit.providers.openai.errors import OWN, broken_reply, error_body, refused
+from simkit.providers.openai.errors import OWN, error_body, error_headers, malformed_reply
 from simkit.providers.openai.parts import (
     arguments_text,
     cited,
@@ -29,7 +29,7 @@ from simkit.providers.openai.parts import (
 )
 from simkit.providers.skeleton import FailureWriter, render
 from simkit.providers.sse import pieces
-from simkit.providers.values import OutgoingReply, ParsedRequest
+from simkit.providers.values import OutgoingReply, ParsedRequest, empty_reply
 
 _OutputItem: TypeAlias = dict[str, Any]
 _REASONS: Final = {"length": "max_output_tokens"}
@@ -57,15 +57,14 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     return render(body, lambda: _stream(body, reply), request, request_id)
 
 
-def _broken(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
-    reply = broken_reply(serial, fails, request)
-    return None if reply is None else served(reply, request)
+def _error(serial: str, fails: Fails, words: Words) -> _OutputItem:
+    return {"error": error_body(fails, words, "input")}
 
 
 def _failed_in_stream(
     serial: str, fails: Fails, words: Words, request: ParsedRequest
 ) -> HttpResponse:
-    reply = OutgoingReply(serial, Message("assistant"), Usage(0, 0))
+    reply = empty_reply(serial)
     error = error_body(fails, words, "input")
     started = served(reply, request)
     body = _response(reply, request, "failed", [], None)
@@ -75,11 +74,14 @@ def _failed_in_stream(
     return HttpResponse(200, started.headers, (*started.chunks[:2], last))
 
 
-def _refused(serial: str, fails: Fails, words: Words, _: ParsedRequest) -> HttpResponse:
-    return refused(serial, fails, words, "input")
-
-
-failed: Final = FailureWriter(OWN, _broken, _failed_in_stream, _refused).write
+failed: Final = FailureWriter(
+    words=OWN,
+    served=served,
+    malformed=malformed_reply,
+    in_stream=_failed_in_stream,
+    error=_error,
+    headers=error_headers,
+).write
 
 
 def _whole(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
@@ -146,7 +148,7 @@ def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
         )
     items += [dict(part) for part in parts_in(message, ITEMS)]
     items += _searches(reply)
-    refusal = refusal_in(message)
+    refusal = reply.explanation or refusal_in(message)
     if message.content or refusal:
         part = _text_part(reply, request) if refusal is None else _refusal_part(refusal)
         status = "incomplete" if _is_incomplete(reply) else "completed"

@@ -17,7 +17,7 @@ from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.anthropic.messages import PROTOCOL
 from simkit.providers.failures import FAILURES
-from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.http import HttpRequest, HttpResponse, header
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from tests.providers import mutants
 
@@ -366,70 +366,6 @@ def test_bodies_that_the_libraries_were_seen_to_take_are_heard(name: str) -> Non
     assert parsed == ParsedResponse(message, Usage(10, 5), "", "msg_sim")
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "type_", "message"),
-    [
-        (
-            "rate_limit",
-            429,
-            "rate_limit_error",
-            "This request would exceed your account's rate limit. Please try again later.",
-        ),
-        ("overloaded", 529, "overloaded_error", "Overloaded"),
-        ("server_error", 500, "api_error", "Internal server error"),
-        ("unavailable", 503, "api_error", "Service temporarily unavailable"),
-        ("authentication", 401, "authentication_error", "invalid x-api-key"),
-        (
-            "permission",
-            403,
-            "permission_error",
-            "Your API key does not have permission to use the specified resource.",
-        ),
-        ("not_found", 404, "not_found_error", "model: claude-x"),
-        ("invalid_request", 400, "invalid_request_error", "The request is not valid."),
-        (
-            "context_overflow",
-            400,
-            "invalid_request_error",
-            "prompt is too long: 200001 tokens > 200000 maximum",
-        ),
-        (
-            "content_filter",
-            400,
-            "invalid_request_error",
-            "Output blocked by content filtering policy",
-        ),
-        (
-            "quota_exceeded",
-            402,
-            "billing_error",
-            "Your credit balance is too low to access the Anthropic API.",
-        ),
-    ],
-)
-@pytest.mark.parametrize("is_streamed", [False, True])
-def test_a_failure_is_the_providers_own_and_is_heard(
-    kind: str, status: int, type_: str, message: str, is_streamed: bool
-) -> None:
-    response = failed(kind, is_streamed)
-
-    assert (response.status, json.loads(response.body)) == (
-        status,
-        {
-            "type": "error",
-            "error": {"type": type_, "message": message},
-            "request_id": "req_c1",
-        },
-    )
-    assert response.headers == (
-        ("content-type", "application/json"),
-        ("request-id", "req_c1"),
-        ("x-should-retry", "false"),
-    )
-    parsed = PROTOCOL.parse_response(response, parse_body(stream=is_streamed))
-    assert parsed == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
-
-
 def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
     response = failed("rate_limit", kind="teapot", status=418, message="Tea?", retry_after=0.5)
 
@@ -437,41 +373,6 @@ def test_the_scenarios_own_status_words_type_and_delay_stand() -> None:
     assert PROTOCOL.parse_response(response, parse_body()).error == Fails(
         "teapot", 418, "Tea?", 0.5
     )
-
-
-@pytest.mark.parametrize("kind", ["timeout", "connection"])
-def test_no_response_comes_where_the_connection_fails(kind: str) -> None:
-    assert failed(kind) == NoResponse(kind, FAILURES[kind].message)
-
-
-def test_every_kind_of_failure_is_known() -> None:
-    own = {kind for kind in FAILURES if isinstance(failed(kind), HttpResponse)}
-
-    assert own == set(FAILURES) - {"timeout", "connection"}
-
-
-@pytest.mark.parametrize("is_streamed", [False, True])
-@pytest.mark.parametrize(
-    ("kind", "received"),
-    [
-        (
-            "refusal",
-            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
-        ),
-        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
-        ("empty_reply", ParsedResponse(Message("assistant"))),
-        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
-    ],
-)
-def test_a_reply_that_is_none_is_heard(
-    kind: str, received: ParsedResponse, is_streamed: bool
-) -> None:
-    response = failed(kind, is_streamed, message="No.")
-
-    parsed = PROTOCOL.parse_response(response, parse_body(stream=is_streamed))
-
-    assert response.status == 200
-    assert parsed == msgspec.structs.replace(received, usage=Usage(0, 0), id="msg_c1")
 
 
 def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
@@ -482,32 +383,6 @@ def test_malformed_arguments_come_where_a_stream_can_carry_them() -> None:
     assert isinstance(response, HttpResponse)
     parsed = PROTOCOL.parse_response(response, request)
     assert parsed.message.calls == (ToolCall("toolu_c1", "book", '{"value": }'),)
-
-
-def test_a_cut_stream_keeps_half_of_its_chunks() -> None:
-    whole = PROTOCOL.served(
-        OutgoingReply("c1", Message("assistant", "One, two, three, four, five."), Usage(0, 0)),
-        parse_body(stream=True),
-    )
-
-    response = failed("cut_stream", True, message="One, two, three, four, five.")
-
-    assert response.ends == "cut"
-    assert response.chunks == whole.chunks[: len(whole.chunks) // 2]
-    error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    parsed = PROTOCOL.parse_response(response, parse_body(stream=True))
-    assert parsed.error == error
-    assert parsed.message.content == "One, two, three, fou"
-
-
-def test_a_cut_body_is_half_a_body() -> None:
-    response = failed("cut_stream")
-
-    assert (response.ends, len(response.chunks)) == ("cut", 1)
-    error = Fails("cut_stream", 200, FAILURES["cut_stream"].message)
-    assert PROTOCOL.parse_response(response, parse_body()) == ParsedResponse(
-        Message("assistant"), error=error
-    )
 
 
 def test_a_stream_without_its_last_event_is_cut_however_it_ended() -> None:
@@ -533,14 +408,6 @@ def test_a_failure_of_status_200_is_told_inside_the_stream() -> None:
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
         PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
-
-
-def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
-    response = HttpResponse(503, (), (b"<html>busy</html>",))
-
-    parsed = PROTOCOL.parse_response(response, parse_body())
-
-    assert parsed.error == Fails("unavailable", 503, "<html>busy</html>")
 
 
 GOOD_REQUEST = json.loads(

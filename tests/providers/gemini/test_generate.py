@@ -16,7 +16,7 @@ from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
-from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.http import HttpRequest, HttpResponse, header
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from tests.providers import mutants
 
@@ -463,60 +463,6 @@ def test_what_was_served_is_heard(kind: str, way: str, chunks: Any, finish: str)
     assert parsed == ParsedResponse(MESSAGES[kind], Usage(11, 7), finish, "resp_c1")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("kind", "status", "word", "message"),
-    [
-        (
-            "rate_limit",
-            429,
-            "RESOURCE_EXHAUSTED",
-            "Resource has been exhausted (e.g. check quota).",
-        ),
-        ("overloaded", 503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
-        ("server_error", 500, "INTERNAL", "An internal error has occurred."),
-        ("unavailable", 503, "UNAVAILABLE", "The service is currently unavailable."),
-        (
-            "authentication",
-            401,
-            "UNAUTHENTICATED",
-            "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
-            "cookie or other valid authentication credential.",
-        ),
-        (
-            "permission",
-            403,
-            "PERMISSION_DENIED",
-            "Permission denied: Consumer does not have access to model gemini-x.",
-        ),
-        (
-            "not_found",
-            404,
-            "NOT_FOUND",
-            "models/gemini-x is not found for API version v1beta, or is not supported for "
-            "generateContent.",
-        ),
-        ("invalid_request", 400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
-        (
-            "context_overflow",
-            400,
-            "INVALID_ARGUMENT",
-            "The input token count (1048577) exceeds the maximum number of tokens allowed "
-            "(1048576).",
-        ),
-    ],
-)
-def test_a_failure_is_the_providers_own_and_is_heard(
-    kind: str, status: int, word: str, message: str, way: str
-) -> None:
-    response = failed(kind, WAYS[way])
-
-    error = {"code": status, "message": message, "status": word}
-    assert (response.status, json.loads(response.body)) == (status, {"error": error})
-    parsed = PROTOCOL.parse_response(response, parse_body(WAYS[way]))
-    assert parsed == ParsedResponse(Message("assistant"), error=Fails(kind, status, message))
-
-
 def test_a_used_up_quota_says_which_and_when_to_come_back() -> None:
     response = failed("quota_exceeded", retry_after=2.5)
 
@@ -542,45 +488,6 @@ def test_the_scenarios_own_status_words_and_type_stand() -> None:
     response = failed("rate_limit", kind="TEAPOT", status=418, message="Tea?")
 
     assert PROTOCOL.parse_response(response, parse_body()).error == Fails("TEAPOT", 418, "Tea?")
-
-
-@pytest.mark.parametrize("kind", ["timeout", "connection"])
-def test_no_response_comes_where_the_connection_fails(kind: str) -> None:
-    assert failed(kind) == NoResponse(kind, FAILURES[kind].message)
-
-
-def test_every_kind_of_failure_is_known() -> None:
-    own = {kind for kind in FAILURES if isinstance(failed(kind), HttpResponse)}
-
-    assert own == set(FAILURES) - {"timeout", "connection"}
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
-    ("kind", "received"),
-    [
-        (
-            "refusal",
-            ParsedResponse(Message("assistant", "No.", data={"refusal": "No."}), finish="refusal"),
-        ),
-        (
-            "content_filter",
-            ParsedResponse(
-                Message("assistant", "No.", data={"refusal": "No."}), finish="content_filter"
-            ),
-        ),
-        ("length", ParsedResponse(Message("assistant", "No."), finish="length")),
-        ("empty_reply", ParsedResponse(Message("assistant"))),
-        ("malformed_json", ParsedResponse(Message("assistant", '{"value": }'))),
-    ],
-)
-def test_a_reply_that_is_none_is_heard(kind: str, received: ParsedResponse, way: str) -> None:
-    response = failed(kind, WAYS[way], message="No.")
-
-    parsed = PROTOCOL.parse_response(response, parse_body(WAYS[way]))
-
-    assert response.status == 200
-    assert parsed == msgspec.structs.replace(received, usage=Usage(0, 0), id="resp_c1")
 
 
 def test_a_malformed_call_never_leaves_the_provider() -> None:
@@ -650,12 +557,6 @@ def test_an_error_in_a_list_is_read_too() -> None:
 def test_a_response_that_is_none_is_refused(body: bytes) -> None:
     with pytest.raises(WireInvalid):
         PROTOCOL.parse_response(HttpResponse(200, (), (body,)), parse_body())
-
-
-def test_a_proxys_error_page_is_a_failure_by_its_status() -> None:
-    parsed = PROTOCOL.parse_response(HttpResponse(504, (), (b"<html>slow</html>",)), parse_body())
-
-    assert parsed.error == Fails("unavailable", 504, "<html>slow</html>")
 
 
 GOOD_REQUEST = {

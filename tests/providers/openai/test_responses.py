@@ -11,8 +11,7 @@ import pytest
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers import sse
-from simkit.providers.failures import FAILURES
-from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
+from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.responses import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
@@ -255,48 +254,6 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
     assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "resp_c1"
     )
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-@pytest.mark.parametrize("kind", [kind for kind in FAILURES if FAILURES[kind].status >= 400])
-def test_an_error_is_heard_as_what_it_is(kind: str, is_streamed: bool) -> None:
-    fails = Fails(kind, FAILURES[kind].status, "Not now.", 2.0)
-    request = parse_body(stream=is_streamed)
-    status = 503 if kind == "overloaded" else fails.status
-
-    response = PROTOCOL.failed("c1", fails, request)
-
-    assert isinstance(response, HttpResponse)
-    assert PROTOCOL.parse_response(response, request) == ParsedResponse(
-        Message("assistant"), error=Fails(kind, status, "Not now.", 2.0)
-    )
-
-
-@pytest.mark.parametrize("kind", ["timeout", "connection"])
-def test_where_no_response_comes_there_is_none(kind: str) -> None:
-    assert PROTOCOL.failed("c1", Fails(kind, 0, "Gone."), parse_body()) == NoResponse(kind, "Gone.")
-
-
-@pytest.mark.parametrize("is_streamed", [False, True], ids=["plain", "streamed"])
-def test_broken_replies_are_heard_as_what_they_are(is_streamed: bool) -> None:
-    request = parse_body(stream=is_streamed, tools=TOOLS)
-    data = {}
-
-    for kind in ("refusal", "malformed_json", "cut_stream", "empty_reply", "length"):
-        response = PROTOCOL.failed("c1", Fails(kind, 200, "These are the words of it."), request)
-        assert isinstance(response, HttpResponse)
-        parsed = PROTOCOL.parse_response(response, request)
-        calls = [call.args for call in parsed.message.calls]
-        error = parsed.error.kind if parsed.error else ""
-        data[kind] = (parsed.message.content, calls, parsed.finish, error)
-
-    assert data == {
-        "refusal": ("These are the words of it.", [], "refusal", ""),
-        "malformed_json": ("", ['{"value": }'], "", "malformed_json"),
-        "cut_stream": ("These are the words " if is_streamed else "", [], "", "cut_stream"),
-        "empty_reply": ("", [], "", ""),
-        "length": ("These are the words of it.", [], "length", ""),
-    }
 
 
 def test_a_failure_inside_a_stream_is_heard() -> None:
