@@ -274,8 +274,7 @@ NO_NAMES = {
 """Participles and pronouns: such a name does not say which thing it is."""
 FIELDS_OF_FILES = {
     # Fields of traces, which are files that users keep, and keys that they write.
-    "simkit/trace/context_parts.py": {"what", "kept", "shown", "Made", "Shown"},
-    "simkit/trace/endings.py": {"what"},
+    "simkit/trace/event_parts.py": {"what", "kept", "shown", "Made", "Shown"},
     "simkit/trace/events.py": {"said", "shown"},
     "simkit/core/messages.py": {"what"},
     # "what" is the text of an error, a finding or a note, beside its "where".

@@ -72,7 +72,7 @@ from simkit.adapters.script import (
 )
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
-from simkit.capture.http.guards import guarded
+from simkit.capture.http.guards import Guard
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import Children, children_of_run, watching_processes
@@ -358,7 +358,7 @@ class CodeDriver:
                 Together(*self._values, passing_through(gate, app.allow_hosts, self._owner)),
                 self._world.at_work(),
                 log_records(self._logged, home) if self._takes_logs else _NOTHING,
-                guarded(
+                Guard(
                     self._caused,
                     home=home,
                     allow_hosts=app.allow_hosts,

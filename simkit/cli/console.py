@@ -12,7 +12,7 @@ from contextlib import redirect_stdout, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
-from simkit.core.frames import current_frames
+from simkit.core.gc_pause import current_frames
 from simkit.core.output import clean, mark, styled
 from simkit.core.text import short
 from simkit.report.table import TABLE_WIDTH

@@ -1,9 +1,11 @@
-"""The garbage collector: paused while simkit works, never while user code runs."""
+"""The garbage collector: paused while simkit works, never while user code runs; frames."""
 
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+from types import FrameType
 from typing import Final
 
 SPARED_MIN: Final = 10_000
@@ -66,43 +68,28 @@ class _Collector:
 _collector: Final = _Collector()
 
 
-class _Pausing:
-    __slots__ = ()
+class _Change:
+    """A context manager in which the collector is wanted paused, or user code runs."""
+
+    def __init__(self, pauses: int = 0, user_calls: int = 0, *, freezes: bool = False) -> None:
+        """``freezes`` leaves what was made inside out of all later collections."""
+        self._pauses, self._user_calls, self._freezes = pauses, user_calls, freezes
 
     def __enter__(self) -> None:
-        _collector.change(pauses=1)
+        _collector.change(self._pauses, self._user_calls)
 
     def __exit__(self, *problem: object) -> None:
-        _collector.change(pauses=-1)
+        _collector.change(-self._pauses, -self._user_calls)
+        if self._freezes:
+            gc.freeze()
 
 
-class _Running:
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        _collector.change(user_calls=1)
-
-    def __exit__(self, *problem: object) -> None:
-        _collector.change(user_calls=-1)
+_PAUSING: Final = _Change(pauses=1)
+_RUNNING: Final = _Change(user_calls=1)
+_IMPORTING: Final = _Change(pauses=1, freezes=True)
 
 
-class _Importing:
-    __slots__ = ()
-
-    def __enter__(self) -> None:
-        _collector.change(pauses=1)
-
-    def __exit__(self, *problem: object) -> None:
-        _collector.change(pauses=-1)
-        gc.freeze()
-
-
-_PAUSING: Final = _Pausing()
-_RUNNING: Final = _Running()
-_IMPORTING: Final = _Importing()
-
-
-def gc_paused() -> _Pausing:
+def gc_paused() -> _Change:
     """Return a context manager that pauses the collector for simkit's own work.
 
     For work that makes many values and drops most: each collection would walk all of them, free
@@ -111,7 +98,7 @@ def gc_paused() -> _Pausing:
     return _PAUSING
 
 
-def collected_meanwhile() -> _Running:
+def collected_meanwhile() -> _Change:
     """Return a context manager that lets the collector run for user code, even if it is paused.
 
     User code may make cycles that hold much memory; only the collector frees them.
@@ -119,7 +106,7 @@ def collected_meanwhile() -> _Running:
     return _RUNNING
 
 
-def imports_frozen() -> _Importing:
+def imports_frozen() -> _Change:
     """Return a context manager for the imports of a command, before any user code.
 
     Modules live until the process ends. The collector does not run while they are made, and leaves
@@ -127,3 +114,19 @@ def imports_frozen() -> _Importing:
     of a command with one small scenario.
     """
     return _IMPORTING
+
+
+def current_frames() -> dict[int, FrameType]:
+    """Return the frame of each thread, by its identity.
+
+    Python before 3.11.9 collects garbage in the middle of `sys._current_frames`, where it holds a
+    lock that the collector waits for: the process hangs for ever, and no signal ends it
+    (cpython#106883).
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames()
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -52,34 +52,24 @@ _LINE_COMMAND: Final = late_pattern(r"^(\s*)::", re.MULTILINE)
 _COMMAND: Final = late_pattern(r"##(?=\[|[a-z]+\[)", re.IGNORECASE)
 
 
-class _Marks:
-    """The marks of this process."""
-
-    def __init__(self, number: str) -> None:
-        self.number = number
-        self.pattern = re.compile(f"\x00{number}:([a-z]+)\x00")
-
-    def of(self, name: str) -> str:
-        return f"\x00{self.number}:{name}\x00"
-
-
-_marks = _Marks(os.urandom(8).hex())
+_number = os.urandom(8).hex()
+"""The number in the marks of this process."""
 
 
 def marks() -> str:
     """Return the number in this process's marks, for a process that writes texts for it."""
-    return _marks.number
+    return _number
 
 
 def share_marks(number: str) -> None:
     """Use the marks of the process that prints the texts."""
-    global _marks
-    _marks = _Marks(number)
+    global _number
+    _number = number
 
 
 def mark(name: str) -> str:
     """Return a mark that `clean` replaces by one of `SEQUENCES`; it works in no other process."""
-    return _marks.of(name)
+    return f"\x00{_number}:{name}\x00"
 
 
 def styled(text: str, tone: str) -> str:
@@ -123,9 +113,9 @@ def current_redactor() -> Redactor:
     return redactor_of(frozenset(_read.union(secrets_of(os.environ))))
 
 
-def echo(text: str = "", *, err: bool = False, end: str = "\n") -> None:
+def echo(text: str = "", *, err: bool = False) -> None:
     """Write a cleaned text to stdout or stderr."""
-    _write(clean(text) + end, err)
+    _write(clean(text) + "\n", err)
 
 
 def json_document(text: str) -> str:
@@ -152,13 +142,13 @@ def echo_picture(text: str) -> None:
     _write(text + "\n", False)
 
 
-def command(line: str, redactor: Redactor | None = None) -> str:
+def command(line: str) -> str:
     """Return one workflow command of simkit's own as it may leave the process."""
 
     def quoted(part: str) -> str:
         return _COMMAND.sub(r"#\\u0023", visible(part.replace("\n", "%0A")))
 
-    return _rendered(line, redactor, quoted)
+    return _rendered(line, None, quoted)
 
 
 def echo_commands(lines: Iterable[str]) -> None:
@@ -168,7 +158,7 @@ def echo_commands(lines: Iterable[str]) -> None:
 
 
 def _rendered(text: str, redactor: Redactor | None, quote: Callable[[str], str]) -> str:
-    parts = _marks.pattern.split(text)
+    parts = re.split(f"\x00{_number}:([a-z]+)\x00", text)
     # A secret that is partly coloured is still one secret.
     parts[::2] = map(quote, (redactor or current_redactor()).pieces(parts[::2]))
     parts[1::2] = (SEQUENCES.get(name, "") for name in parts[1::2])

@@ -53,6 +53,7 @@ from simkit.spec.scenario.simulations import (
     TURN_FAULTS,
     Simulation,
 )
+from simkit.trace.event_parts import PipelineFacts
 from simkit.trace.events import (
     AgentStarted,
     ContextBuilt,
@@ -61,7 +62,6 @@ from simkit.trace.events import (
     FaultInjected,
     RunFinished,
 )
-from simkit.trace.pipeline_metadata import PipelineFacts
 from simkit.trace.store import copied
 from simkit.trace.views import View
 

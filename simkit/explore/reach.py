@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from simkit.core.text import counted
 from simkit.trace import events as e
-from simkit.trace.pipeline_metadata import PipelineFacts
+from simkit.trace.event_parts import PipelineFacts
 
 CLAIM: Final = "claim"
 STATE: Final = "user state"

@@ -13,9 +13,8 @@ from simkit.core.messages import Calls, JsonValue
 from simkit.explore.choices import Source
 from simkit.explore.reach import Part, parts_of
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.functions import function_named
+from simkit.runtime.functions import function_named, schema_of
 from simkit.runtime.ports import ModelRequest
-from simkit.runtime.schemas import schema_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.simulations import Simulation
 from simkit.trace.store import canonical

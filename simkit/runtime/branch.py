@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit.core.messages import Message
+from simkit.trace.reducers import Appended
 
 # The order of the log: the messages of a branch are consecutive
 
@@ -107,38 +108,10 @@ Reduce: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, A
 """Channel values and an update → the changed values."""
 
 
-class BranchLog(Sequence[Message]):
-    """A log as a run sees it: a prefix of the session's, and the messages of its branch."""
-
-    __slots__ = ("_base", "_own", "_size")
-
-    def __init__(self, base: Sequence[Message], size: int, own: Sequence[Message]) -> None:
-        self._base, self._size, self._own = base, size, own
-
-    def __len__(self) -> int:
-        return self._size + len(self._own)
-
-    def __getitem__(self, index: Any) -> Any:
-        size = self._size
-        if type(index) is slice:
-            if not self._own:
-                if index.stop is None and index.step is None and (index.start or 0) >= 0:
-                    return self._base[index.start : size]
-                start, stop, step = index.indices(size)
-                return self._base[start:stop:step]
-            start, stop, step = index.indices(len(self))
-            if step == 1:
-                before = self._base[start : min(stop, size)] if start < size else []
-                return [*before, *self._own[max(0, start - size) : max(0, stop - size)]]
-            return [self[place] for place in range(start, stop, step)]
-        if index < 0:
-            index += len(self)
-        if not 0 <= index < len(self):
-            raise IndexError(index)
-        return self._base[index] if index < size else self._own[index - size]
-
-    def __iter__(self) -> Iterator[Message]:
-        return (self[place] for place in range(len(self)))
+def log_of_branch(log: list[Message] | Appended, size: int, own: Sequence[Message]) -> Appended:
+    """Return a log as a run sees it: a prefix of the session's, and the messages of its branch."""
+    before = log if isinstance(log, Appended) else Appended(log, 0, size)
+    return Appended([*own], head=before) if own else before
 
 
 class Branch:
@@ -148,28 +121,13 @@ class Branch:
     which sees none of them.
     """
 
-    __slots__ = (
-        "_base",
-        "_log",
-        "_pending",
-        "_reduce",
-        "_values",
-        "group",
-        "messages",
-        "outer",
-        "path",
-        "replaced",
-        "run",
-        "start_values",
-    )  # fmt: skip
-
     def __init__(
         self,
         group: str,
         run: str,
         outer: Branch | None,
         values: Mapping[str, Any],
-        log: Sequence[Message],
+        log: list[Message] | Appended,
         reduce: Reduce,
     ) -> None:
         """``run`` opened it; ``values`` and ``log`` are those at the beginning of its group."""
@@ -192,9 +150,9 @@ class Branch:
         self._pending.clear()
         return self._values
 
-    def log(self, own: Sequence[Message] | None = None) -> BranchLog:
+    def log(self, own: Sequence[Message] | None = None) -> Appended:
         """Return the log for a new run of the branch; ``own`` replaces the branch's messages."""
-        return BranchLog(self._log, self._base, tuple(self.messages if own is None else own))
+        return log_of_branch(self._log, self._base, self.messages if own is None else own)
 
     def lineage(self) -> Iterator[Branch]:
         """Yield the branch, and its outer branches, from the inside out."""

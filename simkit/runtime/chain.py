@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from simkit.core.errors import HandoffInvalid, HandoffTimeout, InputInvalid
+from simkit.core.errors import HandoffTimeout, InputInvalid
 from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
-from simkit.runtime.handoff_execution import TurnStopped, bounded, make, record_request
+from simkit.runtime.handoff_execution import bounded, check_refusal, make, record_request
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.running import run_agent
 from simkit.runtime.scheduler import Steps, TimedOut, Together
@@ -109,10 +109,7 @@ class Way:
         if self._request is None:
             return
         turn, source = self._turn, self._source
-        turn.handoffs += 1
-        turn.limit("handoffs_per_turn", turn.handoffs)
-        turn.numbers.handoffs += 1
-        self._request = replace(self._request, id=f"h{turn.numbers.handoffs}")
+        self._request = replace(self._request, id=turn.count_handoff())
         self._event = event = record_request(source, self._request)
         if self.reason:
             turn.recorder.record_rejection(source.position(), event, reason=self.reason)
@@ -139,14 +136,7 @@ class Way:
         """Apply the contract's `on_invalid`: run the source again with the reason, or end."""
         request = self._request
         assert request is not None
-        policy = request.contract.on_invalid if request.contract is not None else "reject"
-        if policy == "stop":
-            raise TurnStopped(self.reason)
-        if policy == "retry" and has_retried:
-            raise HandoffInvalid(
-                f"the handoff from {request.source!r} to {request.target!r} "
-                f"was refused again: {self.reason}"
-            )
+        check_refusal(request, self.reason, has_retried)
         source = self._source
         again = replace(source.spec, branch=source.branch, problem_text=problem_text)
         return (yield from chain(self._turn, again))

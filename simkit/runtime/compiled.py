@@ -13,9 +13,7 @@ from simkit.language.paths import compile as compile_references
 from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.context.history import TECHNICAL, HistoryReader
 from simkit.runtime.context.tokens import Counter, counter_named
-from simkit.runtime.functions import UserFunctions
-from simkit.runtime.querying import QUERY_ARGS
-from simkit.runtime.schemas import schema_of
+from simkit.runtime.functions import UserFunctions, schema_of
 from simkit.runtime.state import channels_of
 from simkit.spec.pipeline.agents import hands_over, members_of, ways_of
 from simkit.spec.pipeline.model import Contract, Limits, Pipeline, Rule
@@ -23,6 +21,14 @@ from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.pipeline.recipe import Filter, items_of
 from simkit.trace import events as e
 from simkit.trace.store import canonical
+
+QUERY_ARGS: Final[JsonValue] = {
+    "type": "object",
+    "required": ["path"],
+    "properties": {"path": {"type": "string"}},
+    "additionalProperties": False,
+}
+"""The arguments of a tool that reads a channel: a path into its value; an empty one returns all."""
 
 SOURCE_KEY: Final = "source_agent"
 TYPE_KEY: Final = "handoff_type"
@@ -63,12 +69,6 @@ class Terms:
 
 class CompiledAgent:
     """One compiled agent."""
-
-    __slots__ = (
-        "after", "assembly", "before", "definition", "function", "handoffs", "hands_over", "input",
-        "instructions", "model", "name", "output", "parse", "passes_to", "reads_input", "returns",
-        "settings", "tools", "writes",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -230,26 +230,13 @@ class CompiledPipeline:
         return known[pair]
 
 
-class _Compiled(threading.local):
-    """The pipelines that this thread has compiled; user functions report to one run at a time."""
-
-    def __init__(self) -> None:
-        self.known: dict[int, CompiledPipeline] = {}
-
-
-_COMPILED: Final = _Compiled()
-_COMPILED_MAX: Final = 64
-
-
 def compiled(pipeline: Pipeline) -> CompiledPipeline:
-    """Return a compiled pipeline; scenarios that share the pipeline share it."""
-    known = _COMPILED.known
-    compiled_before = known.get(id(pipeline))
-    if compiled_before is None or compiled_before.pipeline is not pipeline:
-        if len(known) >= _COMPILED_MAX:
-            known.clear()
-        compiled_before = known[id(pipeline)] = CompiledPipeline(pipeline)
-    return compiled_before
+    """Return a compiled pipeline; scenarios of a thread that share the pipeline share it.
+
+    Its user functions report to one run at a time, so that each thread has its own.
+    """
+    key = ("compiled", threading.get_ident())
+    return pipeline.remembered(key, lambda: CompiledPipeline(pipeline))
 
 
 def facts_of(compiled: CompiledPipeline, limits: Limits) -> e.PipelineFacts:

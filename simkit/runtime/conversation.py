@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from simkit.core.messages import Message
-from simkit.runtime.branch import Branch, BranchLog, BranchLogs, in_blocks
+from simkit.runtime.branch import Branch, BranchLogs, in_blocks, log_of_branch
 from simkit.runtime.context.history import Stream
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace.recorder import EventRecorder, Position
@@ -18,9 +18,6 @@ from simkit.trace.reducers import Appended
 class Numbers:
     """The counters of ids for the whole scenario, and the numbers and sizes of messages."""
 
-    __slots__ = ("calls", "checkpoints", "groups", "handoffs", "messages", "model_calls", "runs",
-                 "sizes", "states")  # fmt: skip
-
     def __init__(self) -> None:
         self.calls = self.checkpoints = self.groups = self.handoffs = 0
         self.messages = self.model_calls = self.runs = self.states = 0
@@ -29,11 +26,11 @@ class Numbers:
 
     def counters(self) -> dict[str, int]:
         """Return the counters that a new process must continue."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "sizes"}
+        return {name: count for name, count in vars(self).items() if name != "sizes"}
 
     def restore(self, counters: Mapping[str, int]) -> None:
         """Continue the counters of another process."""
-        for name in self.__slots__:
+        for name in self.counters():
             if name in counters:
                 setattr(self, name, counters[name])
 
@@ -56,25 +53,6 @@ class Summary(msgspec.Struct):
 class Conversation:
     """One session's log and histories."""
 
-    __slots__ = (
-        "_read",
-        "branch_logs",
-        "count",
-        "first_turn",
-        "is_restored",
-        "log",
-        "name",
-        "numbers",
-        "project",
-        "recorder",
-        "sizes",
-        "starts",
-        "streams",
-        "summaries",
-        "turn",
-        "values",
-    )  # fmt: skip
-
     def __init__(
         self,
         name: str,
@@ -90,7 +68,7 @@ class Conversation:
         """The messages: those before the user's last one as they are shown, then in the order of
         time."""
         self.branch_logs = BranchLogs()
-        self._read: tuple[tuple[int, int], BranchLog] | None = None
+        self._read: tuple[tuple[int, int], Appended] | None = None
         self.is_restored = False
         """Whether another process has reported the settled histories."""
         self.sizes = numbers.sizes
@@ -120,7 +98,7 @@ class Conversation:
             value = values.get(channel)
             starts[channel] = 0 if value is None else len(value)
 
-    def log_of(self, branch: Branch | None) -> BranchLog:
+    def log_of(self, branch: Branch | None) -> Appended:
         """Return the log for a run that starts in a branch, or in none.
 
         The messages of a group's branches come branch by branch, in the order of the group.
@@ -129,12 +107,12 @@ class Conversation:
         if branch is not None:
             return branch.log(logs.in_order(branch.messages, branch.path))
         if not logs.paths:
-            return BranchLog(log, len(log), ())
+            return log_of_branch(log, len(log), ())
         now = (len(log), logs.ended)
         if self._read is None or self._read[0] != now:
             start = self.starts.get("log", 0)
-            own = tuple(logs.in_order(log[start:]))
-            self._read = (now, BranchLog(log, start, own))
+            own = logs.in_order(log[start:])
+            self._read = (now, log_of_branch(log, start, own))
         return self._read[1]
 
     def stream(self, owner: str, section: str, anchor: Any) -> Stream:

@@ -26,8 +26,8 @@ from simkit.spec.pipeline.model import Goal
 # The graph: nodes, labelled edges, and branches that run in parallel and join
 
 
-VALUE_CHARACTERS_MAX: Final = 120
-"""The length of a decision's answer in an error."""
+ANSWER_CHARACTERS_MAX: Final = 120
+"""The length of a decision's or a router's answer in an error."""
 
 Decision = Mapping[str, str]
 """``{node, label}``: the decision that led here."""
@@ -82,13 +82,10 @@ class GraphFlow:
 
     def _no_route(self, node: str, value: Any, labelled: Sequence[p.Edge]) -> NoRoute:
         """Return the error of a decision that none of the labels fits."""
-        value_text = json_text(value)
-        if len(value_text) > VALUE_CHARACTERS_MAX:
-            value_text = f"{value_text[: VALUE_CHARACTERS_MAX - 1]}…"
         labels = ", ".join(dict.fromkeys(edge.label or "" for edge in labelled))
         return NoRoute(
-            f"node {node!r} decided {value_text}, which {'holds' if self._contains else 'is'} "
-            f"none of its labels: {labels}"
+            f"node {node!r} decided {_answer_text(value)}, which "
+            f"{'holds' if self._contains else 'is'} none of its labels: {labels}"
         )
 
     def _decided(self, source: Activation) -> Any:
@@ -107,6 +104,11 @@ class GraphFlow:
             return False
         text = text_form(value)
         return label in text if self._contains is not None else label == text
+
+
+def _answer_text(answer: Any) -> str:
+    text = json_text(answer)
+    return text if len(text) <= ANSWER_CHARACTERS_MAX else f"{text[: ANSWER_CHARACTERS_MAX - 1]}…"
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -283,10 +285,6 @@ class _Onward:
 # All flows
 
 
-ANSWER_CHARACTERS_MAX: Final = 120
-"""The length of a router's answer in an error."""
-
-
 class Flow(Protocol):
     """How control moves between agents."""
 
@@ -348,11 +346,9 @@ class RouterFlow:
         if target is None or target == self._decide:
             chosen = "nobody" if target is None else "itself"
         known = ", ".join(name for name in self._agents if name != self._decide)
-        answer_text = json_text(answer)
-        if len(answer_text) > ANSWER_CHARACTERS_MAX:
-            answer_text = f"{answer_text[: ANSWER_CHARACTERS_MAX - 1]}…"
         return NoRoute(
-            f"router {self._decide!r} chose {chosen}; it answered {answer_text}; agents: {known}"
+            f"router {self._decide!r} chose {chosen}; it answered {_answer_text(answer)}; "
+            f"agents: {known}"
         )
 
 

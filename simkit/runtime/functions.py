@@ -13,8 +13,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache, partial, wraps
 from typing import Any
 
-from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing
+from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing, Unsupported
 from simkit.core.gc_pause import collected_meanwhile
+from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text
 
 
@@ -29,6 +30,19 @@ def function_named(name: str) -> Callable[..., Any]:
         )
     function: Callable[..., Any] = named_object
     return function
+
+
+def schema_of(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
+    """Return a schema with ``{$ref: Name}`` and ``module:Model`` resolved."""
+    if isinstance(schema, dict) and set(schema) == {"$ref"}:
+        return named.get(schema["$ref"], schema)
+    if isinstance(schema, str):
+        model = function_named(schema)
+        describe = getattr(model, "model_json_schema", None)
+        if describe is None:
+            raise Unsupported(f"`{schema}` is no pydantic model")
+        return describe()
+    return schema
 
 
 def object_named(name: str) -> Any:
@@ -159,9 +173,9 @@ def called(
     def guard() -> AbstractContextManager[None]:
         if report is None:
             return nullcontext()
-        from simkit.capture.http.guards import guarded
+        from simkit.capture.http.guards import Guard
 
-        return guarded(report, home=re.split("[.:]", name)[0])
+        return Guard(report, home=re.split("[.:]", name)[0])
 
     async def awaited(awaitable: Awaitable[Any]) -> Any:
         # Inside the event loop: the function is not responsible for the loop's own effects.

@@ -30,11 +30,9 @@ def hand_off(
     ``kind`` is empty if no model asked for it.
     """
     turn, numbers, name = source.turn, source.turn.numbers, source.agent.name
-    turn.handoffs += 1
-    turn.limit("handoffs_per_turn", turn.handoffs)
-    numbers.handoffs += 1
+    identity = turn.count_handoff()
     numbers.calls += 1
-    request = requested(turn.compiled, f"h{numbers.handoffs}", name, reply, source.spec.depth + 1)
+    request = requested(turn.compiled, identity, name, reply, source.spec.depth + 1)
     arguments: dict[str, Any] = {"type": request.type}
     if request.query is not None:
         arguments["query"] = request.query
@@ -61,18 +59,24 @@ def hand_off(
 
 
 def _reject(source: Activation, request: Request, call: ToolCall, reason: str) -> None:
-    policy = request.contract.on_invalid if request.contract is not None else "reject"
     source.hear(f"Handoff to {request.target} rejected: {reason}", call)
+    pair = request.target, request.type
+    check_refusal(request, reason, pair in source.retried)
+    source.retried |= {pair}
+
+
+def check_refusal(request: Request, reason: str, has_retried: bool) -> None:
+    """Raise TurnStopped or HandoffInvalid if a contract's `on_invalid` ends a refused handoff.
+
+    Otherwise its source may try again.
+    """
+    policy = request.contract.on_invalid if request.contract is not None else "reject"
     if policy == "stop":
         raise TurnStopped(reason)
-    if policy == "retry":
-        pair = request.target, request.type
-        if pair in source.retried:
-            raise HandoffInvalid(
-                f"the handoff from {request.source!r} to {request.target!r} "
-                f"was refused again: {reason}"
-            )
-        source.retried |= {pair}
+    if policy == "retry" and has_retried:
+        raise HandoffInvalid(
+            f"the handoff from {request.source!r} to {request.target!r} was refused again: {reason}"
+        )
 
 
 def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simkit.core.messages import HANDOFF_PREFIX, JsonValue
 from simkit.providers.values import Offer, ParsedRequest
 from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
+from simkit.runtime.functions import schema_of
 from simkit.runtime.models.recorded import Speaker, spoken_name
-from simkit.runtime.schemas import refers_inside, schema_of, self_contained
 from simkit.spec.pipeline.model import Contract
 from simkit.trace.store import canonical
 
@@ -104,3 +104,54 @@ def _payload(
     name = f"{contract.type}_payload"
     named[name] = schema
     return {"$ref": name}
+
+
+# Schemas as providers take them: each one document of its own
+
+
+def self_contained(schema: JsonValue, named: Mapping[str, JsonValue]) -> JsonValue:
+    """Return a self-contained schema: named schemas are moved under `$defs`."""
+    used: dict[str, JsonValue] = {}
+    schema_ = _pointing_inside(schema, named, used, "#")
+    done: dict[str, JsonValue] = {}
+    while left := [name for name in used if name not in done]:
+        for name in left:
+            done[name] = _pointing_inside(named[name], named, used, _defined(name))
+    if not done or not isinstance(schema_, dict):
+        return schema_
+    return {**schema_, "$defs": {**schema_.get("$defs", {}), **done}}
+
+
+def refers_inside(schema: JsonValue) -> bool:
+    """Return whether a schema has references to its own parts, and so is one document."""
+    if isinstance(schema, list):
+        return any(map(refers_inside, schema))
+    if not isinstance(schema, dict):
+        return False
+    target = schema.get("$ref")
+    is_inside = isinstance(target, str) and target.startswith("#")
+    return is_inside or any(map(refers_inside, schema.values()))
+
+
+def _defined(name: str) -> str:
+    return f"#/$defs/{name.replace('~', '~0').replace('/', '~1')}"
+
+
+def _pointing_inside(
+    value: JsonValue, named: Mapping[str, JsonValue], used: dict[str, JsonValue], at: str
+) -> JsonValue:
+    """Return a schema at a new place, with its references adapted."""
+    if isinstance(value, list):
+        return [_pointing_inside(item, named, used, at) for item in value]
+    if not isinstance(value, dict):
+        return value
+    mapping = {key: _pointing_inside(item, named, used, at) for key, item in value.items()}
+    target = value.get("$ref")
+    if isinstance(target, str):
+        name, _, pointer = target.partition("#")
+        if name in named:
+            used[name] = None
+            mapping["$ref"] = f"{_defined(name)}{pointer}"
+        elif not name:
+            mapping["$ref"] = f"{at}{pointer}"
+    return mapping

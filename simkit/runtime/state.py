@@ -12,8 +12,7 @@ from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.runtime.branch import Branch
 from simkit.runtime.context.rendering import plain
-from simkit.runtime.functions import UserFunctions
-from simkit.runtime.schemas import schema_of
+from simkit.runtime.functions import UserFunctions, schema_of
 from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.written_messages import (
@@ -36,11 +35,6 @@ from simkit.trace.store import canonical, copied
 
 class Channel:
     """One compiled channel."""
-
-    __slots__ = (
-        "default", "empty", "function", "holds_messages", "is_shared",
-        "last", "may_grow", "name", "reduce", "reducer", "schema", "scope",
-    )  # fmt: skip
 
     def __init__(
         self,

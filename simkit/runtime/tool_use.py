@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
 
-from simkit.core.messages import HANDOFF_PREFIX, Calls, JsonValue, ToolCall
+from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Calls, JsonValue, ToolCall
 from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.paths import lookup
+from simkit.language.yaml import near
+from simkit.runtime.context.rendering import plain
 from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import ToolReply, WaitingCall
-from simkit.runtime.querying import looked_up
 from simkit.runtime.scheduler import Steps, Together
 from simkit.runtime.turn import Turn
 from simkit.spec.scenario.moments import AT_END, AT_START, TOOL_MARK
@@ -218,3 +220,37 @@ def heard_as(reply: ToolReply) -> tuple[str, JsonValue]:
     if type(result) is not dict and isinstance(result, str):
         return result, None
     return _encode(canonical(result)).decode(), result
+
+
+# Tools that query a channel: an agent reads the part of the state that it needs
+
+
+NAMES_MAX: Final = 12
+"""The number of keys in an error."""
+
+
+def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
+    """Return the value at ``args["path"]`` of a channel, or an error with the existing keys."""
+    path = str(args.get("path", "")) if isinstance(args, Mapping) else ""
+    value_there = lookup(value, path) if path else value
+    if value_there is not ABSENT:
+        return ToolReply(plain(value_there))
+    known = list(_paths(value))
+    nearest = near(path, known)
+    hint = f" Did you mean `{nearest}`?" if nearest else ""
+    names_text = ", ".join(known[:NAMES_MAX]) or "nothing"
+    if len(known) > NAMES_MAX:
+        names_text += f", … {len(known) - NAMES_MAX} more"
+    return ToolReply(error=f"nothing is at `{path}` in `{channel}`.{hint} There is: {names_text}")
+
+
+def _paths(value: Any, above: str = "", depth: int = 2) -> Iterator[str]:
+    """Yield the paths of a value's first levels."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            path = f"{above}.{key}" if above else str(key)
+            yield path
+            if depth > 1:
+                yield from _paths(inner, path, depth - 1)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value):
+        yield f"{above}[0]"

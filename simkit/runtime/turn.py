@@ -121,6 +121,13 @@ class Turn(msgspec.Struct, eq=False):
             self.recorder.record_limit(self.position(), limit=name, allowed=allowed)
             raise LimitExceeded(name, allowed)
 
+    def count_handoff(self) -> str:
+        """Count a handoff request of this turn, and return its id."""
+        self.handoffs += 1
+        self.limit("handoffs_per_turn", self.handoffs)
+        self.numbers.handoffs += 1
+        return f"h{self.numbers.handoffs}"
+
     def position(self, agent: str = "", run: str = "") -> Position:
         """Return a position in this turn."""
         return Position(self.session, self.number, agent, run)

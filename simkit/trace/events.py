@@ -15,22 +15,22 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.messages import JsonValue, Message, Usage
-from simkit.trace.context_parts import Cut as Cut
-from simkit.trace.context_parts import LeftOut as LeftOut
-from simkit.trace.context_parts import Made as Made
-from simkit.trace.context_parts import Part as Part
-from simkit.trace.context_parts import Piece as Piece
-from simkit.trace.context_parts import Shortened as Shortened
-from simkit.trace.context_parts import Shown as Shown
-from simkit.trace.context_parts import Unshown as Unshown
-from simkit.trace.endings import ErrorFacts as ErrorFacts
-from simkit.trace.endings import Misfit as Misfit
-from simkit.trace.endings import UnusedLines as UnusedLines
-from simkit.trace.endings import UnusedResults as UnusedResults
-from simkit.trace.pipeline_metadata import AgentFacts as AgentFacts
-from simkit.trace.pipeline_metadata import ChannelFacts as ChannelFacts
-from simkit.trace.pipeline_metadata import ContractFacts as ContractFacts
-from simkit.trace.pipeline_metadata import PipelineFacts as PipelineFacts
+from simkit.trace.event_parts import AgentFacts as AgentFacts
+from simkit.trace.event_parts import ChannelFacts as ChannelFacts
+from simkit.trace.event_parts import ContractFacts as ContractFacts
+from simkit.trace.event_parts import Cut as Cut
+from simkit.trace.event_parts import ErrorFacts as ErrorFacts
+from simkit.trace.event_parts import LeftOut as LeftOut
+from simkit.trace.event_parts import Made as Made
+from simkit.trace.event_parts import Misfit as Misfit
+from simkit.trace.event_parts import Part as Part
+from simkit.trace.event_parts import Piece as Piece
+from simkit.trace.event_parts import PipelineFacts as PipelineFacts
+from simkit.trace.event_parts import Shortened as Shortened
+from simkit.trace.event_parts import Shown as Shown
+from simkit.trace.event_parts import Unshown as Unshown
+from simkit.trace.event_parts import UnusedLines as UnusedLines
+from simkit.trace.event_parts import UnusedResults as UnusedResults
 
 FORMAT: Final = 2
 """The version of the trace format, in every trace's header."""

@@ -45,14 +45,10 @@ class Appended(Sequence[Any]):
 
     def extended(self, more: Sequence[Any], last: int = 0) -> Appended:
         """Return this list with ``more`` appended, cut to its ``last`` items if given."""
-        items = self._items
-        size = len(items)
+        items, size = self._items, len(self._items)
         if self._hi == size and not last:
-            # As nearly always; `__init__` would be one more call.
             items += more
-            new = Appended.__new__(Appended)
-            new._items, new._lo, new._hi, new._head = items, self._lo, len(items), self._head
-            return new
+            return Appended(items, self._lo, len(items), self._head)
         head = self._head
         if self._hi != size or (last and head is not None):
             if not last and len(self) > _COPIED_MAX and (head is None or head._head is None):
@@ -90,7 +86,7 @@ class Appended(Sequence[Any]):
         """Return the items from an index on; None unless this list continues an older one."""
         if type(older) is not Appended or older._items is not self._items or older._lo != self._lo:
             return None
-        return self._items[self._lo + place : self._hi] if self._head is None else self[place:]
+        return self[place:]
 
     def __len__(self) -> int:
         size = self._hi - self._lo
@@ -101,37 +97,22 @@ class Appended(Sequence[Any]):
     @overload
     def __getitem__(self, index: slice) -> list[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
-        if self._head is not None:
-            return self._behind(self._head, index)
-        if type(index) is slice:
-            if index.stop is None and index.step is None and (index.start or 0) >= 0:
-                return self._items[self._lo + (index.start or 0) : self._hi]
-            size = self._hi - self._lo
-            start, stop, step = index.indices(size)
-            if step < 0:
-                return [self._items[self._lo + place] for place in range(start, stop, step)]
-            return self._items[self._lo + start : self._lo + stop : step]
-        assert type(index) is int
-        size = self._hi - self._lo
-        if index < 0:
-            index += size
-        if not 0 <= index < size:
-            raise IndexError(index)
-        return self._items[self._lo + index]
-
-    def _behind(self, head: Appended, index: int | slice) -> Any:
-        before, size = len(head), len(self)
+        head, size = self._head, len(self)
+        before = 0 if head is None else len(head)
         if isinstance(index, slice):
             start, stop, step = index.indices(size)
             if step != 1:
                 return [self[place] for place in range(start, stop, step)]
-            own = self._items[self._lo + max(0, start - before) : self._lo + max(0, stop - before)]
-            return [*head[start:stop], *own] if start < before else own
+            lo = self._lo - before
+            own = self._items[lo + max(start, before) : lo + max(stop, before)]
+            return [*head[start:stop], *own] if head is not None and start < before else own
         if index < 0:
             index += size
         if not 0 <= index < size:
             raise IndexError(index)
-        return head[index] if index < before else self._items[self._lo + index - before]
+        if head is not None and index < before:
+            return head[index]
+        return self._items[self._lo + index - before]
 
     def __iter__(self) -> Iterator[Any]:
         if self._head is not None:
@@ -364,23 +345,14 @@ _PARTICULAR: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
 
 def reducer_of(name: str, last: int = 0) -> Reducer:
     """Return a built-in reducer that also applies the declared reset ``{$set: value}``."""
-    plain: Reducer = BUILT_IN[name]
+    plain: Reducer = partial(append, last=last) if name == "append" else BUILT_IN[name]
 
     def reduced(current: Any, update: Any) -> Any:
-        if type(update) is dict and DECLARED_RESET in update and is_reset(update):
+        if is_reset(update):
             return empty_value(name, update[DECLARED_RESET])
         return plain(current, update)
 
-    def append_list(current: Any, update: Any) -> Any:
-        # Nearly all updates are lists, for a list that has grown before.
-        if type(update) is list and type(current) is Appended:
-            return current.extended(update, last) if last else current.extended(update)
-        return reduced(current, update)
-
-    if name != "append":
-        return reduced
-    plain = partial(append, last=last)
-    return append_list
+    return reduced
 
 
 def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
@@ -395,10 +367,4 @@ def channel_reducer(channel: str, reducer: str, last: int = 0) -> Reducer:
             raise WriteInvalid(f"channel `{channel}`: {problem}")
         return reduce(current, update)
 
-    def merged(current: Any, update: Any) -> Any:
-        # As nearly always.
-        if type(update) is dict and type(current) is dict and DECLARED_RESET not in update:
-            return {**current, **update}
-        return checked(current, update)
-
-    return merged if reducer == "merge" else checked
+    return checked

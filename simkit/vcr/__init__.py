@@ -4,8 +4,8 @@
 as simkit's own cassettes do, and describes a miss message by message; its hooks keep secrets out of
 files.
 
-From the bottom up: ``requests`` for the question of a vcrpy request; ``matching`` and ``hooks``;
-``configuring`` for both as vcrpy's options.
+From the bottom up: ``matching`` compares requests by their questions; ``configuring`` has the
+hooks, and both as vcrpy's options.
 """
 
 from simkit.vcr.configuring import register, setting, vcr_config

@@ -21,8 +21,7 @@ from vcr import matchers
 from vcr.request import Request
 
 from simkit.capture.cassettes import Keying, Question
-from simkit.capture.cassettes.error_messages import difference_lines
-from simkit.capture.cassettes.missing import differences, nearest_of
+from simkit.capture.cassettes.missing import difference_lines, differences, nearest_of
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 

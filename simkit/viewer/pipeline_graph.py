@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import Finding
 from simkit.trace import events as e
-from simkit.trace.pipeline_metadata import PipelineFacts
+from simkit.trace.event_parts import PipelineFacts
 from simkit.trace.views import TurnView, View
 from simkit.viewer.document import Edge, FindingData, Graph, Node
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import simkit
-from simkit.core.frames import current_frames
+from simkit.core.gc_pause import current_frames
 
 # At one of these numbers of lists the collector is due just when the frames are read. It finds a
 # thread's local value to take away, which waits for the lock that is held.
@@ -16,7 +16,7 @@ COLLECTED = """
 import gc
 import threading
 
-from simkit.core.frames import current_frames
+from simkit.core.gc_pause import current_frames
 
 
 class Held(threading.local):
@@ -63,4 +63,4 @@ def test_nobody_reads_frames_in_another_way() -> None:
     room = Path(simkit.__file__).parent
     files = [file for file in room.rglob("*.py") if "sys._current_" in file.read_text("utf-8")]
 
-    assert [str(file.relative_to(room)) for file in files] == ["core/frames.py"]
+    assert [str(file.relative_to(room)) for file in files] == ["core/gc_pause.py"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import Answer, Message
-from simkit.runtime.branch import Branch, BranchLog, BranchLogs, Path, common, in_blocks
+from simkit.runtime.branch import Branch, BranchLogs, Path, common, in_blocks, log_of_branch
 from simkit.runtime.models.script import ScriptedModel
 from simkit.runtime.ports import ModelRequest
 from simkit.trace.events import (
@@ -41,7 +41,7 @@ def adding(values: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, An
 
 
 def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
-    log = BranchLog(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
+    log = log_of_branch(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
 
     assert texts(log) == ["a", "b", "x", "y"]
     assert len(log) == 4
@@ -50,7 +50,7 @@ def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
 
 @pytest.mark.parametrize("place", [4, -5])
 def test_log_of_a_branch_has_an_end(place: int) -> None:
-    log = BranchLog(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
+    log = log_of_branch(make_messages("a", "b", "c"), 2, make_messages("x", "y"))
 
     with pytest.raises(IndexError):
         log[place]
@@ -58,7 +58,7 @@ def test_log_of_a_branch_has_an_end(place: int) -> None:
 
 def test_log_of_a_branch_is_cut_as_a_list_is() -> None:
     base, own = make_messages("a", "b", "c"), make_messages("x", "y")
-    log, plain = BranchLog(base, 2, own), [*base[:2], *own]
+    log, plain = log_of_branch(base, 2, own), [*base[:2], *own]
     places = [None, *range(-5, 6)]
 
     for start in places:

@@ -8,7 +8,8 @@ import pytest
 
 from simkit.core.errors import SourceError, Unsupported
 from simkit.language.json_schema import schema_errors
-from simkit.runtime.schemas import refers_inside, schema_of, self_contained
+from simkit.runtime.functions import schema_of
+from simkit.runtime.speakers import refers_inside, self_contained
 from tests.building import Ran, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 

@@ -7,7 +7,7 @@ import pytest
 from simkit.core.messages import Message
 from simkit.report.timeline import rows_of
 from simkit.runtime.ports import ToolReply
-from simkit.runtime.querying import looked_up
+from simkit.runtime.tool_use import looked_up
 from simkit.trace.events import ToolFailed, ToolReturned
 from simkit.trace.reducers import Appended
 from tests.building import message_lines, run_yaml

@@ -24,7 +24,7 @@ from simkit.adapters.concurrency.frames import (
     waiting,
 )
 from simkit.capture.http.places import place, user_frame
-from simkit.core.frames import current_frames
+from simkit.core.gc_pause import current_frames
 
 SETTLE_S: Final = 0.02
 """Seconds that a thread must not move while it waits for something unknown.

@@ -2,11 +2,10 @@
 
 From the bottom up: ``values`` and ``encodings``; ``reading`` and ``vcrpy_layout`` from a file to
 values, also from files of other recorders; ``saving`` back; ``redacting`` and ``keys`` for which
-requests are the same; ``missing``, ``error_messages`` and ``lookup`` for replay; ``tool_calls`` and
-``traffic`` for one scenario's file during a run; ``hygiene`` for existing files.
+requests are the same; ``missing`` and ``lookup`` for replay; ``tool_calls`` and ``traffic`` for one
+scenario's file during a run; ``hygiene`` for existing files.
 """
 
-from simkit.capture.cassettes.error_messages import miss_text
 from simkit.capture.cassettes.hygiene import (
     Leak,
     OverAge,
@@ -17,7 +16,7 @@ from simkit.capture.cassettes.hygiene import (
 )
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
-from simkit.capture.cassettes.missing import POLICIES, Miss, Policy
+from simkit.capture.cassettes.missing import POLICIES, Miss, Policy, miss_text
 from simkit.capture.cassettes.reading import absent, load, load_foreign, loads
 from simkit.capture.cassettes.saving import encoded, save
 from simkit.capture.cassettes.traffic import Recorder

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from simkit.capture.cassettes.encodings import with_body
-from simkit.capture.cassettes.error_messages import miss_text
 from simkit.capture.cassettes.keys import Keying, Question
-from simkit.capture.cassettes.missing import POLICIES, Asking, PlayState, Policy, missed
+from simkit.capture.cassettes.missing import POLICIES, Asking, PlayState, Policy, miss_text, missed
 from simkit.capture.cassettes.redacting import redacted_request
 from simkit.capture.cassettes.values import NOBODY, Cassette, Interaction, lane_of
 from simkit.core.errors import CassetteMissed

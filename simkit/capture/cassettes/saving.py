@@ -269,20 +269,18 @@ def save(
     path: str | Path,
     interactions: Sequence[Interaction],
     keying: Keying,
-    *,
-    replace: bool = False,
     placed: Placed | None = None,
 ) -> Cassette:
-    """Append interactions to a file, or replace its own, and return the cassette.
+    """Append interactions to a file, and return the cassette.
 
-    ``placed`` arranges them among those that the file has now. Processes that write to one folder
-    wait for each other, so that none loses what another wrote.
+    ``placed`` arranges them among those that the file has now instead. Processes that write to one
+    folder wait for each other, so that none loses what another wrote.
 
     Raise CassetteInvalid, and leave the file as it is, if it cannot be read or written, or if the
     result would contain a secret.
     """
     path = Path(path)
-    if not interactions and not replace:
+    if not interactions:
         return _before(path)
     folder = Path(os.path.realpath(path)).parent
     with ExitStack() as stack:
@@ -293,11 +291,8 @@ def save(
             why = error.strerror or str(error)
             raise CassetteInvalid(f"{path}: the file cannot be written: {why}") from None
         before = _before(path)
-        if placed is not None:
-            placed_file = placed(before)
-        else:
-            placed_file = (*(() if replace else before.interactions), *interactions)
-        return _saved(path, placed_file, keying)
+        whole = placed(before) if placed is not None else (*before.interactions, *interactions)
+        return _saved(path, whole, keying)
 
 
 def _before(path: Path) -> Cassette:

@@ -74,18 +74,6 @@ class Recorder:
         )
         self._ended[number] = redacted(whole, self._redactor)
 
-    def add(
-        self,
-        agent: str,
-        turn: int,
-        request: HttpRequest,
-        response: HttpResponse,
-        session: str = "",
-        recorded_at: str = "",
-    ) -> None:
-        """Add a request with its response."""
-        self.end(self.begin(agent, turn, request, session), response, recorded_at)
-
     def interactions(self) -> tuple[Interaction, ...]:
         """Return the recorded interactions, without unanswered requests."""
         with self._lock:

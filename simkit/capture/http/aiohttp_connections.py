@@ -33,15 +33,8 @@ from simkit.providers.http import HttpRequest, HttpResponse, header
 
 def rows(library: ModuleType) -> list[Row]:
     """Return the replacements for `aiohttp.connector`."""
-    patch = _Patch(library)
-    return [(*compat.connector(), patch.connect)]
 
-
-class _Patch:
-    def __init__(self, library: ModuleType) -> None:
-        self.library = library
-
-    def connect(self, before: Replacement) -> Replacement:
+    def replacement(before: Replacement) -> Replacement:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
             gate = current_gate(HttpRequest(req.method.upper(), str(req.url)))
             if gate is None:
@@ -51,39 +44,38 @@ class _Patch:
                 with forwarding():
                     return await before(connector, req, traces, timeout)
 
-            loop = asyncio.get_running_loop()
-            protocol = self.library.ResponseHandler(loop)
-
             def refused(problem: OSError) -> Any:
-                return self.library.ClientConnectorError(req.connection_key, problem)
+                return library.ClientConnectorError(req.connection_key, problem)
 
-            call = _OutgoingRequest(gate, str(req.url), dial, refused)
-            protocol.connection_made(_Transport(protocol, call, loop))
+            loop = asyncio.get_running_loop()
+            protocol = library.ResponseHandler(loop)
+            transport = _Transport(protocol, loop, gate, str(req.url), dial, refused)
+            protocol.connection_made(transport)
             stand_in = compat.StandInConnector(bool(connector.force_close))
-            return self.library.Connection(stand_in, req.connection_key, protocol, loop)
+            return library.Connection(stand_in, req.connection_key, protocol, loop)
 
         return connect
 
-
-class _OutgoingRequest:
-    """One request on its way out."""
-
-    def __init__(
-        self, gate: RequestRouter, url: str, dial: Replacement, refused: Replacement
-    ) -> None:
-        """``dial`` opens a real connection; ``refused`` makes the client's connection error."""
-        self.gate, self.url, self.dial, self.refused = gate, url, dial, refused
+    return [(*compat.connector(), replacement)]
 
 
 class _Transport(asyncio.Transport):
     """The transport in place of a client's socket."""
 
     def __init__(
-        self, protocol: Any, call: _OutgoingRequest, loop: asyncio.AbstractEventLoop
+        self,
+        protocol: Any,
+        loop: asyncio.AbstractEventLoop,
+        gate: RequestRouter,
+        url: str,
+        dial: Replacement,
+        refused: Replacement,
     ) -> None:
+        """``dial`` opens a real connection; ``refused`` makes the client's connection error."""
         super().__init__()
+        self._gate, self._url, self._dial, self._refused = gate, url, dial, refused
         self.reusable = False
-        self._protocol, self._call, self._loop = protocol, call, loop
+        self._protocol, self._loop = protocol, loop
         self._message, self._body = Message(), bytearray()
         self._chunks_sent: list[bytes] = []
         self._pieces: Iterator[tuple[int, bytes]] = iter(())
@@ -119,9 +111,9 @@ class _Transport(asyncio.Transport):
         if self._is_closing:
             return
         method = self._message.start.partition(" ")[0].upper()
-        request = HttpRequest(method, self._call.url, self._message.headers, bytes(self._body))
+        request = HttpRequest(method, self._url, self._message.headers, bytes(self._body))
         try:
-            decision = self._call.gate.take(request)
+            decision = self._gate.take(request)
         except BaseException as problem:
             # Raised where the client waits; an exception in a callback would only reach the loop.
             self._protocol.set_exception(problem)
@@ -153,7 +145,7 @@ class _Transport(asyncio.Transport):
             self._time_out()
         else:
             refused = ConnectionRefusedError(ECONNREFUSED, decision.message)
-            self._protocol.set_exception(self._call.refused(refused))
+            self._protocol.set_exception(self._refused(refused))
 
     # An answer from memory.
 
@@ -201,7 +193,7 @@ class _Transport(asyncio.Transport):
     async def _forward(self, tap: StreamObserver | None, method: str) -> None:
         self._listening = Listening(tap, method)
         try:
-            self._real = await self._call.dial()
+            self._real = await self._dial()
         except asyncio.CancelledError:
             self._listening.ended(CLOSED_EARLY)
             raise

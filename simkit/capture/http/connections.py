@@ -30,10 +30,6 @@ class Watcher(Protocol):
     """An object that watches a user's function."""
 
     @property
-    def network(self) -> bool:
-        """Return whether connections are refused."""
-
-    @property
     def allowed(self) -> AllowedHosts:
         """Return the hosts that are allowed all the same."""
 
@@ -47,7 +43,7 @@ watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", defaul
 def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
     """Reject a connection, or return the rules that allow it; empty if nobody watches."""
     watching, runs = watcher.get(), allowed_hosts()
-    if is_forwarding() or (watching is not None and not watching.network):
+    if is_forwarding():
         return []
     if watching is not None and watching.allowed.allow(host, port):
         return [watching.allowed]

@@ -25,6 +25,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable
+from copy import copy
 from types import FrameType, TracebackType
 from typing import Any, Final
 
@@ -46,28 +47,32 @@ Report = Callable[[str, str], None]
 class Guard:
     """Reports the effects of code inside it; each effect of each line once.
 
-    It may be nested, and entered by several threads and tasks at once; each sees its own.
+    Active while a user's function runs. It may be nested, and entered by several threads and tasks
+    at once; each sees its own.
     """
-
-    __slots__ = (
-        "_before", "_stack", "allowed", "home", "keeper", "network", "report", "reported",
-        "slept", "slept_in_loop", "trusts", "uses",
-    )  # fmt: skip
 
     def __init__(
         self,
         report: Report,
-        network: bool,
-        home: str,
-        allowed: AllowedHosts,
+        home: str = "",
+        allow_hosts: Iterable[str] = (),
         slept: Slept | None = None,
-        trusts: bool = False,
+        trusts_libraries: bool = False,
         slept_in_loop: SleptInLoop | None = None,
         keeper: Keeper | None = None,
     ) -> None:
-        self.slept_in_loop, self.keeper = slept_in_loop, keeper
-        self.report, self.network, self.home, self.allowed = report, network, home, allowed
-        self.slept, self.trusts = slept, trusts
+        """``allow_hosts`` lets connections to these hosts through.
+
+        Raise ValueError for an invalid host. ``home`` is the top-level package of the function: its
+        code is user code even if it is installed among the libraries. ``slept`` is called with
+        every sleep, in seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With
+        ``trusts_libraries`` only the user's own calls are reported, because client libraries start
+        threads and processes, and wait before a retry. ``keeper`` keeps in place what the guard
+        replaces.
+        """
+        self.report, self.home = report, home
+        self.allowed, self.trusts = AllowedHosts(allow_hosts), trusts_libraries
+        self.slept, self.slept_in_loop, self.keeper = slept, slept_in_loop, keeper
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """The number of current entries; code that outlives them is not reported."""
@@ -99,29 +104,6 @@ class Guard:
             return  # The audit hook sees calls of the user's own code.
         frame = user_frame(sys._getframe(1), self.home, nearest=True)
         self.note(effect, place(frame) if frame else "")
-
-
-def guarded(
-    report: Report,
-    network: bool = True,
-    home: str = "",
-    allow_hosts: Iterable[str] = (),
-    slept: Slept | None = None,
-    trusts_libraries: bool = False,
-    slept_in_loop: SleptInLoop | None = None,
-    keeper: Keeper | None = None,
-) -> Guard:
-    """Return a context manager, active while a user's function runs.
-
-    ``network=False`` lets connections through, ``allow_hosts`` those to these hosts; raise
-    ValueError for an invalid host. ``home`` is the top-level package of the function: its code is
-    user code even if it is installed among the libraries. ``slept`` is called with every sleep, in
-    seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With ``trusts_libraries`` only the
-    user's own calls are reported, because client libraries start threads and processes, and wait
-    before a retry. ``keeper`` keeps in place what the guard replaces.
-    """
-    allowed = AllowedHosts(allow_hosts)
-    return Guard(report, network, home, allowed, slept, trusts_libraries, slept_in_loop, keeper)
 
 
 # Effects seen by the audit hook.
@@ -278,15 +260,8 @@ def _start(before: Replacement) -> Replacement:
         if guard is not None:
             context = contextvars.copy_context()
             if serves_many(self) or not guard.trusts:
-                unheard = Guard(
-                    _unreported,
-                    guard.network,
-                    guard.home,
-                    guard.allowed,
-                    guard.slept,
-                    guard.trusts,
-                    guard.slept_in_loop,
-                )
+                unheard = copy(guard)
+                unheard.report, unheard.reported, unheard.uses = _unreported, set(), 0
                 context.run(watcher.set, unheard)
             if serves_many(self):
                 context.run(leave)

@@ -8,15 +8,18 @@ for a server: docs/decisions/033.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias, TypeVar
 
 from simkit.capture.http.request_router import StreamObserver
 from simkit.providers.http import Headers, HttpResponse, header
 
 _HEAD_ENDS: Final = re.compile(rb"(?<=[^\r\n])\r?\n\r?\n")
 _BODILESS: Final = frozenset({204, 304})
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[None, None, T]
 
 
 class Message:
@@ -29,10 +32,11 @@ class Message:
         """The first line; empty until the head is complete."""
         self.headers: Headers = ()
         self.is_over = False
+        self.ends_with_connection = False
+        """Whether only the end of the connection ends the body."""
         self.rest = bytearray()
-        self._left: int | None = None  # Bytes left; None: until the connection ends
-        self._is_chunked = False
-        self._state = "head"
+        self._pieces: list[bytes] = []
+        self._parser = self._parse()
 
     @property
     def status(self) -> int:
@@ -43,90 +47,70 @@ class Message:
     def feed(self, data: bytes) -> list[bytes]:
         """Add the next bytes; return the pieces of the body in them."""
         self.rest += data
-        requests: list[bytes] = []
-        while not self.is_over and self._step(requests):
-            pass
-        return requests
+        self._pieces = []
+        next(self._parser, None)
+        return self._pieces
 
-    def _step(self, requests: list[bytes]) -> bool:
-        """Parse one part of the message; return False if more bytes are needed."""
-        if self._state == "head":
-            return self._read_head()
-        if self._state == "size":
-            return self._read_size()
-        if self._state == "trailers":
-            self.is_over = (line := self._line()) == b""
-            return line is not None
-        if self._state == "after":
-            if len(self.rest) < 2:
-                return False
-            del self.rest[:2]
-            self._state = "size"
-            return True
-        return self._read_body(requests)
+    def _parse(self) -> Steps[None]:
+        """Parse the message; yield where more bytes are needed."""
+        yield from self._read_head()
+        while self.answers is not None and 100 <= self.status < 200 and self.status != 101:
+            self.start = ""  # The final response has not come yet.
+            yield from self._read_head()
+        length = header(self.headers, "content-length")
+        if self.answers is None or not self._has_no_body():
+            if "chunked" in header(self.headers, "transfer-encoding").lower():
+                yield from self._read_chunks()
+            elif length.isdecimal() or self.answers is None:
+                yield from self._read_body(int(length) if length.isdecimal() else 0)
+            else:
+                yield from self._read_body(None)
+        self.is_over = True
 
-    def _line(self) -> bytes | None:
-        line, end, _ = self.rest.partition(b"\n")
-        if not end:
-            return None
-        del self.rest[: len(line) + 1]
-        return bytes(line).rstrip(b"\r")
-
-    def _read_head(self) -> bool:
-        end = _HEAD_ENDS.search(self.rest)
-        if end is None:
-            return False
+    def _read_head(self) -> Steps[None]:
+        while (end := _HEAD_ENDS.search(self.rest)) is None:
+            yield
         head, self.rest = self.rest[: end.start()], self.rest[end.end() :]
         self.start, *lines = head.decode("latin-1").lstrip("\r\n").replace("\r\n", "\n").split("\n")
         fields = (line.partition(":") for line in lines)
         self.headers = tuple((name.strip(), value.strip()) for name, _, value in fields)
-        if self.answers is not None and 100 <= self.status < 200 and self.status != 101:
-            self.start = ""  # The final response has not come yet.
-            return True
-        self._read_framing()
-        return True
-
-    def _read_framing(self) -> None:
-        length = header(self.headers, "content-length")
-        self._state = "body"
-        if self.answers is not None and self._has_no_body():
-            self.is_over = True
-        elif "chunked" in header(self.headers, "transfer-encoding").lower():
-            self._is_chunked, self._state = True, "size"
-        elif length.isdecimal() or self.answers is None:
-            self._left = int(length) if length.isdecimal() else 0
-            self.is_over = not self._left
 
     def _has_no_body(self) -> bool:
         return self.answers == "HEAD" or self.status in _BODILESS or self.status == 101
 
-    def _read_size(self) -> bool:
-        line = self._line()
-        if line is None:
-            return False
-        try:
-            self._left = int(line.partition(b";")[0], 16)
-        except ValueError:
-            self._is_chunked, self._left = False, None  # The client's parser reports it.
-        self._state = "body" if self._left != 0 else "trailers"
-        return True
+    def _read_chunks(self) -> Steps[None]:
+        while True:
+            line = yield from self._read_line()
+            try:
+                size: int | None = int(line.partition(b";")[0], 16)
+            except ValueError:
+                size = None  # The client's parser reports it.
+            if size == 0:
+                break
+            yield from self._read_body(size)
+            while len(self.rest) < 2:
+                yield
+            del self.rest[:2]
+        while (yield from self._read_line()):
+            pass  # Trailers are dropped.
 
-    def _read_body(self, requests: list[bytes]) -> bool:
-        size = len(self.rest) if self._left is None else min(self._left, len(self.rest))
-        if not size:
-            return False
-        requests.append(bytes(self.rest[:size]))
-        del self.rest[:size]
-        if self._left is not None:
-            self._left -= size
-            if self._left == 0:
-                self.is_over, self._state = not self._is_chunked, "after"
-        return True
+    def _read_line(self) -> Steps[bytes]:
+        while b"\n" not in self.rest:
+            yield
+        line, _, self.rest = self.rest.partition(b"\n")
+        return bytes(line).rstrip(b"\r")
 
-    @property
-    def ends_with_connection(self) -> bool:
-        """Return whether only the end of the connection ends the body."""
-        return self._state == "body" and self._left is None and not self._is_chunked
+    def _read_body(self, size: int | None) -> Steps[None]:
+        """Read that many bytes; for None, until the connection ends."""
+        self.ends_with_connection = size is None
+        while size is None or size > 0:
+            piece = bytes(self.rest[:size])
+            if not piece:
+                yield
+                continue
+            self._pieces.append(piece)
+            del self.rest[: len(piece)]
+            size = None if size is None else size - len(piece)
 
 
 class Listening:

@@ -143,29 +143,30 @@ class _Door:
             return _Tapped(self.real.makefile("rb", buffering=0), listening)
 
 
-class _Failing(io.RawIOBase):
-    """A file for a client's parser that raises, because there is no response."""
-
-    def __init__(self, problem: BaseException) -> None:
-        self.problem = problem
+class _Readable(io.RawIOBase):
+    """A file for a client's parser."""
 
     def readable(self) -> bool:
         return True
+
+
+class _Failing(_Readable):
+    """A file that raises, because there is no response."""
+
+    def __init__(self, problem: BaseException) -> None:
+        self.problem = problem
 
     def readinto(self, buffer: Any) -> int:
         raise self.problem
 
 
-class _Answered(io.RawIOBase):
-    """A file for a client's parser with an answer, one piece a read."""
+class _Answered(_Readable):
+    """A file with an answer, one piece a read."""
 
     def __init__(self, answer: HttpResponse, method: str, timeout_s: float | None) -> None:
         self.answer, self.timeout_s = answer, timeout_s
         self.pieces: Iterator[tuple[int, bytes]] = response_bytes(answer, method)
         self.piece = b""
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int:
         if not self.piece:
@@ -183,14 +184,11 @@ class _Answered(io.RawIOBase):
         return piece
 
 
-class _Tapped(io.RawIOBase):
-    """A file for a client's parser with a server's bytes, which are observed."""
+class _Tapped(_Readable):
+    """A file with a server's bytes, which are observed."""
 
     def __init__(self, real: Any, listening: Listening) -> None:
         self.real, self.listening = real, listening
-
-    def readable(self) -> bool:
-        return True
 
     def readinto(self, buffer: Any) -> int | None:
         try:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
+from typing import Final
 
 from simkit.core.determinism.imports import OURS, is_library
 
 __all__ = ["is_library", "is_standard", "place", "raised_at", "stack", "user_frame"]
+
+
+SHOWN_MAX: Final = 5
+"""The number of places that an error shows."""
 
 
 @lru_cache(maxsize=4096)
@@ -65,11 +70,11 @@ def raised_at(problem: BaseException, home: str = "") -> str:
     return location
 
 
-def stack(frame: FrameType | None, most: int = 5) -> list[str]:
+def stack(frame: FrameType | None) -> list[str]:
     """Return the nearest places in user code, innermost first; of a library if there is none."""
     frames: list[str] = []
     walked = frame
-    while len(frames) < most and (walked := user_frame(walked, "", nearest=True)) is not None:
+    while len(frames) < SHOWN_MAX and (walked := user_frame(walked, "", nearest=True)) is not None:
         frames.append(place(walked))
         walked = walked.f_back
     while not frames and frame is not None:

@@ -16,10 +16,6 @@ from typing import Any, Final
 
 from simkit.core.determinism.redirecting import Redirected
 from simkit.core.determinism.worlds import (
-    IS_MACHINERY,
-    PATIENCE,
-    World,
-    current_world,
     world_of_time,
 )
 
@@ -56,21 +52,8 @@ class WallClock:
         self._travel = travel
 
         def time_ns() -> int:
-            # Graphs read the clock at each step: functions are called only to decide something.
-            world: World | None = current_world()
-            if world is None:
-                return _told_by(real_ns)
-            caller = sys._getframe(1)
-            names = caller.f_globals
-            module = names.get("__name__")
-            if world.real or IS_MACHINERY[module]:
-                world = world_of_time(caller)
-                if world is None:
-                    return _told_by(real_ns)
-            if world.clock.now == world.moment and world.readings < PATIENCE:
-                world.readings += 1
-                return world.moment_ns
-            return world.wall_ns()
+            world = world_of_time(sys._getframe(1))
+            return _told_by(real_ns) if world is None else world.wall_ns()
 
         traveller.time_ns = time_ns
 

@@ -89,9 +89,6 @@ def _draw(*_: Any) -> Any:
 
 
 def _draw_bits(k: Any) -> Any:
-    world = current_world()
-    if world is not None and not world.real and _KEY in world.records:  # Graphs draw at each step.
-        return world.records[_KEY].getrandbits(k)
     own = own_generator()
     return own.getrandbits(k) if own is not None else _bits.original(k)
 

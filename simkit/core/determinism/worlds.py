@@ -10,6 +10,7 @@ import contextvars
 from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import lru_cache
 from random import Random
 from types import FrameType
 from typing import Any, Final, Protocol, TypeAlias
@@ -60,24 +61,11 @@ _PASSING: Final = frozenset(
 """Top-level packages that draw random numbers on behalf of their caller."""
 
 
-class _Packages(dict[Any, bool]):
-    """Modules, by name, with whether they belong to some top-level packages.
+@lru_cache(maxsize=4096)
+def belongs_to(packages: frozenset[str], module: Any) -> bool:
+    """Return whether a module, by its name, belongs to one of some top-level packages."""
+    return isinstance(module, str) and module.partition(".")[0] in packages
 
-    Clocks are read so often that each question is a subscript, which is no call.
-    """
-
-    def __init__(self, names: frozenset[str]) -> None:
-        super().__init__({None: False})
-        self._names = names
-
-    def __missing__(self, module: Any) -> bool:
-        is_one = isinstance(module, str) and module.partition(".")[0] in self._names
-        self[module] = is_one
-        return is_one
-
-
-IS_MACHINERY: Final = _Packages(MACHINERY)
-_IS_PASSING: Final = _Packages(_PASSING)
 
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.library_rng"
 
@@ -115,24 +103,6 @@ class _Generators(dict[str, Random]):
 class World:
     """The clock and the random numbers that answer user code while it is installed."""
 
-    __slots__ = (
-        "_anew",
-        "_chance",
-        "_of_sessions",
-        "_seeds",
-        "_start_ns",
-        "_turns",
-        "clock",
-        "counter",
-        "generators",
-        "moment",
-        "moment_ns",
-        "readings",
-        "real",
-        "records",
-        "zone",
-    )  # fmt: skip
-
     def __init__(
         self,
         clock: Clock,
@@ -152,8 +122,8 @@ class World:
         self.clock, self._chance, self._anew = clock, chance, anew
         self._seeds = seeds or chance
         self._start_ns = round(clock.start.timestamp() * 1_000) * 1_000_000
-        self.moment, self.moment_ns = -1, 0
-        """The virtual time of the last reading: in milliseconds, and as it was given out."""
+        self.moment = -1
+        """The virtual time of the last reading, in milliseconds."""
         self.readings = 0
         """The number of readings at this moment."""
         self.generators = _Generators(chance.child(""))
@@ -201,8 +171,7 @@ class World:
         if self.readings > PATIENCE:
             now = self.moment = now + 1
             self.clock.advance_to(now)
-        self.moment_ns = self._start_ns + now * 1_000_000 + self._turns * 1_000
-        return self.moment_ns
+        return self._start_ns + now * 1_000_000 + self._turns * 1_000
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
@@ -342,11 +311,9 @@ def world_of_time(caller: FrameType) -> World | None:
     world = _current.get()
     if world is None or "clock" in world.real:
         return None
-    try:
-        module = caller.f_globals["__name__"]
-    except KeyError:  # Code that `exec` runs may have no module.
-        return world
-    return None if IS_MACHINERY[module] and not _carries(caller) else world
+    # Code that `exec` runs may have no module.
+    is_machinery = belongs_to(MACHINERY, caller.f_globals.get("__name__"))
+    return None if is_machinery and not _carries(caller) else world
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
@@ -359,22 +326,19 @@ def world_of_chance(caller: FrameType) -> tuple[World, str] | None:
         return None
     frame, way, is_stand_in = caller, "", False
     while True:
-        try:
-            name = frame.f_globals["__name__"]
-        except KeyError:
-            name = None
+        name = frame.f_globals.get("__name__")
         if frame.f_back is None:
             break
         if name == _PUTTING_IN_PLACE:
             is_stand_in = True  # The next frame decides for the functions that it calls.
-        elif not _IS_PASSING[name]:
+        elif not belongs_to(_PASSING, name):
             break
         elif is_stand_in:
             is_stand_in = False
         else:
             way = f"{frame.f_code.co_qualname}<{way}"
         frame = frame.f_back
-    if IS_MACHINERY[name] and not _carries(frame):
+    if belongs_to(MACHINERY, name) and not _carries(frame):
         return None
     return world, f"{name}.{frame.f_code.co_qualname}<{way}"
 

@@ -71,21 +71,6 @@ NO_PART = Put(None)
 class Section:
     """One compiled section, with a function from the root to its text."""
 
-    __slots__ = (
-        "_is_bare",
-        "after",
-        "constant",
-        "format",
-        "is_plain",
-        "item",
-        "name",
-        "role",
-        "says",
-        "text",
-        "title",
-        "when",
-    )
-
     def __init__(self, item: r.Item, texts: SectionTexts, default_role: str) -> None:
         options = item.options
         constant = texts.constant_of(item)

@@ -127,19 +127,6 @@ Sizes: TypeAlias = Mapping[str, tuple[int, int]]
 class Stream:
     """The settled part of one filtered history."""
 
-    __slots__ = (
-        "anchor",
-        "cuts",
-        "entries",
-        "id",
-        "numbers_kept",
-        "read_to",
-        "restarts",
-        "rounds",
-        "sums",
-        "tokens",
-    )
-
     def __init__(self, identity: str, anchor: Any, restarts: bool = False) -> None:
         self.id = identity
         self.anchor = anchor
@@ -183,28 +170,15 @@ class Slice(msgspec.Struct, frozen=True, gc=False):
         size = len(settled)
         return (settled[place] if place < size else self.tail[place - size])[0]
 
-    def messages(self, lo: int | None = None, hi: int | None = None) -> list[Message]:
-        """Return the messages from index ``lo`` (default: the start of the window) to ``hi``."""
-        start = self.shown_part.lo if lo is None else lo
-        settled = self.stream.entries
+    def messages(self) -> list[Message]:
+        """Return the messages from the start of the window on."""
+        start, settled = self.shown_part.lo, self.stream.entries
         entries = [*settled[start:], *self.tail[max(0, start - len(settled)) :]]
-        everything = [message for message, _ in entries]
-        return everything if hi is None else everything[: hi - start]
+        return [message for message, _ in entries]
 
 
 class HistoryReader:
     """The reader of one history section of one recipe."""
-
-    __slots__ = (
-        "_count",
-        "_filters",
-        "_later",
-        "_reads_part",
-        "_summarises",
-        "_window",
-        "channel",
-        "section",
-    )
 
     def __init__(
         self,

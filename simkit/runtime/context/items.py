@@ -225,11 +225,6 @@ class Index:
     It grows with its channel, so that a call costs its results, not the whole channel.
     """
 
-    __slots__ = (
-        "_by_score", "_tags", "_threshold", "anchor", "base", "below", "fit", "items", "judged",
-        "ranked", "times", "untagged",
-    )  # fmt: skip
-
     def __init__(
         self,
         anchor: Any,

@@ -148,11 +148,6 @@ def _walked(pools: Sequence[_Pool], order: str) -> Iterator[Ranked]:
 class _Pool:
     """The items of one channel that one call may show."""
 
-    __slots__ = (
-        *("_end", "_index", "_number", "_passing_ranges", "_scores", "_spans", "_start"),
-        *("channel", "open", "refused"),
-    )
-
     def __init__(self, channel: str, number: int, index: Index, start: int, end: int) -> None:
         """The channel's items are those of its index from ``start`` to before ``end``."""
         self.channel, self._number, self._index = channel, number, index

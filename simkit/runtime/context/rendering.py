@@ -40,14 +40,8 @@ def fenced(value: Any) -> str:
 
 def plain(value: Any) -> JsonValue:
     """Return a value with messages as ``{role, content}``."""
-    kind = type(value)
-    if kind in _SCALARS:
+    if type(value) in _SCALARS:
         return value
-    if kind is dict:
-        return {
-            k if type(k) is str else str(k): v if type(v) in _SCALARS else plain(v)
-            for k, v in value.items()
-        }
     if isinstance(value, Message):
         return {"role": value.role, "content": value.content}
     if isinstance(value, Mapping):

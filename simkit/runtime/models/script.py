@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -41,7 +41,6 @@ from simkit.trace.store import canonical
 
 WAITING_MAX: Final = 3
 """The number of lines in an error that explains why their `when` does not hold."""
-_FIRST: Final = frozenset((0,))
 WHY_MAX: Final = 80
 """The length of expected and actual values of such a `when`."""
 ARGUMENTS_MAX: Final = 200
@@ -311,7 +310,7 @@ class ScriptedTools:
         """``functions`` are the tools' real functions; ``run`` calls one by its name."""
         self._turns, self._shared, self._functions, self._run = turns, shared, functions, run
         self._place = 0
-        self._used: dict[str, Set[int]] = {}
+        self._used: dict[str, set[int]] = {}
         self._calls: dict[str, int] = {}
 
     def begin_turn(self, place: int) -> None:
@@ -346,17 +345,9 @@ class ScriptedTools:
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Return the scripted answer, or the real function's result."""
-        own = self._turns[self._place]
-        scripted = own[tool] if tool in own else self._answers(tool)
+        scripted = self._answers(tool)
         if scripted is not None:
-            answer = scripted.answers[0]
-            if scripted.successive or answer.when is not None:
-                return self._scripted(agent, tool, args, scripted)
-            # Most tools have one result for all their calls.
-            self._used[tool] = _FIRST
-            self._calls[tool] = self._calls[tool] + 1 if tool in self._calls else 1
-            path = self._place_of(tool, 0)[:-1]
-            return ToolReply(answer.returns, answer.error, answer.latency_ms, None, path)
+            return self._scripted(agent, tool, args, scripted)
         function = self._functions.get(tool)
         if function is None:
             raise ToolMissing(
@@ -384,8 +375,7 @@ class ScriptedTools:
         return f"\n{' '.join(lines)}" if lines else ""
 
     def _scripted(self, agent: str, tool: str, args: Any, scripted: ToolAnswers) -> ToolReply:
-        used = {*self._used.get(tool, ())}
-        self._used[tool] = used
+        used = self._used.setdefault(tool, set())
         self._calls[tool] = self._calls.get(tool, 0) + 1
         for place, answer in enumerate(scripted.answers):
             if scripted.successive and place in used:
@@ -393,10 +383,9 @@ class ScriptedTools:
             if answer.when is not None and not compile_matcher(answer.when).holds(args):
                 continue
             used.add(place)
-            at = self._place_of(tool, place) if scripted.successive else None
-            path = self._place_of(tool, place)
-            path = path if scripted.successive else path[:-1]
-            return ToolReply(answer.returns, answer.error, answer.latency_ms, at, path)
+            at = self._place_of(tool, place)
+            ways = (at, at) if scripted.successive else (None, at[:-1])
+            return ToolReply(answer.returns, answer.error, answer.latency_ms, *ways)
         if scripted.successive and len(used) == len(scripted.answers):
             count = counted(len(scripted.answers), "result")
             problem = f" again, but the scenario has {count} for it"

@@ -126,11 +126,11 @@ def _whole(message: Message) -> tuple[Chain, int, int]:
 def common_ends(left: ContextPrint, right: ContextPrint) -> tuple[int, int]:
     """Return the number of equal messages at the beginning and at the end of two contexts."""
     most = min(left.size, right.size)
-    head = _largest(most, lambda size: left.head(size) == right.head(size))
-    return head, _largest(most - head, lambda size: left.tail(size) == right.tail(size))
+    head = largest(most, lambda size: left.head(size) == right.head(size))
+    return head, largest(most - head, lambda size: left.tail(size) == right.tail(size))
 
 
-def _largest(most: int, holds: Callable[[int], bool]) -> int:
+def largest(most: int, holds: Callable[[int], bool]) -> int:
     """Return the largest size for which a test holds; it holds for 0, and for all smaller sizes."""
     lo, hi = 0, most
     while lo < hi:

@@ -18,8 +18,6 @@ from simkit.trace.events import Made as MadePart
 class StreamView:
     """The result of one agent's filters on a log: the settled part, which grows with every turn."""
 
-    __slots__ = ("cuts", "entries", "id", "tokens")
-
     def __init__(self, identity: str) -> None:
         self.id = identity
         self.entries: list[Message] = []
@@ -36,11 +34,6 @@ def pieces_of(part: MadePart) -> Iterator[Message]:
 @final
 class ShownPart:
     """A range of a filtered history."""
-
-    __slots__ = (
-        "cuts_hi", "hi", "lo", "rendered", "rendered_tokens", "section", "stream",
-        "stream_messages", "summary", "summary_tokens", "tail", "tail_cuts", "tail_tokens",
-    )  # fmt: skip
 
     def __init__(self, part: e.Shown, stream: StreamView, messages: Mapping[int, Message]) -> None:
         self.section, self.stream, self.lo = part.section, stream, part.lo
@@ -66,11 +59,6 @@ class ShownPart:
         """Return the settled message at an index of the stream, with its section."""
         return replace(self.stream.entries[place], section=self.section)
 
-    def entries(self, lo: int | None = None) -> Iterator[Message]:
-        """Yield the logged messages that are shown, in order, from ``lo`` on."""
-        for place in range(self.lo if lo is None else lo, self.hi + len(self.tail)):
-            yield self.entry(place)
-
     def message(self, index: int) -> Message:
         """Return the message at an index of the context, with its section."""
         if self.rendered is not None:
@@ -84,8 +72,6 @@ class ShownPart:
 
 class Messages(Sequence[Message]):
     """The messages of a context, or of one of its sections, made one by one on access."""
-
-    __slots__ = ("_parts", "_starts")
 
     def __init__(self, parts: Sequence[MadePart | ShownPart | list[Message]]) -> None:
         self._parts = parts
@@ -118,8 +104,6 @@ class Messages(Sequence[Message]):
 
 class UnshownView:
     """Items that sections read and did not show; they are looked up on access."""
-
-    __slots__ = ("_facts", "_state")
 
     def __init__(self, facts: Sequence[e.Unshown] = (), state: Mapping[str, Any] = {}) -> None:
         """``state`` is the state that the run received."""
@@ -193,22 +177,6 @@ ALL_SHOWN: Final = UnshownView()
 
 class ContextView:
     """All that one model call received."""
-
-    __slots__ = (
-        "budget",
-        "handoff_tools",
-        "handoffs",
-        "hidden",
-        "inner",
-        "named",
-        "own_messages",
-        "parts",
-        "said_tokens",
-        "settings",
-        "tokens",
-        "tools",
-        "unshown",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -366,8 +334,6 @@ CURRENT: Final = "current_message"
 
 class Naming:
     """The assignment of sections for one agent's contexts."""
-
-    __slots__ = ("_matchers", "_names")
 
     def __init__(self, sections: Mapping[str, JsonValue]) -> None:
         self._names = frozenset(sections)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,8 +38,6 @@ def reducers_of(channels: Mapping[str, e.ChannelFacts]) -> dict[str, Reducer]:
 
 class InnerState:
     """The channel values of a graph inside another."""
-
-    __slots__ = ("channels", "reducers", "values")
 
     def __init__(self, event: e.StateOpened, around: Mapping[str, Any]) -> None:
         """``around`` are the channel values of the surrounding state."""
@@ -140,9 +139,9 @@ class States:
         while self._hi < view.hi:
             event = view.events[self._hi]
             self._hi += 1
-            kind = type(event)
-            if kind in _HANDLERS:
-                _HANDLERS[kind](self, event)
+            add = _HANDLERS[type(event)]
+            if add is not None:
+                add(self, event)
         return self.values
 
     def whole(self, event: e.StateUpdated) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -317,12 +316,13 @@ def _without_reset(value: Any) -> Any:
     return value[DECLARED_RESET] if is_reset(value) else value
 
 
-_HANDLERS: Final[Mapping[type, Callable[[States, Any], None]]] = {
-    e.RunStarted: States._run_started,
-    e.SessionStarted: States._session_started,
-    e.TurnStarted: States._turn_started,
-    e.AgentStarted: States._agent_started,
-    e.StateOpened: States._state_opened,
-    e.StateUpdated: States._state_updated,
-    e.TurnFinished: States._turn_finished,
-}
+def handlers_of(view: type) -> Mapping[type, Callable[[Any, Any], None] | None]:
+    """Return each kind of event with the view's method for it: `_turn_started` for TurnStarted.
+
+    It is None for a kind that the view does not show.
+    """
+    names = {kind: re.sub("(?=[A-Z])", "_", kind.__name__).lower() for kind in e.AnyEvent.__args__}
+    return {kind: getattr(view, name, None) for kind, name in names.items()}
+
+
+_HANDLERS: Final = handlers_of(States)

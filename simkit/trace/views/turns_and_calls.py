@@ -16,8 +16,6 @@ from simkit.trace.views.states import States
 class HandoffView:
     """One handoff request, and its outcome."""
 
-    __slots__ = ("depth", "event", "id", "mode", "outcome", "payload", "reason", "turn")
-
     def __init__(self, event: e.HandoffRequested, payload: Any) -> None:
         """``payload`` is the event's payload with its references to messages resolved."""
         self.payload = payload
@@ -45,18 +43,6 @@ class HandoffView:
 
 class ToolView:
     """One tool call and its result."""
-
-    __slots__ = (
-        "agent",
-        "args",
-        "at",
-        "call_id",
-        "error",
-        "request",
-        "result",
-        "returned_at",
-        "tool",
-    )
 
     def __init__(self, event: e.ToolCalled, request: JsonValue = None) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args
@@ -101,8 +87,6 @@ def place_among(
 class CallView:
     """One model call: a context and a reply."""
 
-    __slots__ = ("agent", "at", "context", "error", "id", "index", "reply", "run", "turn")
-
     def __init__(self, event: e.ContextBuilt, context: ContextView, index: int) -> None:
         self.id, self.agent, self.run, self.turn = event.call, event.agent, event.run, event.turn
         self.index = index
@@ -114,12 +98,6 @@ class CallView:
 
 class RunView:
     """One agent run."""
-
-    __slots__ = (
-        "_states", "agent", "at", "call_id", "calls", "finished", "finished_at", "goal", "group",
-        "handoff", "handoff_from", "id", "input", "message", "messages", "output", "status",
-        "turn",
-    )  # fmt: skip
 
     def __init__(self, event: e.AgentStarted, input: Any, states: States) -> None:
         """``input`` is the event's input with its references to messages resolved."""
@@ -152,12 +130,6 @@ class RunView:
 
 class TurnView:
     """One user message, and all that happened until the pipeline waited again."""
-
-    __slots__ = (
-        "_states", "at", "calls", "calls_by_agent", "error", "finished", "handoffs", "hi",
-        "interrupt", "limits", "lo", "message", "number", "reply", "resumes", "routes", "runs",
-        "session", "tools", "unused",
-    )  # fmt: skip
 
     def __init__(
         self, event: e.TurnStarted, lo: int, message: Message | None, states: States

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from simkit.trace.views.contexts import (
     StreamView,
     UnshownView,
 )
-from simkit.trace.views.states import NESTED, States
+from simkit.trace.views.states import NESTED, States, handlers_of
 from simkit.trace.views.turns_and_calls import (
     CallView,
     HandoffView,
@@ -96,9 +96,7 @@ class View:
         events, self.hi = self.events[: self.hi], 0
         for event in events:
             self.hi += 1
-            add = HANDLERS[type(event)]
-            if add is not None:
-                add(self, event)
+            self.read(event)
 
     @property
     def turn(self) -> TurnView:
@@ -144,15 +142,8 @@ class View:
                     return Message(**value["$unlogged"])
                 if "$data" in value:
                     return {k: self.resolved(v) for k, v in value["$data"]}
-            resolved = self.resolved
-            return {
-                k: resolved(v) if type(v) is dict or type(v) is list else v
-                for k, v in value.items()
-            }
-        if kind is list:
-            resolved = self.resolved
-            return [resolved(v) if type(v) is dict or type(v) is list else v for v in value]
-        return value
+            return {k: self.resolved(v) for k, v in value.items()}
+        return [self.resolved(v) for v in value] if kind is list else value
 
     # Handlers, in the order of a run.
 
@@ -406,31 +397,7 @@ def _edits(cuts: Sequence[e.Cut]) -> Mapping[int, list[e.Cut]]:
     return edits
 
 
-HANDLERS: Final[Mapping[type, Callable[[View, Any], None] | None]] = {
-    **dict.fromkeys(e.AnyEvent.__args__),
-    e.RunStarted: View._run_started,
-    e.SessionStarted: View._session_started,
-    e.TurnStarted: View._turn_started,
-    e.MessageAdded: View._message_added,
-    e.RouteChosen: View._route_chosen,
-    e.AgentStarted: View._agent_started,
-    e.ContextBuilt: View._context_built,
-    e.ModelReplied: View._model_replied,
-    e.ModelFailed: View._model_failed,
-    e.ToolCalled: View._tool_called,
-    e.ToolReturned: View._tool_returned,
-    e.ToolFailed: View._tool_failed,
-    e.HandoffRequested: View._handoff_requested,
-    e.HandoffRejected: View._handoff_rejected,
-    e.HandoffMade: View._handoff_made,
-    e.StateOpened: View._state_opened,
-    e.TurnInterrupted: View._turn_interrupted,
-    e.CheckpointSaved: View._checkpoint_saved,
-    e.LimitReached: View._limit_reached,
-    e.AgentFinished: View._agent_finished,
-    e.TurnFinished: View._turn_finished,
-    e.RunFinished: View._run_finished,
-}
+HANDLERS: Final = handlers_of(View)
 
 
 def view_of(events: Sequence[e.AnyEvent]) -> View:

@@ -15,7 +15,7 @@ from simkit.adapters.concurrency import pools, thread_turns, watched_threads
 from simkit.adapters.concurrency.sleepers import SleepingTask
 from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.request_router import Owner, owned_by
-from simkit.core.frames import current_frames
+from simkit.core.gc_pause import current_frames
 from simkit.trace.events import MessageAdded, RunFinished, UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.building import Ran

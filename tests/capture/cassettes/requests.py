@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simkit.capture.cassettes import Interaction, Keying
+from simkit.capture.cassettes import Interaction, Keying, Recorder
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
 
@@ -47,3 +47,8 @@ def recorded(
 def texts(responses: Sequence[HttpResponse]) -> list[str]:
     """What responses say."""
     return [json.loads(response.body)["text"] for response in responses]
+
+
+def record(recorder: Recorder, request: HttpRequest, response: HttpResponse) -> None:
+    """Record a request of billing's first turn, and its response."""
+    recorder.end(recorder.begin("billing", 1, request), response)

@@ -18,7 +18,7 @@ from simkit.capture.cassettes.redacting import redacted, redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
-from tests.capture.cassettes.requests import CHAT_URL, chat
+from tests.capture.cassettes.requests import CHAT_URL, chat, record
 from tests.capture.cassettes.test_saving import interactions
 
 REDACTOR = Redactor({"MY_TOKEN": "aB3dE6gH9jK2"})
@@ -179,7 +179,7 @@ def test_forty_secrets_are_planted() -> None:
 @pytest.mark.parametrize("suffix", ["yaml", "json"])
 def test_no_planted_secret_stands_in_a_recorded_file(tmp_path: Path, suffix: str) -> None:
     recorder = Recorder(KEYING.redactor)
-    recorder.add("billing", 1, *exchange())
+    record(recorder, *exchange())
 
     save(tmp_path / f"a.{suffix}", recorder.interactions(), KEYING)
 
@@ -190,7 +190,7 @@ def test_no_planted_secret_stands_in_a_recorded_file(tmp_path: Path, suffix: str
 
 def test_words_that_only_look_like_secrets_survive() -> None:
     recorder = Recorder(KEYING.redactor)
-    recorder.add("billing", 1, *exchange())
+    record(recorder, *exchange())
 
     (item,) = recorder.interactions()
 
@@ -202,7 +202,7 @@ def test_words_that_only_look_like_secrets_survive() -> None:
 def test_question_is_found_again_though_its_secrets_are_others_now() -> None:
     request, _ = exchange()
     recorder = Recorder(KEYING.redactor)
-    recorder.add("billing", 1, *exchange())
+    record(recorder, *exchange())
 
     (item,) = recorder.interactions()
 

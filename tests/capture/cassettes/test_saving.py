@@ -27,7 +27,7 @@ from simkit.capture.cassettes import (
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
-from tests.capture.cassettes.requests import KEYING, answer, chat, recorded
+from tests.capture.cassettes.requests import KEYING, answer, chat, record, recorded
 from tests.golden import assert_file_is
 
 ADVICE = "\n  restore the file, or delete it and record again; it is never overwritten"
@@ -67,9 +67,7 @@ def test_recorder_keeps_a_compressed_stream_in_its_pieces() -> None:
     )
     recorder = Recorder(Redactor({}))
 
-    recorder.add(
-        "a", 1, chat("a"), HttpResponse(200, headers, (packed[:4], packed[4:]), "", (5, 7))
-    )
+    record(recorder, chat("a"), HttpResponse(200, headers, (packed[:4], packed[4:]), "", (5, 7)))
 
     (item,) = recorder.interactions()
     assert item.response == HttpResponse(
@@ -82,9 +80,7 @@ def test_recorder_refuses_a_body_that_is_not_what_its_headers_say() -> None:
     recorder = Recorder(Redactor({}))
 
     with pytest.raises(CassetteInvalid) as caught:
-        recorder.add(
-            "a", 1, chat("a"), HttpResponse(200, (("content-encoding", "gzip"),), (b"plain",))
-        )
+        record(recorder, chat("a"), HttpResponse(200, (("content-encoding", "gzip"),), (b"plain",)))
 
     assert str(caught.value) == "a response cannot be recorded: its bytes are no gzip"
 
@@ -94,7 +90,7 @@ def test_cut_stream_is_recorded_as_far_as_it_came() -> None:
     recorder = Recorder(Redactor({}))
 
     headers = (("content-encoding", "gzip"),)
-    recorder.add("a", 1, chat("a"), HttpResponse(200, headers, (packed[:-12],), "cut"))
+    record(recorder, chat("a"), HttpResponse(200, headers, (packed[:-12],), "cut"))
 
     (item,) = recorder.interactions()
     assert item.response.ends == "cut"
@@ -115,7 +111,7 @@ def test_interactions_take_the_place_of_those_of_the_file(tmp_path: Path) -> Non
     file = tmp_path / "a.json"
     save(file, [recorded(chat("a"), "1")], KEYING)
 
-    save(file, [recorded(chat("b"), "2")], KEYING, replace=True)
+    save(file, [recorded(chat("b"), "2")], KEYING, lambda before: [recorded(chat("b"), "2")])
 
     assert [item.request for item in load(file).interactions] == [chat("b")]
 
@@ -129,15 +125,12 @@ def test_file_is_left_alone_where_nothing_is_new(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"a.yaml": b"interactions: []\nversion: 1 # by hand\n"}
 
 
-@pytest.mark.parametrize("replace", [False, True])
 @pytest.mark.parametrize("content", [b"", b"interactions: [", b"\xff\xfe", b"version: 3"])
-def test_file_that_cannot_be_read_is_never_overwritten(
-    tmp_path: Path, content: bytes, replace: bool
-) -> None:
+def test_file_that_cannot_be_read_is_never_overwritten(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.yaml").write_bytes(content)
 
     with pytest.raises(CassetteInvalid):
-        save(tmp_path / "a.yaml", [recorded(chat("a"), "1")], KEYING, replace=replace)
+        save(tmp_path / "a.yaml", [recorded(chat("a"), "1")], KEYING)
 
     assert contents(tmp_path) == {"a.yaml": content}
 

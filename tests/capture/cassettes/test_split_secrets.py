@@ -15,7 +15,7 @@ from simkit.capture.cassettes.values import Cassette, Interaction
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpResponse
 from simkit.providers.sse import events
-from tests.capture.cassettes.requests import chat
+from tests.capture.cassettes.requests import chat, record
 from tests.planted import MIXED, SHAPED, key
 
 REDACTOR: Final = Redactor({"MY_TOKEN": "hush-hush-0815"})
@@ -185,12 +185,13 @@ def test_recorded_file_holds_no_split_secret_and_scan_finds_it_in_others(
         half = len(secret) // 2
         response = stream("chat text", ["use ", secret[:half], secret[half:], " now"])
         recorder = Recorder(REDACTOR)
-        recorder.add("billing", 1, chat("hello"), response)
+        record(recorder, chat("hello"), response)
         theirs.write_bytes(
             encoded(Cassette(theirs, (Interaction(request=chat("x"), response=response),)))
         )
 
-        save(ours, recorder.interactions(), Keying(REDACTOR), replace=True)
+        ours.unlink(missing_ok=True)
+        save(ours, recorder.interactions(), Keying(REDACTOR))
 
         assert f"[redacted:{kind}]" in ours.read_text()
         assert list(scan([ours], REDACTOR)) == []

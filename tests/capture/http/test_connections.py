@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from simkit.capture.http.guards import guarded
+from simkit.capture.http.guards import Guard
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.request_router import Forward, passing_through
 from simkit.core.errors import NetworkRefused, RunHalted
@@ -134,7 +134,7 @@ def test_guarded_function_in_a_run_halts_it() -> None:
     with (
         intercepting(),
         passing_through(GATE),
-        guarded(lambda effect, where: texts.append(effect)),
+        Guard(lambda effect, where: texts.append(effect)),
         pytest.raises(RunHalted) as raised,
     ):
         connect("example.com", 443)
@@ -149,7 +149,7 @@ def test_guarded_function_in_a_run_halts_it() -> None:
 def test_guard_allows_what_it_is_told_to(server: Server) -> None:
     port = int(server.url.rpartition(":")[2])
     texts: list[str] = []
-    with guarded(lambda effect, where: texts.append(effect), allow_hosts=["127.0.0.1"]):
+    with Guard(lambda effect, where: texts.append(effect), allow_hosts=["127.0.0.1"]):
         assert connect("127.0.0.1", port) == "127.0.0.1"
         with pytest.raises(NetworkRefused):
             connect("example.com", 443)

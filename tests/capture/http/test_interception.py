@@ -22,7 +22,7 @@ import requests
 from google import genai
 from google.genai import types
 
-from simkit.capture.http.guards import guarded
+from simkit.capture.http.guards import Guard
 from simkit.capture.http.interception import intercepting, patched
 from simkit.capture.http.request_router import passing_through
 from simkit.core.errors import CallUnattributed, RunHalted
@@ -409,7 +409,7 @@ def test_guarded_function_may_send_what_the_gate_forwards(
     send: Callable[..., Pieces], server: Server
 ) -> None:
     effects: list[str] = []
-    with listening() as response, guarded(lambda effect, where: effects.append(effect)):
+    with listening() as response, Guard(lambda effect, where: effects.append(effect)):
         assert send(f"{server.url}/plain") == [b"plain"]
 
     assert response.events == [200, b"plain", "ended: "]

@@ -12,7 +12,7 @@ import pytest
 import requests
 
 from simkit.capture.http.connections import shortened
-from simkit.capture.http.guards import guarded
+from simkit.capture.http.guards import Guard
 from simkit.capture.http.request_router import (
     AllowedHosts,
     Forward,
@@ -63,7 +63,7 @@ def test_context_that_left_belongs_to_the_only_gate_or_to_none() -> None:
 
 def test_worker_that_a_guarded_session_started_serves_another_session_by_no_wrong_gate() -> None:
     with ThreadPoolExecutor(1) as pool, passing_through(gate()):
-        with guarded(lambda effect, where: None):
+        with Guard(lambda effect, where: None):
             pool.submit(bool).result()
         with passing_through(gate()), pytest.raises(RunHalted):
             pool.submit(current_gate, REQUEST).result()
@@ -112,7 +112,7 @@ def test_hour_costs_nothing_inside_a_guard() -> None:
         ):
             return await response.read()
 
-    with answering(SLOW), guarded(lambda effect, where: None):
+    with answering(SLOW), Guard(lambda effect, where: None):
         assert httpx.get(URL, timeout=None, verify=False).content == b"ab"
         assert requests.get(URL).content == b"ab"
         assert asyncio.run(by_aiohttp()) == b"ab"
@@ -146,7 +146,7 @@ def test_client_that_would_not_wait_so_long_times_out(timeout_s: float) -> None:
 
     with answering(SLOW):
         if timeout_s == 60:
-            with guarded(lambda effect, where: None):
+            with Guard(lambda effect, where: None):
                 check()
         else:
             check()

@@ -138,7 +138,7 @@ def plain(value: Any) -> Any:
 def _attributes(value: Any) -> list[str]:
     if isinstance(value, View):
         return ["pipeline", "turns", "error", "states"]
-    return sorted(value.__slots__)
+    return sorted(vars(value))
 
 
 @pytest.mark.slow
