@@ -387,7 +387,7 @@ NEEDLESS = {
     "simkit": {
         *("adapters", "capture", "testing", "update", "vcr", "pytest_plugin", "bdd"),
         *("providers.openai", "providers.anthropic", "providers.gemini", "providers.protocols"),
-        *("runtime.models.recorded", "runtime.sqlite_store", "runtime.speakers"),
+        *("runtime.models.recorded", "runtime.speakers"),
         *(
             "session.execution.new_process",
             "session.workers",
