@@ -53,16 +53,16 @@ def outcome(protocol: Protocol, kind: str, request: ParsedRequest) -> Iterator[s
         yield from (f"  {name}: {value}" for name, value in answer.headers)
         yield f"  {answer.body.decode()}"
     try:
-        heard = protocol.parse_response(answer, request)
+        parsed = protocol.parse_response(answer, request)
     except WireInvalid as problem:
         yield f"  refused: {problem}"
         return
-    yield f"  message: {heard.message.content!r} {heard.message.data or ''}".rstrip()
-    yield from (f"  call: {call}" for call in heard.message.calls)
-    if heard.finish:
-        yield f"  finish: {heard.finish}"
-    if heard.error is not None:
-        error = heard.error
+    yield f"  message: {parsed.message.content!r} {parsed.message.data or ''}".rstrip()
+    yield from (f"  call: {call}" for call in parsed.message.calls)
+    if parsed.finish:
+        yield f"  finish: {parsed.finish}"
+    if parsed.error is not None:
+        error = parsed.error
         yield f"  error: {error.kind} {error.status} {error.message!r}"
 
 
