@@ -121,19 +121,10 @@ def getter(path: str, missing: Any = ABSENT) -> Getter:
     def get(root: Any) -> Any:
         value = root
         for rest, part in steps:
-            if value.__class__ is dict:
-                if rest in value:
-                    return value[rest]
-                if part not in value:
-                    return missing
-                value = value[part]
-            elif value.__class__ is list and part.__class__ is int:
-                value = value[part] if -len(value) <= part < len(value) else ABSENT
-            else:
-                inner = _step(value, rest)
-                if inner is not ABSENT:
-                    return inner
-                value = _step(value, part)
+            inner = _step(value, rest)
+            if inner is not ABSENT:
+                return inner
+            value = _step(value, part)
             if value is ABSENT:
                 return missing
         return value
@@ -273,23 +264,10 @@ def compile(value: Any) -> Template:
 
     The exception's ``args`` are the sentence and the path of the text inside the value.
     """
-    return _text_template(value) if type(value) is str else _template(value)
-
-
-@lru_cache(maxsize=4096)
-def _text_template(text: str) -> Template:
-    return _template(text)
-
-
-def _template(value: Any) -> Template:
     roots = frozenset(str(parse(text)[0]) for _, text in references_in(value))
     if not roots:
         return Template(_constant(_unescaped(value)), roots, True)
     return Template(_compile(value), roots, False)
-
-
-def _has_references(value: Any) -> bool:
-    return bool(references_in(value))
 
 
 def references_in(value: Any) -> list[tuple[tuple[Part, ...], str]]:
@@ -338,7 +316,7 @@ def _pieces(text: str, at: tuple[Part, ...] = ()) -> list[str | _Path]:
 
 def _compile(value: Any) -> Resolve:
     """Return a function that resolves a value."""
-    if not _has_references(value):
+    if not references_in(value):
         return _constant(_unescaped(value))
     if isinstance(value, str):
         return _compile_text(value)
@@ -366,21 +344,10 @@ def _constant(value: Any) -> Resolve:
 
 def _compile_key(key: Any) -> Resolve:
     resolve = _compile(key)
-    return (lambda root: as_text(resolve(root))) if _has_references(key) else resolve
+    return (lambda root: as_text(resolve(root))) if references_in(key) else resolve
 
 
 def _unescaped(value: Any) -> Any:
-    """Return a value without references, ``$${`` read as ``${``; itself if nothing changes."""
-    if isinstance(value, str):
-        return "".join(str(piece) for piece in _pieces(value)) if "$${" in value else value
-    if isinstance(value, Mapping):
-        pairs = [(key, inner, _unescaped(key), _unescaped(inner)) for key, inner in value.items()]
-        if all(key is name and inner is plain for key, inner, name, plain in pairs):
-            return value
-        return {name: plain for _, _, name, plain in pairs}
-    if isinstance(value, (list, tuple)):
-        items = [_unescaped(inner) for inner in value]
-        if all(inner is plain for inner, plain in zip(value, items, strict=True)):
-            return value
-        return items
-    return value
+    """Return a value without references, with ``$${`` read as ``${``; itself if it has none."""
+    plain = with_texts(value, lambda text: "".join(map(str, _pieces(text))))
+    return value if plain == value else plain

@@ -18,6 +18,7 @@ from simkit.language.yaml import near
 
 _NAMES_MAX: Final = 6
 _NOTEBOOK: Final = ".ipynb"
+_DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _YAML: Final = (".yaml", ".yml")
 
 
@@ -45,7 +46,11 @@ def advice_on(name: str) -> str:
         return f"For a first scenario of this code: `simkit init --app {name}`."
     if inner := advice_on_inner(name):
         return inner
-    names = _public_names(Path(file))
+    names = [
+        name
+        for name, node in _bindings(Path(file))
+        if name != name.upper() and not isinstance(node, ast.AnnAssign)
+    ]
     listed = ", ".join(f"`{each}`" for each in names[:_NAMES_MAX])
     more = ", …" if len(names) > _NAMES_MAX else ""
     choice = names[0] if len(names) == 1 else "NAME"
@@ -116,22 +121,26 @@ def _script(notebook: str) -> str:
     return shell_word(f"{notebook.removesuffix(_NOTEBOOK)}.py:NAME")
 
 
-def _public_names(file: Path) -> list[str]:
-    """Return the public functions, classes and variables of a file's module; none if it has no
-    valid syntax."""
+def _bindings(file: Path) -> list[tuple[str, ast.stmt]]:
+    """Return the public names at the top of a module, each with its first definition or assignment.
+
+    Empty if the file is no Python.
+    """
     try:
-        tree = ast.parse(file.read_bytes())
+        body = ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
         return []
-    names: list[str] = []
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            names.append(node.name)
-        elif isinstance(node, ast.Assign):
-            names += [target.id for target in node.targets if isinstance(target, ast.Name)]
-    return [
-        each for each in dict.fromkeys(names) if not each.startswith("_") and each != each.upper()
-    ]
+    bindings: dict[str, ast.stmt] = {}
+    for node in body:
+        targets: list[ast.expr] = []
+        if isinstance(node, _DEFINITIONS):
+            bindings.setdefault(node.name, node)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                bindings.setdefault(target.id, node)
+    return [(name, node) for name, node in bindings.items() if not name.startswith("_")]
 
 
 NAMES_MAX: Final = 8
@@ -215,25 +224,13 @@ def folder_with(module: str, start: Path) -> Path | None:
 
 def names_in(file: Path) -> list[str]:
     """Return the names in a module's text that may be a pipeline, likely ones first."""
-    try:
-        body = ast.parse(file.read_text(encoding="utf-8")).body
-    except (OSError, SyntaxError, ValueError):
-        return []
-    names_ = [*_called(body), *_assigned_names(body)]
-    names = dict.fromkeys(name for name in names_ if not name.startswith("_"))
-    return sorted(names, key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL))
-
-
-def _called(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the functions and classes."""
-    for node in body:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-
-
-def _assigned_names(body: Iterable[ast.stmt]) -> Iterator[str]:
-    """Yield the objects made by calls: a graph, an agent; a client too, so they come last."""
-    for node in body:
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Call):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
+    defined, made = list[str](), list[str]()
+    for name, node in _bindings(file):
+        if isinstance(node, _DEFINITIONS):
+            defined.append(name)
+        elif isinstance(getattr(node, "value", None), ast.Call):
+            made.append(name)  # A graph, an agent; a client too, so they come last.
+    return sorted(
+        [*defined, *made],
+        key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL),
+    )

@@ -198,7 +198,7 @@ class Library:
         ``numbers`` are the numbers of the document's turns if it holds only a part of them; the
         last one is the number of all turns.
         """
-        used = tuple(self._used(document, item.row, (item.file,)))
+        used = tuple(self.used(document, item.row))
         original, filling = document, Filling(document, item.row, used=used, numbers=numbers)
         document = filling.filled(document)
         scenario = validated(Scenario, document)
@@ -281,16 +281,17 @@ class Library:
             )
         return own_pipelines[name]
 
-    def _used(
-        self, document: Document, row: int | None, chain: tuple[str, ...]
+    def used(
+        self, document: Document, row: int | None = None, chain: tuple[str, ...] = ()
     ) -> Iterator[Document]:
         """Yield the documents under `use`, references unresolved; errors in them come later."""
+        chain = (*chain, document.file)
         for name in used_files(document, row):
             file = str(Path(document.file).parent / name)
             if not Path(file).is_file() or file in chain:
                 continue
             for inner in self.documents(file)[:1]:
-                yield from self._used(inner, None, (*chain, file))
+                yield from self.used(inner, None, chain)
                 yield inner
 
     def _shared(

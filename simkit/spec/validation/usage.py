@@ -222,10 +222,9 @@ class Usage:
         use.words |= claimed.words
         use.words |= scenario.given.state.keys()
         self._problems.add(document, self._flaws(prepared, pipeline, use, claimed))
-        files = list(used_files(document, self._library)) if scenario.use else []
-        for (file, inner), shared in zip(files, prepared.shared, strict=True):
+        for inner, shared in zip(prepared.used_written, prepared.shared, strict=True):
             use.words |= shared.given.state.keys()
-            self._share(file, inner, shared, scenario, use, claimed)
+            self._share(inner, shared, scenario, use, claimed)
 
     def _flaws(
         self, prepared: Prepared, pipeline: Pipeline, use: _PipelineUse, claimed: Claimed
@@ -240,7 +239,6 @@ class Usage:
 
     def _share(
         self,
-        file: str,
         document: Document,
         shared: Shared,
         scenario: Scenario,
@@ -248,6 +246,7 @@ class Usage:
         claimed: Claimed,
     ) -> None:
         """Remove what this scenario reads of a file under ``use``."""
+        file = normpath(document.file)
         known = self._shared.get(file)
         if known is None:
             known = self._shared[file] = _SharedUse(
@@ -271,22 +270,6 @@ class Usage:
                 flaws = state_flaws(name for name in initial_state if name in shared_use.unread)
                 self._problems.add(shared_use.document, flaws)
                 self._problems.add(shared_use.document, _result_flaws(shared_use))
-
-
-def used_files(
-    document: Document, library: Library, chain: tuple[str, ...] = ()
-) -> Iterator[tuple[str, Document]]:
-    """Yield the files under ``use``, inner ones first; raise SourceError.
-
-    A circle is rejected elsewhere, and only ends here.
-    """
-    names: Any = document.data.get("use") if isinstance(document.data, Mapping) else None
-    for name in names or ():
-        file = str(Path(document.file).parent / name)
-        if normpath(file) not in chain:
-            inner = library.documents(file)[0]
-            yield from used_files(inner, library, (*chain, normpath(file)))
-            yield normpath(file), inner
 
 
 def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
@@ -336,8 +319,8 @@ def named_files(documents: Iterable[Document], library: Library) -> Iterator[str
             name = text_of(data.get("pipeline")) or ""
             yield normpath(Path(document.file).parent / name)
             try:
-                yield from (file for file, _ in used_files(document, library))
-            except (SourceError, TypeError, IndexError):
+                yield from (normpath(inner.file) for inner in library.used(document))
+            except SourceError:
                 # That error is already reported.
                 continue
 
