@@ -25,7 +25,7 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.implementing import check_left_out, scenarios_of
 from simkit.spec.scenario.items import ScenarioCase, items_in
-from simkit.spec.scenario.needs import unmet
+from simkit.spec.scenario.model import unmet
 from simkit.trace.diff import TraceDiff, trace_diff, without
 from simkit.trace.views import view_of
 from tests.building import load

@@ -62,7 +62,7 @@ from simkit.core.output import clean
 from simkit.core.text import shell_word
 from simkit.report.text import findings_text, passed_over_words
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.needs import unmet
+from simkit.spec.scenario.model import unmet
 
 
 def _explored(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.lint_claims import ERRORS
 from simkit.checks.scope import Scope
-from simkit.language.matching.rendering import NOTHING
+from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk
 from simkit.trace.views import View
 

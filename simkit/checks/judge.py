@@ -44,7 +44,7 @@ from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.redact import Redactor
 from simkit.core.text import short
-from simkit.language.matching.rendering import line
+from simkit.language.matching.misses import line
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.waivers import reasons
 from simkit.spec.scenario.model import Scenario

@@ -14,9 +14,9 @@ from simkit.checks.searching import has_alternatives
 from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import Matcher, compile_matcher, patterns_of
 from simkit.language.matching.lists import unique_parts
+from simkit.language.matching.misses import line
 from simkit.language.matching.operators import OF_NUMBERS
 from simkit.language.matching.polarity import polarity_of
-from simkit.language.matching.rendering import line
 from simkit.language.paths import as_text, walk
 from simkit.language.yaml import path_text
 from simkit.spec.scenario.claim_kinds import ALL_NAMES

@@ -12,9 +12,8 @@ from simkit.language.matching import compile_matcher
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.known import known_in
+from simkit.spec.scenario.known import ValueSchemas, known_in, values_in
 from simkit.spec.scenario.simulations import claim_against, is_of_whole, thing_denied, with_persona
-from simkit.spec.scenario.value_names import ValueSchemas, values_in
 from simkit.trace.events import Event, ToolCalled, kind_of
 from simkit.trace.views import TurnView, View, event_fields, run_ids
 

@@ -15,7 +15,7 @@ from simkit.explore.causes import CLAIM_KEYS, Cause, cause_of, label_of
 from simkit.explore.output import unheard
 from simkit.explore.search import Discovery
 from simkit.explore.subjects import Subject
-from simkit.language.matching.rendering import line
+from simkit.language.matching.misses import line
 from simkit.language.paths import as_text, literal
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.scenario.files import Library, Prepared, moved_paths

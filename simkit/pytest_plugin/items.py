@@ -127,7 +127,7 @@ class ScenarioItem(pytest.Item):
         if scenario.skip is not None:
             self.add_marker(pytest.mark.skip(reason=clean(scenario.skip)))
         elif scenario.needs and not self.config.getoption("--simkit-needs-met"):
-            from simkit.spec.scenario.needs import unmet
+            from simkit.spec.scenario.model import unmet
 
             if reason := unmet(scenario.needs):
                 self.add_marker(pytest.mark.skip(reason=reason))

@@ -10,8 +10,8 @@ import msgspec
 from simkit.checks.scope import Path
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall
 from simkit.language.matching.lists import aligned
+from simkit.language.matching.misses import line
 from simkit.language.matching.operators import is_operator
-from simkit.language.matching.rendering import line
 from simkit.language.matching.values import Content, is_list, size_of, structure_of, text_of
 from simkit.language.paths import lookup
 from simkit.update.edits import Edit, Give, Put, Relist, applied

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from simkit.core.errors import MatcherError
 from simkit.language.matching.kinds import NAMES, NUMBER, check_kind
-from simkit.language.matching.misses import Path
+from simkit.language.matching.misses import Path, line
 from simkit.language.matching.operators import (
     OF_ELEMENTS,
     OF_VALUE,
@@ -20,7 +20,6 @@ from simkit.language.matching.operators import (
     inner_matchers,
     is_operator,
 )
-from simkit.language.matching.rendering import line
 from simkit.language.matching.values import number_of, source_text
 
 _PRESENT: Final = (

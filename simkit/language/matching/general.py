@@ -16,8 +16,10 @@ from simkit.language.matching.misses import (
     Condition,
     Miss,
     Path,
+    Phrase,
     conjunction,
     leaf,
+    line,
     matchers,
     number_operand,
     only_true,
@@ -25,7 +27,6 @@ from simkit.language.matching.misses import (
     text_operand,
     unless,
 )
-from simkit.language.matching.rendering import Phrase, line
 from simkit.language.matching.values import (
     TEXT_KINDS,
     Content,

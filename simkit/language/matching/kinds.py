@@ -12,7 +12,7 @@ from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import DROPPED_FIELDS, MESSAGE_FIELDS
-from simkit.language.matching.misses import Path
+from simkit.language.matching.misses import Path, line
 from simkit.language.matching.operators import (
     OF_ELEMENTS,
     OF_NUMBERS,
@@ -21,7 +21,6 @@ from simkit.language.matching.operators import (
     inner_matchers,
     is_operator,
 )
-from simkit.language.matching.rendering import line
 from simkit.language.paths import first_step, unescaped
 
 _ANY_VALUE: Final = ("$any", "$absent", "$schema", "$type")

@@ -12,10 +12,12 @@ from typing import Any, Final, TypeVar
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message
 from simkit.language.matching.misses import (
+    NOTHING,
     Build,
     Condition,
     Miss,
     Path,
+    Phrase,
     WantedElement,
     distance,
     matchers,
@@ -24,7 +26,6 @@ from simkit.language.matching.misses import (
     text_operand,
     unless,
 )
-from simkit.language.matching.rendering import NOTHING, Phrase
 from simkit.language.matching.values import is_list, structure_of
 from simkit.language.paths import getter
 

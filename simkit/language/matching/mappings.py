@@ -11,8 +11,7 @@ import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
-from simkit.language.matching.misses import Build, Condition, Miss, Path, prefixed, unless
-from simkit.language.matching.rendering import NOTHING
+from simkit.language.matching.misses import NOTHING, Build, Condition, Miss, Path, prefixed, unless
 from simkit.language.matching.values import Content
 from simkit.language.paths import Getter, first_step, getter, unescaped
 

@@ -5,6 +5,7 @@ A row of an operator has its operand, its meaning, and its description for edito
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -83,23 +84,13 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "$schema": Operator(
         general.schema, "Valid under this JSON Schema.", {"type": "object"}, "unknown"
     ),
-    "$gt": Operator(
-        general.compared("$gt", lambda a, b: bool(a > b)), "A number above.", _NUMBER, "affirms"
-    ),
+    "$gt": Operator(general.compared("$gt", operator.gt), "A number above.", _NUMBER, "affirms"),
     "$gte": Operator(
-        general.compared("$gte", lambda a, b: bool(a >= b)),
-        "A number above, or equal.",
-        _NUMBER,
-        "affirms",
+        general.compared("$gte", operator.ge), "A number above, or equal.", _NUMBER, "affirms"
     ),
-    "$lt": Operator(
-        general.compared("$lt", lambda a, b: bool(a < b)), "A number below.", _NUMBER, "denies"
-    ),
+    "$lt": Operator(general.compared("$lt", operator.lt), "A number below.", _NUMBER, "denies"),
     "$lte": Operator(
-        general.compared("$lte", lambda a, b: bool(a <= b)),
-        "A number below, or equal.",
-        _NUMBER,
-        "denies",
+        general.compared("$lte", operator.le), "A number below, or equal.", _NUMBER, "denies"
     ),
     "$approx": Operator(
         general.approx,
@@ -212,10 +203,7 @@ def inner_matchers(key: str, operand: Any, at: Path) -> Iterator[tuple[Path, Any
 
 def matcher_json_schema() -> dict[str, Any]:
     """Return the ``$defs`` that describe a matcher; refer to it as ``#/$defs/matcher``."""
-    operators = {
-        name: {**operator.takes, "description": operator.says}
-        for name, operator in OPERATORS.items()
-    }
+    operators = {name: {**row.takes, "description": row.says} for name, row in OPERATORS.items()}
     matcher = {"$ref": "#/$defs/matcher"}
     plain = {"^(\\$\\$|[^$]|$)": matcher}
     operators["$exact"] = {

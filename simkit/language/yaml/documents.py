@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -48,10 +48,8 @@ class Head(msgspec.Struct, frozen=True):
     """The line of the document's first value, from 1."""
     values: Mapping[str, Any]
     """The top-level values under ``HEAD_KEYS``."""
-    keys: tuple[str, ...] = ()
-    """All keys of the top level."""
-    places: tuple[str, ...] = ()
-    """The place of each key, as ``line:column`` from 1."""
+    keys: Mapping[str, str] = {}
+    """Each key of the top level, with its position as ``line:column`` from 1."""
 
 
 class Document:
@@ -269,34 +267,20 @@ class _Nodes:
 
 def _head(file: str, index: int, root: Node) -> Head:
     values = built(file, root, _head_values)
-    return Head(index, int(root.start_mark.line) + 1, values, _keys(root), _places(root))
-
-
-def _places(root: Node) -> tuple[str, ...]:
-    if not isinstance(root, MappingNode):
-        return ()
-    return tuple(
-        f"{key.start_mark.line + 1}:{key.start_mark.column + 1}"
-        for key, _ in root.value
-        if isinstance(key, ScalarNode)
-    )
+    keys = {
+        key.value: f"{key.start_mark.line + 1}:{key.start_mark.column + 1}"
+        for key, _ in _named_pairs(root)
+    }
+    return Head(index, int(root.start_mark.line) + 1, values, keys)
 
 
 def _head_values(root: Node) -> dict[str, Any]:
-    if not isinstance(root, MappingNode):
-        return {}
-    return mapping_of(
-        [
-            (key, value)
-            for key, value in root.value
-            if isinstance(key, ScalarNode) and key.value in HEAD_KEYS
-        ]
-    )
+    return mapping_of([pair for pair in _named_pairs(root) if pair[0].value in HEAD_KEYS])
 
 
-def _keys(root: Node) -> tuple[str, ...]:
+def _named_pairs(root: Node) -> Sequence[tuple[Node, Node]]:
     pairs = root.value if isinstance(root, MappingNode) else ()
-    return tuple(key.value for key, _ in pairs if isinstance(key, ScalarNode))
+    return [(key, value) for key, value in pairs if isinstance(key, ScalarNode)]
 
 
 def flow_accident(document: Document, path: SourcePath) -> str:

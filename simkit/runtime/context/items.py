@@ -11,7 +11,7 @@ from simkit.core.errors import MatcherError, WriteInvalid
 from simkit.core.messages import Message
 from simkit.language.json_schema import is_number
 from simkit.language.matching import holds
-from simkit.language.matching.rendering import line
+from simkit.language.matching.misses import line
 from simkit.runtime.context.rendering import moment, text_form
 
 # Ranges of indices, so that a fact about many consecutive items is stored once

@@ -77,16 +77,23 @@ def _with_states(
     return {**({"answers": answers} if answers else {}), **rest, "states": states}
 
 
+def _items_of(
+    library: Library, document: Document, name: str, at: SourcePath
+) -> Sequence[ScenarioCase]:
+    """Return the scenarios of a file beside a document."""
+    file = Path(document.file).parent / name
+    if not name.endswith(SCENARIO_SUFFIX) or not file.is_file():
+        files = tuple(sorted(path.name for path in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
+        raise document.error(at, f"there is no scenario file `{name}`", word=name, known=files)
+    return items_in(str(file), library.cache)
+
+
 def _only_item(library: Library, document: Document, name: Any, at: SourcePath) -> ScenarioCase:
     """Return the one scenario of this name; else raise an error at its mention."""
     if not isinstance(name, str):
         raise document.error(at, f"must be the name of a scenario file, not {shown_value(name)}")
     path, chosen = parted(name)
-    file = Path(document.file).parent / path
-    if not path.endswith(SCENARIO_SUFFIX) or not file.is_file():
-        files = tuple(sorted(path_.name for path_ in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
-        raise document.error(at, f"there is no scenario file `{path}`", word=path, known=files)
-    items = items_in(str(file), library.cache)
+    items = _items_of(library, document, path, at)
     try:
         items = items_named(path, items, chosen) if chosen else items
     except SourceError as problem:
@@ -187,13 +194,9 @@ def _lines_in(
             f"must be the name of a scenario file, not {shown_value(name)}",
             advice="For several files, give each a line of its own.",
         )
-    file = Path(document.file).parent / name
-    if not name.endswith(SCENARIO_SUFFIX) or not file.is_file():
-        files = tuple(sorted(path.name for path in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
-        raise document.error(at, f"there is no scenario file `{name}`", word=name, known=files)
     known: dict[bytes, Any] = {}
     agents: dict[str, None] = {}
-    for item in items_in(str(file), library.cache):
+    for item in _items_of(library, document, name, at):
         scenario = library.prepared(item)
         for place, turn in enumerate(scenario.document.data["turns"]):
             for other, lines in (turn.get("replies") or {}).items():

@@ -29,8 +29,7 @@ from simkit.spec.scenario.claims import (
     malformed,
     selected,
 )
-from simkit.spec.scenario.known import KnownNames
-from simkit.spec.scenario.value_names import FileValues, ValueNames
+from simkit.spec.scenario.known import FileValues, KnownNames, ValueNames
 from simkit.trace.events import AnyEvent
 
 FEATURE_SUFFIX: Final = ".feature"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +28,7 @@ from simkit.spec.scenario.apps import (
 )
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.code_names import as_imported, meant_by, names_in
-from simkit.spec.scenario.filling import Filling, used_files
+from simkit.spec.scenario.filling import Filling, root_of_files, used_files
 from simkit.spec.scenario.implementing import check_implements
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
@@ -39,13 +39,9 @@ from simkit.spec.scenario.items import (
     scenario_files,
 )
 from simkit.spec.scenario.known import Subject
-from simkit.spec.scenario.model import Scenario, Shared, Turn
+from simkit.spec.scenario.model import Scenario, Shared, Turn, unmet
 from simkit.spec.scenario.names import check_judge, check_scenario, check_shared
-from simkit.spec.scenario.needs import unmet
 from simkit.spec.scenario.turns import WHOLE, answered
-
-RUNNABLE: Final = ("router", "handoffs")
-"""The flows that this version runs; the format has more."""
 
 __all__ = ["Library", "Prepared", "ScenarioCase", "items_in", "scenario_files"]
 
@@ -204,11 +200,10 @@ class Library:
         scenario = validated(Scenario, document)
         pipeline_document = self._pipeline_document(document, scenario)
         subject = self.subject(pipeline_document, scenario)
-        shared_files = tuple(self._shared(document, subject, scenario.use, (item.file,), filling))
-        shared, filled = (
-            tuple(shared_part for shared_part, _ in shared_files),
-            tuple(inner for _, inner in shared_files),
-        )
+        filled = tuple(map(filling.filled, used))
+        shared = tuple(validated(Shared, inner) for inner in filled)
+        for shared_part, inner in zip(shared, filled, strict=True):
+            check_shared(shared_part, inner, subject)
         if isinstance(subject, App) and shared:
             rules = {k: rule for shared_part in shared for k, rule in shared_part.agents.items()}
             subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
@@ -281,40 +276,27 @@ class Library:
             )
         return own_pipelines[name]
 
-    def used(
-        self, document: Document, row: int | None = None, chain: tuple[str, ...] = ()
-    ) -> Iterator[Document]:
-        """Yield the documents under `use`, references unresolved; errors in them come later."""
-        chain = (*chain, document.file)
-        for name in used_files(document, row):
-            file = str(Path(document.file).parent / name)
-            if not Path(file).is_file() or file in chain:
-                continue
-            for inner in self.documents(file)[:1]:
-                yield from self.used(inner, None, chain)
-                yield inner
+    def used(self, document: Document, row: int | None = None) -> Iterator[Document]:
+        """Yield the documents under `use`, inner ones first, with references unresolved.
 
-    def _shared(
-        self,
-        document: Document,
-        pipeline: Subject,
-        use: tuple[str, ...],
-        chain: tuple[str, ...],
-        filling: Filling,
-    ) -> Iterator[tuple[Shared, Document]]:
-        for place, name in enumerate(use):
-            file = str(Path(document.file).parent / name)
-            path = ("use", place)
+        Raise SourceError for a file that is not there, uses itself, or holds several documents.
+        """
+        yield from self._used(document, root_of_files(document, row), ())
+
+    def _used(
+        self, document: Document, root: Mapping[str, Any], chain: tuple[str, ...]
+    ) -> Iterator[Document]:
+        chain = (*chain, document.file)
+        folder = Path(document.file).parent
+        for place, name in used_files(document, root):
+            file, path = str(folder / name), ("use", place)
             if not Path(file).is_file():
-                known = sorted(
-                    str(path_.relative_to(Path(document.file).parent))
-                    for path_ in Path(document.file).parent.rglob("*.yaml")
-                )
+                known = sorted(str(other.relative_to(folder)) for other in folder.rglob("*.yaml"))
                 raise document.error(
                     path,
                     f"there is no file `{name}` beside this one",
                     word=name,
-                    known=tuple(k for k in known if k == near(name, known)),
+                    known=tuple(other for other in known if other == near(name, known)),
                 )
             if any(Path(file).resolve() == Path(before).resolve() for before in chain):
                 names = " → ".join(Path(file_).name for file_ in (*chain, file))
@@ -322,11 +304,8 @@ class Library:
             documents = self.documents(file)
             if len(documents) != 1:
                 raise document.error(path, f"`{name}` must hold one document")
-            inner = filling.filled(documents[0])
-            shared = validated(Shared, inner)
-            check_shared(shared, inner, pipeline)
-            yield from self._shared(inner, pipeline, shared.use, (*chain, file), filling)
-            yield shared, inner
+            yield from self._used(documents[0], root, chain)
+            yield documents[0]
 
 
 def _nearest_name(name: str, document: Document) -> str:

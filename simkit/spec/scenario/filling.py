@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from random import Random
@@ -410,17 +411,20 @@ def _fakes_in(data: Any) -> Mapping[str, Any]:
     return fakes if isinstance(fakes, dict) else {}
 
 
-def used_files(document: Document, row: int | None) -> list[str]:
-    """Return the files under `use`, including those that a row of the table names."""
-    data = document.data
-    use = data.get("use") if isinstance(data, dict) else None
-    if not isinstance(use, list):
-        return []
-    root = {"column": _cells(data, row), "env": _variables(data)}
-    try:
-        return [str(name) for name in compile_references(use).resolve(root)]
-    except ReferenceInvalid:
-        return []
+def root_of_files(document: Document, row: int | None) -> Mapping[str, Any]:
+    """Return the values to which the names of files under `use` may refer."""
+    data = document.data if isinstance(document.data, dict) else {}
+    return {"column": _cells(data, row), "env": _variables(data)}
+
+
+def used_files(document: Document, root: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the files under `use` with their places, but for those with a reference to nothing."""
+    use = document.data.get("use") if isinstance(document.data, dict) else None
+    for place, name in enumerate(use if isinstance(use, list) else ()):
+        with suppress(ReferenceInvalid):
+            targets = [lookup(root, reference) for _, reference in references_in(name)]
+            if not any(target is ABSENT or target is None for target in targets):
+                yield place, str(compile_references(name).resolve(root))
 
 
 def _refers(value: Any) -> bool:

@@ -142,7 +142,7 @@ def simulations_in(file: str, cache: DocumentCache) -> list[ScenarioCase]:
             values = {**head.values, "scenario": head.values["simulation"], "examples": None}
             items += _items_of(file, msgspec.structs.replace(head, values=values), read)
             continue
-        for key, place in zip(head.keys, head.places, strict=True):
+        for key, place in head.keys.items():
             if near(key, ("simulation", *_PIPELINE_KEYS)) == "simulation":
                 where = f"{file}:{place}"
                 raise SourceError(where, f"unknown key `{key}`: {_SIMULATED}", key, "simulation")
@@ -197,7 +197,7 @@ def _nameless(file: str, head: Head) -> SourceError:
     if has_turns:
         problem = "a document with `turns:` is a scenario, and needs `scenario:` with its name"
         advice = ""
-    for key, place in zip(head.keys, head.places, strict=True):
+    for key, place in head.keys.items():
         nearest = near(key, (*_SCENARIO_KEYS, *_PIPELINE_KEYS))
         if key == nearest or nearest not in _NAMING or (has_turns and nearest != "scenario"):
             continue

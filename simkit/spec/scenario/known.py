@@ -1,30 +1,271 @@
-"""The names that a scenario may use: those of its pipeline, or any if the pipeline is code."""
+"""The names that a scenario may use: those of its pipeline, or any if the pipeline is code.
+
+The names in claims on arguments, payloads and results are those of their schemas.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from simkit.core.messages import CallLine
 from simkit.language.matching import kinds
 from simkit.language.matching.kinds import Kind
-from simkit.language.yaml import Open
+from simkit.language.matching.schema_names import Place, RecordPlace, SchemaPlace, unknown_names
+from simkit.language.paths import head_of
+from simkit.language.yaml import Document, Open, SourcePath
 from simkit.spec.fields import ANYTHING
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.pipeline.agents import (
     channels_of,
     members_of,
     sections_of,
+    speakers_of,
     spoken_channels,
     tools_of,
 )
-from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.model import Contract, Pipeline
 from simkit.spec.pipeline.recipe import FILTERS, FILTERS_WITH_OPTIONS, Recall, items_of
 from simkit.spec.pipeline.recipe import KINDS as SECTION_KINDS
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.value_names import ValueSchemas, schemas_in
+from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.replies import lines_of
+from simkit.spec.scenario.simulated_users import SAMPLE
 from simkit.trace.events import KINDS
+
+_ADDED: Final = {"source_agent": "", "handoff_type": ""}
+"""The keys that simkit adds to a payload whose schema names them."""
+_TOOL_OUTPUT: Final = "tool_output"
+_ARGS: Final = ("args", "asked")
+_HEADS: Final = frozenset((*_ARGS, "result", "payload"))
+"""The keys of an entry whose values have schemas."""
+_NOUNS: Final = {"args": "argument", "asked": "argument"}
+"""Key of an entry to the noun of a name there; elsewhere it is a key."""
+
+
+class FileValues(msgspec.Struct, frozen=True):
+    """The values in the reply lines and tool results of a file: their names may be claimed, too."""
+
+    args: Mapping[str, Sequence[Any]] = {}
+    """Tool to the arguments of its calls."""
+    payloads: Mapping[str, Sequence[Any]] = {}
+    """Agent to the payloads of handoffs to it."""
+    results: Mapping[str, Sequence[Any]] = {}
+    """Tool to its results."""
+    outputs: Mapping[str, Sequence[Any]] = {}
+    """Agent to what its lines say as JSON: a supervisor hands that on as a payload.
+
+    None stands for a text in which there may be JSON with any names.
+    """
+    is_all: bool = False
+    """Whether models answer nothing but these lines and what schemas list.
+
+    Recordings and functions may answer with any names, even with those that a schema forbids.
+    """
+
+
+class ValueSchemas(msgspec.Struct, frozen=True):
+    """The schemas of a pipeline's tools and handoffs."""
+
+    args: Mapping[str, Any]
+    """Tool to the schema of its arguments."""
+    results: Mapping[str, Any] = {}
+    """Tool to the schema of its result."""
+    contracts: Sequence[Contract] = ()
+    schemas: Mapping[str, Any] = {}
+    """The schemas that a ``$ref`` may name."""
+    computed: frozenset[str] = frozenset()
+    """The tools whose results come from a function."""
+    hands_over: bool = False
+    """Whether a function may make a handoff."""
+    outputs: Mapping[str, Any] = {}
+    """Agent to the schema of its output."""
+    tool_outputs: frozenset[str] = frozenset()
+    """The agents whose output is the result of a tool."""
+    speakers: Mapping[str, Sequence[str]] = {}
+    """Agent to those whose output its flow may hand on in its name."""
+    is_every_tool: bool = True
+    """Whether there are no other tools."""
+
+
+def schemas_in(pipeline: Pipeline) -> ValueSchemas:
+    """Return the schemas that a pipeline declares."""
+    members = members_of(pipeline)
+    outputs = {name: pipeline.agents[member].output for name, member in members.items()}
+    return ValueSchemas(
+        {name: tool.args for name, tool in pipeline.tools.items()},
+        {name: tool.returns for name, tool in pipeline.tools.items()},
+        pipeline.contracts,
+        pipeline.schemas,
+        frozenset(name for name, tool in pipeline.tools.items() if tool.function or tool.reads),
+        any(agent.function is not None for agent in pipeline.agents.values()),
+        {name: output for name, output in outputs.items() if output is not None},
+        frozenset(
+            name
+            for name, member in members.items()
+            if pipeline.of_agent(member, "returns") == _TOOL_OUTPUT
+        ),
+        {name: speakers_of(pipeline, name) for name in members},
+    )
+
+
+def values_in(scenario: Scenario) -> FileValues:
+    """Return the values that a scenario's lines and tool results have."""
+    args: dict[str, list[Any]] = {}
+    payloads: dict[str, list[Any]] = {}
+    results: dict[str, list[Any]] = {}
+    outputs: dict[str, list[Any]] = {}
+    is_all = scenario.cassette is None
+    for turn in scenario.turns:
+        for agent, lines in turn.replies.items():
+            for line in lines_of(lines):
+                if "json_" in line.model_fields_set:
+                    outputs.setdefault(agent, []).append(line.json_)
+                elif line.text is not None and "{" in line.text:
+                    outputs.setdefault(agent, []).append(_json_of(line.text))
+                is_all &= line.function is None
+                calls: Sequence[CallLine] = line.calls or ()
+                for call in calls:
+                    args.setdefault(call.tool, []).append(call.args)
+                if line.handoff is not None:
+                    payloads.setdefault(line.handoff.to, []).append(line.handoff.payload)
+        for tool, result in turn.tool_results.items():
+            for answer in result.answers:
+                results.setdefault(tool, []).extend(_options(answer.returns))
+    return FileValues(args, payloads, results, outputs, is_all)
+
+
+def _json_of(text: str) -> Any:
+    """Return the value of a text; None if the JSON in it stands among other words."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _options(value: Any) -> Iterator[Any]:
+    """Yield the values one of which a simulation chooses."""
+    options = value.get(SAMPLE) if isinstance(value, Mapping) else None
+    if isinstance(options, (list, tuple)):
+        yield from options
+    else:
+        yield value
+
+
+class ValueNames:
+    """The check of the names in claims against the schemas of values."""
+
+    def __init__(self, schemas: ValueSchemas, values: Callable[[], FileValues]) -> None:
+        self._schemas, self._find_values = schemas, values
+
+    @cached_property
+    def _values(self) -> FileValues:
+        # Most files claim no name of a value, and all their lines would be searched.
+        return self._find_values()
+
+    def check(self, document: Document, at: SourcePath, entry: Mapping[str, Any]) -> None:
+        """Raise SourceError for the first name in a tool call, handoff or event that no value has.
+
+        Where a schema allows any name, or is not known, nothing is checked.
+        """
+        if not any(head_of(key) in _HEADS for key in entry if not key.startswith("$")):
+            return
+        for unknown in unknown_names(entry, RecordPlace(self._places(entry))):
+            head = next(head_of(step) for step in unknown.path if isinstance(step, str))
+            noun = _NOUNS.get(head, "key")
+            raise document.error(
+                (*at, *unknown.path),
+                f"{_subject(head, entry)} has no {noun} `{unknown.name}`, so this could never "
+                "match",
+                word=unknown.name,
+                known=unknown.known,
+                key=True,
+            )
+
+    def _places(self, entry: Mapping[str, Any]) -> dict[str, Place]:
+        """Return the places of the values in an entry."""
+        schemas, values = self._schemas, self._values
+        every = schemas.args if schemas.is_every_tool else ("",)
+        tools = _named(entry.get("tool", entry.get("name")), every)
+        args = self._place(tools, schemas.args, values.args, values.is_all)
+        is_scripted = schemas.computed.isdisjoint(tools)
+        places: dict[str, Place] = dict.fromkeys(_ARGS, args)
+        places["result"] = self._place(tools, schemas.results, values.results, is_scripted)
+        places["payload"] = self._payload(entry)
+        return places
+
+    def _place(
+        self,
+        tools: Sequence[str],
+        schemas: Mapping[str, Any],
+        values: Mapping[str, Sequence[Any]],
+        is_known: bool,
+    ) -> Place:
+        return SchemaPlace(
+            [schemas.get(tool) if is_known else None for tool in tools],
+            self._schemas.schemas,
+            [value for tool in tools for value in values.get(tool, ())],
+        )
+
+    def _payloads_agreed(self, source: Any, target: Any, kind: Any) -> list[Any]:
+        """Return the payloads of the contracts for a handoff, of every type if none is named."""
+        return [
+            contract.payload
+            for contract in self._schemas.contracts
+            if not {str(source), "*"}.isdisjoint(contract.from_)
+            and target == contract.to
+            and (not isinstance(kind, str) or kind == contract.type)
+        ]
+
+    def _payload(self, entry: Mapping[str, Any]) -> Place:
+        schemas, values = self._schemas, self._values
+        source, target = (entry.get(k, entry.get(f"{k}_agent")) for k in ("from", "to"))
+        fits = self._payloads_agreed(source, target, entry.get("type"))
+        # Of pairs that are not named, some have no contract, and so any payload.
+        is_named = isinstance(source, str) and isinstance(target, str)
+        # A supervisor hands on what the source said, also where the contract then refuses it; an
+        # agent to which the source passed control speaks in its place.
+        speakers = schemas.speakers.get(str(source), ())
+        answers = [value for name in speakers for value in values.outputs.get(name, ())]
+        is_known = (
+            is_named
+            and values.is_all
+            and not schemas.hands_over
+            and schemas.tool_outputs.isdisjoint(speakers)
+            and None not in answers
+        )
+        outputs = [schemas.outputs[name] for name in speakers if name in schemas.outputs]
+        return SchemaPlace(
+            [*fits, *outputs] if is_known else [None],
+            schemas.schemas,
+            [_ADDED, *values.payloads.get(str(target), ()), *answers],
+        )
+
+
+def _named(matcher: Any, known: Iterable[str]) -> Sequence[str]:
+    """Return the tools that a matcher names: a text, or several; all of them if it is another."""
+    if isinstance(matcher, str):
+        return (matcher,)
+    if isinstance(matcher, Mapping) and len(matcher) == 1:
+        ((key, options),) = matcher.items()
+        if key in ("$in", "$either") and all(isinstance(option, str) for option in options):
+            return tuple(options)
+    return tuple(known)
+
+
+def _subject(head: str, entry: Mapping[str, Any]) -> str:
+    """Return what has the names."""
+    tool = entry.get("tool", entry.get("name"))
+    if head == "payload":
+        return "the handoff's payload"
+    if not isinstance(tool, str):
+        return "no such tool call" if head in _ARGS else "no such result"
+    return f"tool `{tool}`" if head in _ARGS else f"the result of tool `{tool}`"
+
 
 Subject: TypeAlias = Pipeline | App
 """The pipeline that a scenario tests."""

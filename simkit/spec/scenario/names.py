@@ -23,11 +23,10 @@ from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.known import KnownNames, Subject, known_in
+from simkit.spec.scenario.known import KnownNames, Subject, known_in, values_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.moments import TOOL_MARK, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
-from simkit.spec.scenario.value_names import values_in
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
 _RULE: tuple[str, ...] = ("when", "score")

@@ -139,19 +139,17 @@ def _below_dash(start: str, lines: Sequence[str]) -> list[str]:
 
 def _is_flat(value: Plain) -> bool:
     """Return whether a value is usually on one line: scalars, lists of them, one mapping."""
-    if isinstance(value, Mapping):
-        return all(_is_flat_part(part) for part in value.values())
-    return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value)
+    if not isinstance(value, Mapping):
+        return all(map(_is_simple, value))
+    return all(
+        all(map(_is_simple, part.values())) if isinstance(part, Mapping) else _is_simple(part)
+        for part in value.values()
+    )
 
 
-def _is_flat_part(value: Plain) -> bool:
-    if isinstance(value, Mapping):
-        return all(_is_leaf(part) or _is_list_of_leaves(part) for part in value.values())
-    return _is_leaf(value) or _is_list_of_leaves(value)
-
-
-def _is_list_of_leaves(value: Plain) -> bool:
-    return isinstance(value, list | tuple) and all(_is_leaf(part) for part in value)
+def _is_simple(value: Plain) -> bool:
+    """Return whether a value is a scalar, or a list of scalars."""
+    return _is_leaf(value) or (isinstance(value, list | tuple) and all(map(_is_leaf, value)))
 
 
 def _is_leaf(value: Plain) -> bool:

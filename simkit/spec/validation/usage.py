@@ -18,6 +18,7 @@ from simkit.core.messages import ABSENT
 from simkit.language.paths import follow, references_in, walk
 from simkit.language.yaml import FILE_BYTES_MAX, Document, text_of
 from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.pipeline.root_names import leads_to
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared
@@ -132,10 +133,7 @@ def _unread_fakes(scenario: Scenario, references: Iterable[str]) -> Iterator[Fla
 
 
 def _leads_to(name: str, references: Iterable[str]) -> bool:
-    return any(
-        reference == name or reference.startswith((f"{name}.", f"{name}["))
-        for reference in references
-    )
+    return any(leads_to(reference, (name,)) for reference in references)
 
 
 def _parts(text: str) -> Iterator[str]:

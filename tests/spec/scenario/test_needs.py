@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.spec.scenario.items import items_in
-from simkit.spec.scenario.needs import unmet
+from simkit.spec.scenario.model import unmet
 
 MISSING = "which is not installed: pip install"
 
