@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Container, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
@@ -62,10 +61,6 @@ def is_own_key(key: Any) -> bool:
     return isinstance(key, str) and key.startswith("x-")
 
 
-_KNOWN: Final[dict[type, tuple[str, ...]]] = {}
-"""The keys of each model, looked up for every mapping that is read."""
-
-
 class YamlModel(BaseModel):
     """The base of everything that a user writes: frozen, and strict about keys.
 
@@ -122,9 +117,7 @@ class YamlModel(BaseModel):
     def _check_keys(cls, data: Any) -> Any:
         if not isinstance(data, dict):
             return data
-        known = _KNOWN.get(cls)
-        if known is None:
-            known = _KNOWN[cls] = cls.known_keys()
+        known = _known_keys(cls)
         has_own = False
         for key in data:
             if is_own_key(key):
@@ -142,6 +135,12 @@ class YamlModel(BaseModel):
     @classmethod
     def describe(cls, described: dict[str, Any]) -> None:
         """Add to the JSON Schema of this model what only the model knows."""
+
+
+@cache
+def _known_keys(model: type[YamlModel]) -> tuple[str, ...]:
+    """Return the keys of a model, which are looked up for every mapping that is read."""
+    return model.known_keys()
 
 
 def defaults_of(model: type[YamlModel], alias: str | None = None) -> Any:
@@ -261,12 +260,9 @@ def is_function_name(text: str) -> bool:
     return FUNCTION_NAME.fullmatch(text) is not None
 
 
-_FUNCTIONS_RENAMED: Final = {"simkit.nodes:same": "simkit:same"}
-
-
 def as_function(value: Any) -> str:
-    """Return the name of a function as it is now; raise what refuses any other text."""
-    text = _renamed(_as_text(value))
+    """Return the name of a function; raise what refuses any other text."""
+    text = _as_text(value)
     if not is_function_name(text):
         is_inner = METHOD_NAME.match(text) is not None
         raise refuse(
@@ -281,25 +277,13 @@ def as_function(value: Any) -> str:
 
 def as_method(value: Any) -> str:
     """Return the name of a function or of a class's method; raise what refuses any other text."""
-    text = _renamed(_as_text(value))
+    text = _as_text(value)
     if METHOD_NAME.fullmatch(text) is None:
         raise refuse(
             f"`{text}` is no `module:function`, and no `module:Class.method`",
             advice="Write a dotted module, a colon, and a name in it: `myapp.tools:log_meal`.",
         )
     return text
-
-
-def _renamed(text: str) -> str:
-    if text not in _FUNCTIONS_RENAMED:
-        return text
-    warnings.warn(
-        f"`{text}` is called `{_FUNCTIONS_RENAMED[text]}` now; the next version does not know "
-        "the old name",
-        FutureWarning,
-        stacklevel=3,
-    )
-    return _FUNCTIONS_RENAMED[text]
 
 
 def located(problem: MatcherError, at: SourcePath = ()) -> PydanticCustomError:

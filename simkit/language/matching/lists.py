@@ -31,15 +31,11 @@ from simkit.language.paths import getter
 
 W = TypeVar("W")
 
-PAIRS_MAX: Final = 40_000
-"""The number of pairs up to which the best alignment is computed."""
-
 
 def aligned(
     expected: Sequence[W],
     actual: Sequence[Any],
     differs: Callable[[W, Any], bool],
-    pairs_max: int = PAIRS_MAX,
 ) -> list[tuple[int, int]]:
     """Return the index pairs of an alignment: matching elements first, then those between."""
     low = 0
@@ -48,7 +44,7 @@ def aligned(
     left, right = len(expected), len(actual)
     while left > low and right > low and not differs(expected[left - 1], actual[right - 1]):
         left, right = left - 1, right - 1
-    middle = list(_matching(expected[low:left], actual[low:right], differs, pairs_max))
+    middle = list(_matching(expected[low:left], actual[low:right], differs))
     anchors = [*((low + a, low + b) for a, b in middle), (left, right)]
     pairs = [(place, place) for place in range(low)]
     a, b = low, low
@@ -61,11 +57,11 @@ def aligned(
 
 
 def _matching(
-    expected: Sequence[W], actual: Sequence[Any], differs: Callable[[W, Any], bool], pairs_max: int
+    expected: Sequence[W], actual: Sequence[Any], differs: Callable[[W, Any], bool]
 ) -> Iterator[tuple[int, int]]:
     """Yield the longest sequence of pairs that match, both rising."""
     rows, columns = len(expected), len(actual)
-    if rows * columns > pairs_max:
+    if rows * columns > _ALIGNED_MAX:
         return
     fits = [[not differs(left, right) for right in actual] for left in expected]
     best = [[0] * (columns + 1) for _ in range(rows + 1)]
@@ -112,7 +108,7 @@ def whole(operand: list[Any], at: Path, build: Build) -> Condition:
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
     """Yield the mismatches of the alignment with the most matching elements."""
-    pairs = dict(aligned(elements, value, _differs, _ALIGNED_MAX))
+    pairs = dict(aligned(elements, value, _differs))
     if not pairs:
         pairs = {place: place for place in range(min(len(elements), len(value)))}
     answers = set(pairs.values())

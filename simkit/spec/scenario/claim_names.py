@@ -22,6 +22,7 @@ from simkit.spec.scenario.claims import (
     RUN_FORMS,
     RUN_SPOKEN,
     SELECTOR_PHRASES,
+    TURN_CLAIMS,
     ContextClaims,
     Expect,
     RunClaims,
@@ -112,30 +113,21 @@ class ClaimNames:
         claimed = expect.__pydantic_fields_set__
         if not claimed:
             return
-        self._texts(expect.agents, (*at, "agents"), "agent")
-        for key, claims in expect.context.items():
-            self._context(key, claims, (*at, "context", key))
-            self._says_which(key, claims.claimed(), (*at, "context", key))
-        for key, run in expect.runs.items():
-            self._run(key, run, (*at, "runs", key))
-            self._says_which(key, run.claimed(), (*at, "runs", key))
-        if "state" in claimed:
-            self._state(expect.state, (*at, "state"))
-        if "handoffs" in claimed:
-            self._list("handoffs", expect.handoffs, at)
-        if "tool_calls" in claimed:
-            self._list("tool_calls", expect.tool_calls, at)
-        for name in expect.model_calls or ():
-            path = (*at, "model_calls", name)
-            require(self._document, path, "agent", name, self._known.agents, key=True)
-        if "logs" in claimed:
-            self._list("logs", expect.logs, at)
-        if "events" in claimed:
-            self._list("events", expect.events, at)
-            if at[:1] == ("turns",):
-                self._happens_in_turns(expect.events, (*at, "events"))
-        if "findings" in claimed:
-            self._list("findings", list(expect.findings or ()), at)
+        for name, row in TURN_CLAIMS.items():
+            if name not in claimed:
+                continue
+            matcher, path = getattr(expect, name), (*at, name)
+            if name in LISTS:
+                self._entries(matcher, path, LISTS[name])
+            elif isinstance(matcher, dict) and name in ("context", "runs", "model_calls"):
+                for key, claims in matcher.items():
+                    self._calls(key, claims, (*path, key))
+            elif row.refers_to == "channel":
+                self._state(matcher, path)
+            elif row.refers_to:
+                self._texts(matcher, path, row.refers_to)
+        if "events" in claimed and at[:1] == ("turns",):
+            self._happens_in_turns(expect.events, (*at, "events"))
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for the first unknown lint or agent in a matcher of findings."""
@@ -152,10 +144,18 @@ class ClaimNames:
                         advice=_OF_THE_RUN.get(kind, _ON_THE_WHOLE),
                     )
 
-    def _list(self, claim: str, matcher: Any, at: SourcePath, sections: Sections = ()) -> None:
-        self._entries(matcher, (*at, claim), LISTS[claim], sections)
-
     # Contexts and runs
+
+    def _calls(self, key: str, claims: ContextClaims | RunClaims | int, at: SourcePath) -> None:
+        """Check the claims on an agent's contexts, or on its runs, or the number of its calls."""
+        if isinstance(claims, int):
+            require(self._document, at, "agent", key, self._known.agents, key=True)
+            return
+        if isinstance(claims, ContextClaims):
+            self._context(key, claims, at)
+        else:
+            self._run(key, claims, at)
+        self._says_which(key, claims.claimed(), at)
 
     def _sections(self, key: str, at: SourcePath) -> Sequence[str]:
         """Return the sections of the agents that ``agent[k]`` or ``*`` stands for."""
@@ -179,14 +179,16 @@ class ClaimNames:
             # A section that was removed from the recipe is a finding, not an error in the file.
             if claim not in all_sections:
                 require(self._document, (*at, claim), claims.noun, claim, known, key=True)
-        self._texts(claims.sections, (*at, "sections"), "section", sections)
-        self._texts(claims.tools, (*at, "tools"), "tool")
-        self._texts(claims.handoffs, (*at, "handoffs"), "agent")
-        self._shares(claims.share, (*at, "share"), sections)
-        for claim in ("messages", "includes", "excludes", "dropped", *sections):
-            self._messages(claims.claimed().get(claim), (*at, claim), sections)
-        self._list("dropped", claims.dropped, at)
-        self._list("left_out", claims.left_out, at, sections)
+        for claim, matcher in claims.claimed().items():
+            row, path = CONTEXT_CLAIMS.get(claim), (*at, claim)
+            if claim in sections or claim == "dropped" or (row and row.form == "messages"):
+                self._messages(matcher, path, sections)
+            if row is not None and row.refers_to:
+                self._texts(matcher, path, row.refers_to, sections)
+            elif claim == "share":
+                self._shares(matcher, path, sections)
+            elif claim in LISTS:
+                self._entries(matcher, path, LISTS[claim], sections)
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
         """Check the names in a claim on shares: an unknown name would always have the share 0."""

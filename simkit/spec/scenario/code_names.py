@@ -224,13 +224,13 @@ def folder_with(module: str, start: Path) -> Path | None:
 
 def names_in(file: Path) -> list[str]:
     """Return the names in a module's text that may be a pipeline, likely ones first."""
-    defined, made = list[str](), list[str]()
+    definitions, objects = list[str](), list[str]()
     for name, node in _bindings(file):
         if isinstance(node, _DEFINITIONS):
-            defined.append(name)
+            definitions.append(name)
         elif isinstance(getattr(node, "value", None), ast.Call):
-            made.append(name)  # A graph, an agent; a client too, so they come last.
+            objects.append(name)  # A graph, an agent; a client too, so they come last.
     return sorted(
-        [*defined, *made],
+        [*definitions, *objects],
         key=lambda name: _USUAL.index(name) if name in _USUAL else len(_USUAL),
     )
