@@ -141,6 +141,6 @@ def test_the_command_finds_them() -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     ).stdout  # fmt: skip
 
-    for module in ("test_events_page.py", "test_names.py", "test_reach.py"):
+    for module in ("test_events_page.py", "test_names.py", "test_findings.py"):
         assert f"/{module}::" in listed
     assert "accepted" not in listed

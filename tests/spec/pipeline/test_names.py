@@ -1,4 +1,4 @@
-"""Names in a pipeline file: each leads somewhere, or the file is refused with what is near."""
+"""Names and graphs in a pipeline file: each leads somewhere, or the file is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.golden import assert_says
 from tests.refusals import Case, parametrized, refusal_of, table
 
-BASE, REFUSED, ACCEPTED = table("spec/pipeline/names.yaml")
+TABLES = [table(f"spec/pipeline/{name}.yaml") for name in ("names", "graph_shape")]
 
 
 @pytest.fixture(autouse=True)
@@ -17,15 +17,16 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
 
 
-def test_base_of_the_table_is_accepted() -> None:
-    assert refusal_of(BASE) == ""
+@pytest.mark.parametrize("base", [base for base, _, _ in TABLES])
+def test_base_of_a_table_is_accepted(base: str) -> None:
+    assert refusal_of(base) == ""
 
 
-@parametrized(REFUSED)
-def test_name_that_leads_nowhere_is_refused(case: Case) -> None:
+@parametrized([case for _, refused, _ in TABLES for case in refused])
+def test_what_leads_nowhere_or_cannot_run_is_refused(case: Case) -> None:
     assert_says(refusal_of(case.text), case.says)
 
 
-@parametrized(ACCEPTED)
-def test_name_that_leads_somewhere_is_accepted(case: Case) -> None:
+@parametrized([case for _, _, accepted in TABLES for case in accepted])
+def test_what_leads_somewhere_is_accepted(case: Case) -> None:
     assert refusal_of(case.text) == ""

@@ -22,18 +22,17 @@ def problems_of(*paths: str) -> str:
     return "\n".join(problem.text for problem in checked(paths or (FILE,)).problems)
 
 
-def cases(section: str, kind: str) -> Callable[[Any], Any]:
-    """Runs a test for each case of a section that is ``found``, or that is ``passed``."""
-    table = _READ[section]
-    base: str = _READ["bases"][table["base"]]
+def cases(kind: str, *sections: str) -> Callable[[Any], Any]:
+    """Runs a test for each case of some sections that is ``found``, or that is ``passed``."""
     entries = [
         pytest.param(
-            _text(base, entry),
+            _text(_READ["bases"][_READ[section]["base"]], entry),
             _says((section, kind, place, "says"), entry),
             id=entry["name"],
             marks=[pytest.mark.golden] if "says" in entry else [],
         )
-        for place, entry in enumerate(table[kind])
+        for section in sections
+        for place, entry in enumerate(_READ[section][kind])
     ]
     return pytest.mark.parametrize(("text", "says"), entries)
 

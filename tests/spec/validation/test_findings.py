@@ -1,4 +1,4 @@
-"""Reply lines and tool results that cannot be used as they are written."""
+"""Flaws of files that could run: each is found, and the nearest right file is passed."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from simkit.trace.events import RunFinished
 from tests.golden import assert_says
 from tests.spec.validation.cases import FILE, cases, problems_of
 
+SECTIONS = (
+    *("declared", "fixtures", "graphs", "lines", "reach", "supervised", "unstarted", "vacuous"),
+)
+ANSWERS = ["refunds: Done.", "refunds: {error: rate_limit}", "refunds: {interrupt: Really}"]
+
 
 @pytest.fixture(autouse=True)
 def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,32 +24,30 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     Path("shop.py").write_text("refund = is_paid = asks = print\n", encoding="utf-8")
 
 
-@cases("lines", "found")
-def test_a_line_that_the_run_would_refuse_is_found(text: str, says: str) -> None:
+@cases("found", *SECTIONS)
+def test_a_flaw_is_found(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
     assert_says(problems_of(), says)
 
 
-@cases("lines", "passed")
-def test_a_line_that_can_be_served_is_passed(text: str, says: str) -> None:
+@cases("passed", *SECTIONS)
+def test_the_nearest_right_file_is_passed(text: str, says: str) -> None:
     Path(FILE).write_text(text, encoding="utf-8")
 
     assert_says(problems_of(), says)
 
 
-@cases("unstarted", "found")
-def test_lines_of_an_agent_that_never_runs_are_found(text: str, says: str) -> None:
-    Path(FILE).write_text(text, encoding="utf-8")
+@pytest.mark.parametrize("answer", ANSWERS)
+@cases("found", "vacuous")
+def test_a_claim_that_is_found_holds_of_every_run(text: str, says: str, answer: str) -> None:
+    assert text.count(ANSWERS[0]) == 1
+    Path(FILE).write_text(text.replace(ANSWERS[0], answer), encoding="utf-8")
+    (prepared,) = load(FILE)
 
-    assert_says(problems_of(), says)
+    failed = {finding.where for finding in simulate(prepared).judgement.findings}
 
-
-@cases("unstarted", "passed")
-def test_lines_of_an_agent_in_a_goal_are_passed(text: str, says: str) -> None:
-    Path(FILE).write_text(text, encoding="utf-8")
-
-    assert_says(problems_of(), says)
+    assert failed.isdisjoint(line.split(": ")[0] for line in says.splitlines())
 
 
 def broken_by(text: str) -> str:
@@ -56,12 +59,12 @@ def broken_by(text: str) -> str:
     return ended.misfits[0].what if ended.misfits else ""
 
 
-@cases("lines", "found")
+@cases("found", "lines")
 def test_the_run_breaks_exactly_where_a_line_is_refused(text: str, says: str) -> None:
     assert bool(broken_by(text)) == ("VAL-21" in says)
 
 
-@cases("lines", "passed")
+@cases("passed", "lines")
 def test_the_run_breaks_on_no_line_that_is_passed(text: str, says: str) -> None:
     if "shop:" not in text:
         assert broken_by(text) == ""
