@@ -122,7 +122,7 @@ class YamlModel(BaseModel):
         for key in data:
             if is_own_key(key):
                 has_own = True
-            elif key not in known:
+            elif key not in known and cls.model_config["extra"] == "forbid":
                 raise PydanticCustomError(
                     "unknown_key",
                     "unknown {noun} `{key}`",

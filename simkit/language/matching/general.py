@@ -31,7 +31,6 @@ from simkit.language.matching.values import (
     TEXT_KINDS,
     Content,
     number_of,
-    occur_in,
     searched_text,
     size_of,
     source_text,
@@ -198,25 +197,19 @@ def contains(operand: Any, at: Path, _: Build) -> Condition:
     else:
         needles = [text_operand(operand, at)]
 
-    def holds(value: Any) -> bool:
-        searched = searched_text(value)
-        return searched is not None and occur_in(searched, needles)
-
     def misses(value: Any) -> Iterable[Miss]:
-        if holds(value):
-            return ()
         searched = searched_text(value)
         if searched is None:
             return (Miss((), at, "$contains", operand, value),)
         lacking = [index for index, needle in enumerate(needles) if needle not in searched]
-        if len(needles) == 1:
+        if lacking and len(needles) == 1:
             return (Miss((), at, "$contains", needles[0], value),)
         note = f"{len(needles) - len(lacking)} of {len(needles)} parts are there"
         return [
             Miss((), (*at, index), "$contains", needles[index], value, note) for index in lacking
         ]
 
-    return Condition(holds, misses)
+    return unless(misses)
 
 
 def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
@@ -254,20 +247,16 @@ def len_(operand: Any, at: Path, build: Build) -> Condition:
         raise refused(at, "a count or operators", operand)
     inner = build(operand, at)
 
-    def holds(value: Any) -> bool:
-        size = size_of(value)
-        return size is not None and inner.holds(size)
-
     def misses(value: Any) -> Iterable[Miss]:
-        if holds(value):
-            return ()
         size = size_of(value)
         if size is None:
             return (Miss((), at, "$len", operand, value),)
+        if inner.holds(size):
+            return ()
         actual = Phrase(f"$len: {size}")
         return (Miss((), at, "$len", operand, actual, lambda: f"it is {line(value)}"),)
 
-    return Condition(holds, misses)
+    return unless(misses)
 
 
 def keys(operand: Any, at: Path, build: Build) -> Condition:

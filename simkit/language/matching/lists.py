@@ -5,7 +5,7 @@ To show what differs, lists are aligned: as many elements as possible are paired
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -92,18 +92,27 @@ def whole(operand: list[Any], at: Path, build: Build) -> Condition:
     """Return the matcher of a complete list in order."""
     elements = matchers(operand, at, build, least=0)
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "", operand, value)
-        elif len(value) != len(elements):
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
+        if len(value) != len(elements):
             yield from _uneven(elements, value, at)
-        else:
-            for index, (element, inner) in enumerate(zip(elements, value, strict=True)):
-                for miss in element.inner.misses(inner):
-                    yield prefixed(index, miss)
+            return
+        for index, (element, inner) in enumerate(zip(elements, value, strict=True)):
+            for miss in element.inner.misses(inner):
+                yield prefixed(index, miss)
 
-    return unless(misses)
+    return _of_list("", operand, at, misses)
+
+
+def _of_list(
+    operator: str, operand: Any, at: Path, misses: Callable[[Sequence[Any]], Iterable[Miss]]
+) -> Condition:
+    """Return the condition on the elements of a list; no other value matches."""
+
+    def misses_of_any(value: Any) -> Iterable[Miss]:
+        value = structure_of(value)
+        return misses(value) if is_list(value) else (Miss((), at, operator, operand, value),)
+
+    return unless(misses_of_any)
 
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
@@ -148,16 +157,12 @@ def each(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher that every element must match."""
     inner = build(operand, at)
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "$each", operand, value)
-            return
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
         for index, element in enumerate(value):
             for miss in inner.misses(element):
                 yield prefixed(index, miss)
 
-    return unless(misses)
+    return _of_list("$each", operand, at, misses)
 
 
 def has(operand: Any, at: Path, build: Build) -> Condition:
@@ -167,29 +172,21 @@ def has(operand: Any, at: Path, build: Build) -> Condition:
     else:
         elements = [WantedElement(build(operand, at), operand, at)]
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "$has", operand, value)
-            return
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
         pairing = _paired(elements, value)
         for index, element in enumerate(elements):
             if index not in pairing.values():
                 note = _why_not(element, value)
                 yield Miss((), element.at, "$has", element.source, value, note)
 
-    return unless(misses)
+    return _of_list("$has", operand, at, misses)
 
 
 def unordered(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher of a complete list in any order."""
     elements = matchers(operand, at, build, least=0)
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "$unordered", operand, value)
-            return
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
         pairing = _paired(elements, value)
         for index, element in enumerate(elements):
             if index not in pairing.values():
@@ -199,18 +196,14 @@ def unordered(operand: Any, at: Path, build: Build) -> Condition:
             if index not in pairing:
                 yield Miss((index,), at, "", NOTHING, inner)
 
-    return unless(misses)
+    return _of_list("$unordered", operand, at, misses)
 
 
 def in_order(operand: Any, at: Path, build: Build) -> Condition:
     """Return the matcher that finds the expected elements in order, with gaps."""
     elements = matchers(operand, at, build)
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "$in_order", operand, value)
-            return
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
         rest = iter(enumerate(value))
         before = -1
         for number, element in enumerate(elements):
@@ -220,7 +213,7 @@ def in_order(operand: Any, at: Path, build: Build) -> Condition:
                 return
             before = match
 
-    return unless(misses)
+    return _of_list("$in_order", operand, at, misses)
 
 
 def _out_of_order(element: WantedElement, number: int, before: int, value: Sequence[Any]) -> Miss:
@@ -251,11 +244,7 @@ def unique(operand: Any, at: Path, build: Build) -> Condition:
     inner = None if matcher is ABSENT else build(matcher, (*at, "of"))
     reads = [getter(key) for key in keys]
 
-    def misses(value: Any) -> Iterator[Miss]:
-        value = structure_of(value)
-        if not is_list(value):
-            yield Miss((), at, "$unique", operand, value)
-            return
+    def misses(value: Sequence[Any]) -> Iterator[Miss]:
         known: dict[Hashable, int] = {}
         for index, element in enumerate(value):
             if inner is not None and not inner.holds(element):
@@ -268,7 +257,7 @@ def unique(operand: Any, at: Path, build: Build) -> Condition:
                 actual = values[0] if len(values) == 1 else values
                 yield Miss((index,), at, "$unique", operand, actual, f"[{first}] has the same")
 
-    return unless(misses)
+    return _of_list("$unique", operand, at, misses)
 
 
 def unique_parts(operand: Any, at: Path = ()) -> tuple[list[str], Any]:

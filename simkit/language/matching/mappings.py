@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -102,12 +102,12 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     ``build`` compiles the inner matchers.
     """
     node = _keyed(plain, at, build)
-    partial = _partial(node).misses
+    partial_misses = _partial(node).misses
 
     def misses(value: Any) -> Iterator[Miss]:
         if isinstance(value, Content):
             value = value.structure
-        yield from partial(value)
+        yield from partial_misses(value)
         if isinstance(value, Mapping):
             named = {key for entry in node.entries for key in _named(entry, value)}
             for key in value:
@@ -120,19 +120,7 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
 
 
 def _partial(node: Keyed) -> Condition:
-    speaks = any(entry.role is not None for entry in node.entries)
-
-    def of_dict(value: dict[str, Any]) -> Iterator[Miss]:
-        for entry in node.entries:
-            for miss in entry.inner.misses(entry.get(value)):
-                yield prefixed(entry.key, miss)
-
-    def misses(value: Any) -> Iterable[Miss]:
-        if value.__class__ is dict and not (speaks and "role" in value and "content" in value):
-            return of_dict(value)
-        return _of_any(node, value)
-
-    return unless(misses)
+    return unless(partial(_of_any, node))
 
 
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
@@ -181,6 +169,8 @@ def _roles(matcher: Any) -> Any:
 
 
 def _of_any(node: Keyed, value: Any) -> Iterable[Miss]:
+    if value.__class__ is dict:
+        return _of_mapping(node, value)
     if isinstance(value, (Message, Dropped)):
         return _of_message(node, value)
     if isinstance(value, Content):

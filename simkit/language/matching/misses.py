@@ -274,7 +274,7 @@ def conjunction(parts: Sequence[Condition]) -> Condition:
         for part in parts:
             yield from part.misses(value)
 
-    return Condition(lambda value: all(part.holds(value) for part in parts), misses)
+    return unless(misses)
 
 
 # Nearness of a value to a matcher: 0 is equal, 1 has nothing in common

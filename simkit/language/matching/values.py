@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall, thinking_of
@@ -64,15 +64,6 @@ def searched_text(value: Any) -> str | None:
         return str(value.content)
     texts = texts_of(value)
     return "\n".join(texts) if texts else None
-
-
-def occur_in(text: str, texts_required: Iterable[str]) -> bool:
-    """Return whether all of some texts occur in a text."""
-    # A plain loop, because this runs for every pattern and every near message.
-    for text_ in texts_required:  # noqa: SIM110
-        if text_ not in text:
-            return False
-    return True
 
 
 def texts_of(value: Any) -> list[str]:

@@ -41,13 +41,7 @@ class UsageLine(YamlModel):
 
     def usage(self) -> m.Usage:
         """Return the token counts as a value."""
-        return m.Usage(
-            self.input_tokens,
-            self.output_tokens,
-            self.cached_tokens,
-            self.cache_write_tokens,
-            self.reasoning_tokens,
-        )
+        return m.Usage(**dict(self))
 
 
 def _usage(value: Any) -> Any:

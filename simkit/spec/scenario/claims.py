@@ -189,14 +189,6 @@ class ContextClaims(YamlModel):
     )] = None  # fmt: skip
     """The settings of every call."""
 
-    @classmethod
-    def known_keys(cls) -> tuple[str, ...]:
-        class _Any(tuple[str, ...]):
-            def __contains__(self, _key: object) -> bool:
-                return True
-
-        return _Any(CONTEXT_CLAIMS)
-
     def claimed(self) -> dict[str, Any]:
         """Return every claim that is written, by its key."""
         keys = self.model_fields_set

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from simkit.core.errors import MatcherError, MessageInvalid, SourceError
+from simkit.core.errors import MatcherError, MessageInvalid
 from simkit.core.text import late_pattern
 from simkit.language.json_schema import is_number
 from simkit.language.matching import check
@@ -245,10 +245,6 @@ def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
     _check_results(shared.tool_results, document, ("tool_results",), known)
 
 
-def _unsupported(document: Document, path: SourcePath, problem: str) -> SourceError:
-    return document.error(path, f"{problem} is not supported by this version of simkit", key=True)
-
-
 def _check_given(state: Mapping[str, Any], document: Document, known: KnownNames) -> None:
     for channel, value in state.items():
         path = ("given", "state", channel)
@@ -290,9 +286,9 @@ def _check_message(turn: Turn, document: Document, at: SourcePath) -> None:
             "the user's message must be a value, not null",
             advice="Write what the user says, or a value such as `user: {json: {}}`.",
         )
-    for form in ("parts",):
-        if form in turn.user.model_fields_set:
-            raise _unsupported(document, (*at, "user", form), f"`{form}`")
+    if "parts" in turn.user.model_fields_set:
+        problem = "`parts` is not supported by this version of simkit"
+        raise document.error((*at, "user", "parts"), problem, key=True)
 
 
 def _check_cut(turn: Turn, document: Document, at: SourcePath, subject: Subject) -> None:
