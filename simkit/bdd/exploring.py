@@ -17,7 +17,7 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.causes import CLAIM_KEYS, label_of, refused_lines
-from simkit.explore.reach import unjudged_claims
+from simkit.explore.claims import unjudged_claims
 from simkit.explore.scenarios import shown_lines, title_of
 from simkit.explore.subjects import (
     USER_TEXTS,

@@ -29,8 +29,8 @@ from simkit.explore.campaigns import (
 )
 from simkit.explore.causes import label_of, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
+from simkit.explore.claims import reach_lines, unjudged_lines
 from simkit.explore.probe_runs import explore_with_probe_runs
-from simkit.explore.reach import reach_lines, unjudged_lines
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named

@@ -184,7 +184,11 @@ def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
     Raise SourceError if that does not exist.
     """
     if not paths:
-        paths = [path for path in configured_paths(".") if _holds_scenarios(path)]
+        paths = [
+            path
+            for path in configured_paths(".")
+            if path.endswith(SCENARIO_SUFFIX) or any(Path(path).rglob(f"*{SCENARIO_SUFFIX}"))
+        ]
     if not paths and not Path(DEFAULT_PATH).exists():
         raise SourceError(
             DEFAULT_PATH,
@@ -193,10 +197,6 @@ def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
             "with `simkit init`.",
         )
     return paths or (DEFAULT_PATH,)
-
-
-def _holds_scenarios(path: str) -> bool:
-    return path.endswith(SCENARIO_SUFFIX) or any(Path(path).rglob(f"*{SCENARIO_SUFFIX}"))
 
 
 def select(
@@ -213,7 +213,7 @@ def select(
     kept_entries = tuple(
         entry
         for entry in entries
-        if fits is None or isinstance(entry, Result) or fits(_searched(entry))
+        if fits is None or isinstance(entry, Result) or fits(" ".join((entry.id, *entry.tags)))
     )
     by_name = all(parted(path)[1] for path in paths)
     return Selection(kept_entries, len(entries) - len(kept_entries), by_name)
@@ -227,10 +227,6 @@ def only(
     entries_kept = tuple(entry for entry in selection.entries if safe(entry.id) in wanted_ids)
     left_out = selection.deselected + len(selection.entries) - len(entries_kept)
     return Selection(entries_kept, left_out, selection.by_name)
-
-
-def _searched(item: ScenarioCase) -> str:
-    return " ".join((item.id, *item.tags))
 
 
 def _unique(entries: Iterable[SelectedEntry]) -> Iterator[SelectedEntry]:

@@ -10,8 +10,8 @@ import msgspec
 from simkit.checks.findings import Finding
 from simkit.explore.causes import Cause
 from simkit.explore.choices import ChoiceLog
+from simkit.explore.claims import Reach
 from simkit.explore.conversations import ExploredRun
-from simkit.explore.reach import Reach
 from simkit.viewer import CoverageCollector, RunsCoverage
 
 RUNS_LEAST: Final = 50

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from functools import lru_cache
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 import msgspec
 
@@ -29,11 +32,19 @@ from simkit.explore.choices import (
     Source,
     TurnLog,
 )
-from simkit.explore.claims import check_called, claims_on_turns, denials_of, may_have_happened
+from simkit.explore.claims import (
+    Part,
+    Reach,
+    check_called,
+    claim_parts,
+    claims_on_turns,
+    denials_of,
+    edges_offered,
+    edges_taken,
+    may_have_happened,
+)
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools
 from simkit.explore.orders import OrderChoices
-from simkit.explore.output import unheard
-from simkit.explore.reach import Part, Reach, claim_parts, edges_offered, edges_taken
 from simkit.explore.scene import Interfaces, Scene, agents_named, interfaces_of
 from simkit.explore.subjects import Subject
 from simkit.explore.users import CUT_KEYS, SimulatedUsers
@@ -64,6 +75,22 @@ from simkit.trace.events import (
 )
 from simkit.trace.store import copied
 from simkit.trace.views import View
+
+
+@contextmanager
+def unheard() -> Iterator[None]:
+    """Drop what the user's code prints: of thousands of conversations nobody could read it."""
+    with redirect_stdout(_nowhere()), redirect_stderr(_nowhere()):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _nowhere() -> TextIO:
+    # It stays open to the end: handlers of logging that are made now keep it.
+    until_exit = ExitStack()
+    atexit.register(until_exit.close)
+    return until_exit.enter_context(open(os.devnull, "w", encoding="utf-8", errors="replace"))
+
 
 _TRIALS: Final = {
     RESTART: ChoiceLog((TurnLog(), TurnLog(fate=RESTART))),

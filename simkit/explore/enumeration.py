@@ -268,11 +268,9 @@ def spread(
                 ):
                     is_stopped |= tally.is_stopped
                     # Its conversations are whole; those that were not run are left.
-                    part = Slice(
-                        _interval_at(places, place),
-                        msgspec.structs.replace(tally, is_stopped=False),
-                        left,
-                    )
+                    start = places[place]
+                    assert isinstance(start, Interval)
+                    part = Slice(start, msgspec.structs.replace(tally, is_stopped=False), left)
                     answers[place] = [Part(part.start, part.tally), *left]
                     if part.tally.runs:
                         keep(part)
@@ -289,12 +287,6 @@ def spread(
     is_complete = not any(isinstance(each, Interval) for each in places)
     parts = [each for each in places if isinstance(each, Part)]
     return _first(work, parts, runs, is_stopped, is_complete)
-
-
-def _interval_at(places: Sequence[Interval | Part], place: int) -> Interval:
-    interval = places[place]
-    assert isinstance(interval, Interval)
-    return interval
 
 
 def _wave(

@@ -32,7 +32,7 @@ from simkit.core.messages import (
     Text,
 )
 from simkit.explore.choices import Choices
-from simkit.explore.reach import parts_of
+from simkit.explore.claims import parts_of
 from simkit.explore.scene import Interfaces, Scene, TurnCalls
 from simkit.explore.values import value_of, wrong_value
 from simkit.providers.failures import FAILURES

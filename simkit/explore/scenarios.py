@@ -12,7 +12,7 @@ from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.explore.causes import CLAIM_KEYS, Cause, cause_of, label_of
-from simkit.explore.output import unheard
+from simkit.explore.conversations import unheard
 from simkit.explore.search import Discovery
 from simkit.explore.subjects import Subject
 from simkit.language.matching.misses import line

@@ -11,7 +11,7 @@ import msgspec
 from simkit.core.errors import ReplyMissing, ScriptMisfit
 from simkit.core.messages import Calls, JsonValue
 from simkit.explore.choices import Source
-from simkit.explore.reach import Part, parts_of
+from simkit.explore.claims import Part, parts_of
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.functions import function_named, schema_of
 from simkit.runtime.ports import ModelRequest

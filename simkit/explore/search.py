@@ -15,6 +15,7 @@ import msgspec
 from simkit.explore.causes import Cause, part_that_needs_it
 from simkit.explore.choices import ChoiceLog, Source
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, Tell, merged
+from simkit.explore.claims import Reach
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import Run, draw
 from simkit.explore.enumeration import (
@@ -28,7 +29,6 @@ from simkit.explore.enumeration import (
     sliced,
     spread,
 )
-from simkit.explore.reach import Reach
 from simkit.explore.shrinking import Shrinker
 from simkit.viewer import RunsCoverage
 

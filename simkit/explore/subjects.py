@@ -145,7 +145,8 @@ def _several(
     """Yield the subjects of a folder, or of a file of simulations; only the chosen one, if any."""
     entries: list[tuple[str, str, ScenarioCase | Subject | SimkitError]] = []
     """Each with its name, and the part of it that may be chosen."""
-    for simulation_file in _simulation_files(file):
+    files = sorted(map(str, Path(file).rglob(f"*{SIMULATION_SUFFIX}")))
+    for simulation_file in files if Path(file).is_dir() else [file]:
         try:
             cases = simulations_in(simulation_file, library.cache)
             entries += [(case.id, case.name, case) for case in cases]
@@ -224,12 +225,6 @@ def _scenario_subjects(
             f"{os.path.normpath(folder)}::{label}{number}",
             made_up_subject(group[0], tuple(texts) or USER_TEXTS),
         )
-
-
-def _simulation_files(path: str) -> list[str]:
-    if not Path(path).is_dir():
-        return [path]
-    return sorted(map(str, Path(path).rglob(f"*{SIMULATION_SUFFIX}")))
 
 
 def _nothing_there(name: str, known: Sequence[str]) -> str:
@@ -367,8 +362,8 @@ def with_profile(subject: Subject, name: str) -> Subject:
     """Return a subject to which a profile's failures happen, too; its own shares stay."""
     profile, simulation = PROFILES[name], subject.simulation
     users = {
-        user: _with_sessions(simulated, profile.sessions)
-        for user, simulated in simulation.users.items()
+        name: user.model_copy(update={"sessions": max(user.sessions, profile.sessions)})
+        for name, user in simulation.users.items()
     }
     schedule = simulation.schedule
     if profile.schedule is not None and schedule != EXHAUSTIVE:  # It has every order already.
@@ -384,7 +379,3 @@ def with_profile(subject: Subject, name: str) -> Subject:
     )
     added = profile.faults.keys() - simulation.faults.keys()
     return msgspec.structs.replace(subject, simulation=changed, of_profile=frozenset(added))
-
-
-def _with_sessions(user: SimulatedUser, sessions: int) -> SimulatedUser:
-    return user.model_copy(update={"sessions": max(user.sessions, sessions)})

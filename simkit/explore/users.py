@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from simkit.core.messages import JsonValue
 from simkit.explore.choices import Choices, Source
-from simkit.explore.reach import STATE, Part
+from simkit.explore.claims import STATE, Part
 from simkit.language.paths import as_text
 from simkit.spec.scenario.moments import ANY_TOOL, AT_END, AT_START
 from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample, session_name

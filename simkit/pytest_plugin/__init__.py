@@ -5,9 +5,9 @@ scenario is read, and most of simkit loaded, when its item runs. An unreadable f
 error, an invalid scenario fails without a traceback, and ``xfail`` excuses only findings, never an
 invalid scenario.
 
-Here are the hooks that every run of pytest calls. ``items`` are files and items, ``runs`` runs an
-item, ``simulations`` are files and items that explore; ``updates``, ``page`` and ``workflow`` are
-hooks that only some runs need.
+Here are the hooks that every run of pytest calls. ``items`` are files and items, those of
+simulations, too; ``runs`` runs an item; ``updates``, ``page`` and ``workflow`` are hooks that only
+some runs need.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUFFIX: Final = ".scenario.yaml"
 SIMULATED: Final = ".simulation.yaml"
 FILES: Final = {
     SUFFIX: ("simkit.pytest_plugin.items", "ScenarioFile"),
-    SIMULATED: ("simkit.pytest_plugin.simulations", "SimulationFile"),
+    SIMULATED: ("simkit.pytest_plugin.items", "SimulationFile"),
 }
 """The module and the name of the collector of each kind of file."""
 WARNINGS: Final = "simkit warnings"

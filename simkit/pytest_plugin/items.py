@@ -1,7 +1,11 @@
-"""Files of scenarios and their items, as collection needs them."""
+"""Files of scenarios and of simulations, and their items, as collection needs them.
+
+An item imports the code that runs a scenario, or explores a simulation, when it runs.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -13,23 +17,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from simkit.core.errors import SimkitError, SourceError
+from simkit.core.errors import SimkitError, SourceError, Terminated
 from simkit.core.gc_pause import gc_paused, imports_frozen
 from simkit.core.output import clean
+from simkit.core.stopping import TERMINATED, sudden_end_told, terminable
+from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
-from simkit.spec.scenario.items import ScenarioCase, items_in
+from simkit.spec.scenario.items import ScenarioCase, items_in, simulations_in
 
 # The run of a scenario loads most of simkit, and collection none of it.
 if TYPE_CHECKING:
     from simkit.core.redact import Redactor
+    from simkit.explore.campaigns import Bounds
+    from simkit.explore.search import Campaign
     from simkit.report.results import Result
+    from simkit.spec.scenario.files import Library
     from simkit.viewer import RunPage
-
-
-import contextlib
-
-from simkit.core.errors import Terminated
-from simkit.core.stopping import TERMINATED, terminable
 
 NAME: Final = "simkit-stopping"
 
@@ -212,3 +215,87 @@ def relative_path(path: Path) -> str:
         return os.path.relpath(path)
     except ValueError:
         return str(path)
+
+
+class SimulationFile(ScenarioFile):
+    """One file of simulations."""
+
+    def cases(self) -> Sequence[ScenarioCase]:
+        return simulations_in(relative_path(self.path), documents_of(self.config))
+
+    @property
+    def item_type(self) -> type[ScenarioItem]:
+        return SimulationItem
+
+
+class SimulationItem(ScenarioItem):
+    """One simulation: conversations of which none may break a rule."""
+
+    def runtest(self) -> None:
+        load_runs(self.session)
+        run_simulation(self)
+
+
+def run_simulation(item: ScenarioItem) -> None:
+    """Explore a simulation; raise pytest's failure if a conversation breaks a rule."""
+    from simkit.explore.campaigns import Bounds
+    from simkit.pytest_plugin.runs import session_of
+
+    session = session_of(item.config)
+    coverage = session.coverage
+    with gc_paused(), sudden_end_told(session.release):
+        try:
+            bounds = Bounds(
+                runs=item.config.getoption("--simkit-runs"),
+                seed=session.seed,
+                measures=coverage is not None,
+            )
+            campaign, text = failure_of(
+                session.library, item.scenario, bounds, is_strict=session.is_strict
+            )
+            if coverage is not None and campaign.coverage is not None:
+                coverage.take(campaign.coverage)
+        except SimkitError as problem:
+            raise pytest.fail.Exception(clean(str(problem)), pytrace=False) from None
+        if text:
+            pytest.fail(clean(text), pytrace=False)
+
+
+def failure_of(
+    library: Library, case: ScenarioCase, bounds: Bounds, *, is_strict: bool = False
+) -> tuple[Campaign, str]:
+    """Explore a simulation; return the campaign, and what breaks a rule, empty if nothing does.
+
+    ``is_strict``: a claim that no conversation judged is a failure, too. Raise SimkitError if it
+    cannot be explored.
+    """
+    from simkit.explore.campaigns import command_of, is_exhaustive, run_campaign
+    from simkit.explore.causes import refused_lines
+    from simkit.explore.claims import unjudged_lines
+    from simkit.explore.scenarios import shown_lines, title_of
+    from simkit.explore.subjects import simulation_subject
+
+    subject = simulation_subject(library, case)
+    campaign = run_campaign(case.id, subject, bounds)
+    if campaign.is_stopped and bounds.seconds is None:
+        # The test proves nothing, and pytest must end.
+        raise KeyboardInterrupt
+    command = command_of(case.id, subject, bounds)
+    lines: list[str] = []
+    if is_strict:
+        for line in unjudged_lines(campaign.reach):
+            lines += [line, ""]
+    if is_exhaustive(subject, bounds) and not campaign.is_complete:
+        ran = counted(campaign.runs, "conversation")
+        lines += [f"not every conversation was run, but {ran}: --simkit-runs draws more", ""]
+    if campaign.refused:
+        lines += [*refused_lines(subject, campaign), ""]
+    for discovery in campaign.discoveries:
+        texts = shown_lines(discovery, subject, campaign.growing, command)
+        indent = "    " if discovery.is_alone else ""
+        lines += [title_of(discovery), "", *(f"{indent}{line}" for line in texts), ""]
+    if not lines:
+        return campaign, ""
+    if campaign.discoveries:
+        lines.append(f"write it as a scenario: {command}")
+    return campaign, "\n".join(lines)

@@ -445,16 +445,10 @@ def _own_line(text: str, item: Spot) -> int:
 
 
 def _without_lines(text: str, start: int, end: int) -> Change:
-    after = _next_line(text, end)
-    if after > end:
-        return start, after, ""
+    if line_break := _LINE_END.match(text, end):
+        return start, line_break.end(), ""
     # The file ends here without a line end: the one before is removed instead.
     return len(text[:start].rstrip("\r\n")), end, ""
-
-
-def _next_line(text: str, at: int) -> int:
-    match = _LINE_END.match(text, at)
-    return match.end() if match else at
 
 
 # Unfold

@@ -21,8 +21,8 @@ from simkit.core.redact import Redactor
 from simkit.explore.causes import Cause
 from simkit.explore.choices import ChoiceLog, TurnLog
 from simkit.explore.chunks import CauseTally, Chunk, Example, Tally
+from simkit.explore.claims import Part, Reach
 from simkit.explore.journal import KEPT_MAX, Journal, Memory
-from simkit.explore.reach import Part, Reach
 from tests.campaigns import FILE, SIMULATION, campaign, files_in
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Call, write

@@ -22,9 +22,9 @@ from simkit.explore.chunks import (
     chunks_of,
     merged,
 )
+from simkit.explore.claims import Part, Reach
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import ANSWERS_MAX, draw, enabled_things, turn_plan
-from simkit.explore.reach import Part, Reach
 from simkit.explore.values import value_of
 from simkit.language.json_schema import schema_errors
 

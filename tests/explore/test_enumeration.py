@@ -28,7 +28,7 @@ from simkit.explore.enumeration import (
     run_interval,
     spread,
 )
-from simkit.pytest_plugin.simulations import failure_of
+from simkit.pytest_plugin.items import failure_of
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import simulations_in
 from tests.campaigns import campaign

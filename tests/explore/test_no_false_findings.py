@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from simkit.explore.choices import ODDS, Plan, TurnPlan
+from simkit.explore.claims import reach_lines
 from simkit.explore.conversations import converse
-from simkit.explore.reach import reach_lines
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in

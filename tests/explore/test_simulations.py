@@ -20,12 +20,12 @@ from simkit.explore import campaigns
 from simkit.explore.campaigns import Bounds
 from simkit.explore.causes import Cause, cause_of, label_of
 from simkit.explore.choices import ODDS, Choices, Plan, TurnPlan, rare
+from simkit.explore.claims import Part
 from simkit.explore.conversations import ExploredRun, converse
-from simkit.explore.reach import Part
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import PROFILES, Subject, simulation_subject, with_profile
-from simkit.pytest_plugin.simulations import failure_of
+from simkit.pytest_plugin.items import failure_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario import simulations
 from simkit.spec.scenario.files import Library

@@ -101,7 +101,7 @@ def replay_command(seeds: int | None, **options: Any) -> int:
     call = ReplayOptions(plan=plan, **options)
     if seeds is not None:
         _check_seeds(options)
-        from simkit.cli.seeds import replay_seeds
+        from simkit.cli.processes import replay_seeds
 
         return replay_seeds(call, seeds)
     return replay(call)

@@ -284,7 +284,9 @@ def _moved(scenario: Path, pipeline: Path, document: Mapping[str, Any]) -> bool:
     if not write_new(pipeline, "\n".join([*block(tree, 0), ""])):
         return False
     text = scenario.read_text(encoding="utf-8")
-    parts = [part for part in _top_parts(text) if not part.startswith(("app:", "agents:"))]
+    # The document is cut before each of its keys.
+    parts = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)
+    parts = [part for part in parts if not part.startswith(("app:", "agents:"))]
     shorter = "".join(parts).replace(
         f"pipeline: {flow(document['pipeline'])}\n", f"pipeline: {pipeline.name}\n", 1
     )
@@ -295,11 +297,6 @@ def _moved(scenario: Path, pipeline: Path, document: Mapping[str, Any]) -> bool:
 def _rewrite(file: Path, text: str) -> None:
     """Write a file that this command has made."""
     file.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _top_parts(text: str) -> list[str]:
-    """Return a document's text cut before each of its keys."""
-    return re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)
 
 
 def _add_comments(

@@ -43,6 +43,7 @@ _CLIENTS: Final = frozenset(
 )
 _MAKERS: Final = re.compile(r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent")
 """How what makes a pipeline of a framework is called."""
+_TEST: Final = re.compile(r"conftest\.py$|test_")
 _TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply", "respond", "run"))
 """How a function of the user's message is mostly called."""
 _FIRST: Final = ("triage_agent", "root_agent", "graph", "app", "agent", "supervisor", "swarm")
@@ -235,13 +236,9 @@ def _files(root: Path) -> list[Path]:
                 is_own = not path.name.startswith(".") and path.name not in _SKIPPED
                 if is_own and not (path / "pyvenv.cfg").exists():
                     waiting.append(path)
-            elif path.suffix == ".py" and "." not in path.stem and not _is_test(path):
+            elif path.suffix == ".py" and "." not in path.stem and not _TEST.match(path.name):
                 files.append(path)
     return files
-
-
-def _is_test(file: Path) -> bool:
-    return file.name == "conftest.py" or file.name.startswith("test_")
 
 
 def _imports(tree: ast.Module) -> Iterator[str]:
@@ -296,7 +293,8 @@ def _loop_of(module: _Module) -> str:
     body = module.tree.body
     readers = [node.name for node in body if isinstance(node, _Function) and _reads(node)]
     at_top = [node for node in body if not isinstance(node, _Function | ast.ClassDef)]
-    if any(_reads(node) for node in at_top) or (readers and _has_guard(at_top)):
+    has_guard = any(isinstance(n, ast.If) and "__main__" in ast.dump(n.test) for n in at_top)
+    if any(_reads(node) for node in at_top) or (readers and has_guard):
         return module.name
     is_of_models = any(_is_of(name, module.imports) for name in used)
     return f"{module.name}:{readers[0]}" if readers and is_of_models else ""
@@ -316,10 +314,6 @@ def _is_input(node: ast.AST) -> bool:
         isinstance(node, ast.Name) and node.id == "input" and isinstance(node.ctx, ast.Load)
     )
     return is_handed_over or (isinstance(node, ast.Attribute) and node.attr == "stdin")
-
-
-def _has_guard(body: Iterable[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.If) and "__main__" in ast.dump(node.test) for node in body)
 
 
 def _talks(module: _Module) -> Iterator[FoundApp]:
