@@ -139,7 +139,7 @@ WRITERS: Final = {
     ("cli/new_files.py", "draft.write_text"): "a new file of the user's, without secrets",
     ("session/workers/worker.py", "os.fdopen"): "calls and answers between simkit's own processes",
     ("session/workers/worker.py", "os.open"): "the null device, to be read",
-    ("explore/output.py", "open"): "the null device: what explored code prints is dropped",
+    ("explore/conversations.py", "open"): "the null device: what explored code prints is dropped",
     ("explore/journal.py", "draft.write_bytes"): "numbers that decided conversations, no text",
     ("explore/journal.py", "ignore.write_text"): "fixed words",
     ("explore/cluster.py", "logging.getLogger"): "no text",
