@@ -145,10 +145,10 @@ def index_error(index: int, count: int) -> str:
     return f"so there is no [{index}]: {existing}"
 
 
-def cut_short(lines: Sequence[str]) -> list[str]:
+def cut_short(lines: Sequence[str], most: int = LINES_MAX) -> list[str]:
     """Return the first of many lines, and how many more there are."""
-    more = len(lines) - LINES_MAX
-    return [*lines[:LINES_MAX], f"… {more} more"] if more > 0 else [*lines]
+    more = len(lines) - most
+    return [*lines[:most], f"… {more} more"] if more > 0 else [*lines]
 
 
 def listing(

@@ -10,6 +10,8 @@ import msgspec
 from simkit.core.messages import JsonValue
 from simkit.language.yaml import near
 from simkit.spec.lint_catalogue import LINTS
+from simkit.trace import events as e
+from simkit.trace.views import CallView
 
 CLAIM: Final = "claim"
 """The id of findings of claims."""
@@ -102,6 +104,26 @@ class Hit(msgspec.Struct, frozen=True, gc=False):
     """Whether the scenario itself is wrong: exit 2, not 1."""
     event: int | None = None
     """The index in the trace of the event at which it was found."""
+
+    @classmethod
+    def at(
+        cls,
+        id: str,
+        source: e.Event | CallView,
+        what: str,
+        /,
+        *,
+        agent: str | None = None,
+        is_warning: bool = False,
+        **data: JsonValue,
+    ) -> Hit:
+        """Return a hit at an event or a call, of its agent if no other is named.
+
+        ``data`` are further fields for claims under ``findings``.
+        """
+        call = source.index if isinstance(source, CallView) else None
+        agent = source.agent if agent is None else agent
+        return cls(id, what, source.turn, agent, call, "W" if is_warning else None, data)
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the fields for claims under ``findings``."""

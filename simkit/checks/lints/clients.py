@@ -57,8 +57,7 @@ def retried_in_vain(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"agent {call.agent!r} sends call {call.id} again in turn {call.turn}, unchanged, "
         f"after {failed.error} with status {failed.status}: the provider will refuse it again"
     )
-    data: dict[str, JsonValue] = {"error": failed.error, "status": failed.status}
-    yield Hit("NET-01", problem, call.turn, call.agent, call.index, data=data)
+    yield Hit.at("NET-01", call, problem, error=failed.error, status=failed.status)
 
 
 @lint("NET-02", e.ContextBuilt, when="retried")
@@ -79,8 +78,7 @@ def retried_too_early(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"agent {call.agent!r} sends call {call.id} again in turn {call.turn} after "
         f"{waited_ms} ms, but the provider asks for {asked_ms} ms"
     )
-    data: dict[str, JsonValue] = {"waited_ms": waited_ms, "retry_after_ms": asked_ms}
-    yield Hit("NET-02", problem, call.turn, call.agent, call.index, data=data)
+    yield Hit.at("NET-02", call, problem, waited_ms=waited_ms, retry_after_ms=asked_ms)
 
 
 class _BrokenReplies:
@@ -171,5 +169,4 @@ def retry_storm(event: e.ModelRetried, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} makes one call for the {event.attempt}th time in turn "
         f"{event.turn}; it last failed with {call.error.error if call.error else 'nothing'}"
     )
-    data: dict[str, JsonValue] = {"attempt": event.attempt}
-    return (Hit("NET-04", problem, event.turn, event.agent, call.index, data=data),)
+    return (Hit.at("NET-04", call, problem, attempt=event.attempt),)

@@ -8,7 +8,6 @@ from typing import Final
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
-from simkit.core.messages import JsonValue
 from simkit.trace import events as e
 from simkit.trace.views import MadePart, ShownPart, StreamView, View
 
@@ -44,8 +43,8 @@ def wrong_instructions(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     if not wrong:
         return ()
     problem = f"agent {event.agent!r} {wrong} in turn {event.turn}"
-    index = facts.view.calls[event.call].index
-    return (Hit("CTX-03", problem, event.turn, event.agent, index),)
+    call = facts.view.calls[event.call]
+    return (Hit.at("CTX-03", call, problem),)
 
 
 def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> Iterator[Hit]:
@@ -67,7 +66,7 @@ def _instructions_of_others(event: e.ContextBuilt, own: str, facts: Facts) -> It
                 f"agent {event.agent!r} is sent the instructions of {name!r}{own_text} in turn "
                 f"{event.turn}: {_excerpt(text)}"
             )
-            yield Hit("CTX-03", problem, event.turn, event.agent, call.index)
+            yield Hit.at("CTX-03", call, problem)
 
 
 def _is_whole(instructions: str) -> bool:
@@ -150,9 +149,8 @@ def over_budget(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} is sent {tokens} tokens in turn {event.turn}, "
         f"{'more than' if is_over else f'{100 * tokens // budget} % of'} its budget of {budget}"
     )
-    index = facts.view.calls[event.call].index
-    data = {"tokens": tokens, "budget": budget}
-    return (Hit("CTX-10", problem, event.turn, event.agent, index, "E" if is_over else "W", data),)
+    call = facts.view.calls[event.call]
+    return (Hit.at("CTX-10", call, problem, is_warning=not is_over, tokens=tokens, budget=budget),)
 
 
 @lint("CTX-16", e.ContextBuilt, when="may_repeat")
@@ -182,8 +180,7 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} is sent the user's message {identity} {len(sections)} times "
         f"in turn {event.turn}{through}"
     )
-    data: dict[str, JsonValue] = {"sections": list(sections)}
-    yield Hit("CTX-16", problem, event.turn, event.agent, call.index, data=data)
+    yield Hit.at("CTX-16", call, problem, sections=list(sections))
 
 
 def _is_made_of(part: MadePart, identity: str) -> bool:
@@ -216,8 +213,6 @@ DEFAULT_SHARE: Final = 0.2
 
 class _Tally:
     """The irrelevant tokens of one stream, as sums over its first k entries."""
-
-    __slots__ = ("last", "stream", "sums")
 
     def __init__(self, stream: StreamView) -> None:
         self.stream = stream
@@ -341,5 +336,4 @@ def irrelevant_share(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"from agents outside its `sees`: {', '.join(agents)} "
         f"(the limit is {round(100 * limit)} %)"
     )
-    data: dict[str, JsonValue] = {"share": round(share, 2), "agents": list(agents)}
-    yield Hit("CTX-11", problem, event.turn, agent, call.index, data=data)
+    yield Hit.at("CTX-11", call, problem, share=round(share, 2), agents=agents)

@@ -104,7 +104,7 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
         f"agent {event.agent!r}, to which {handoff.from_agent!r} handed off in turn "
         f"{event.turn}, {missing}"
     )
-    hit = Hit("HND-03", problem, event.turn, event.agent, call.index, data=_data(handoff))
+    hit = Hit.at("HND-03", call, problem, **_data(handoff))
     payload_texts = [*_inner_texts(handoff.payload)]
     is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
     return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
@@ -304,7 +304,7 @@ def _ignored(handed: _Handed, view: View) -> Iterable[Hit]:
         keys = ", ".join(f"`{key}`" for key in missing)
         problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
         data |= {"missing": list(missing)}
-    yield Hit("HND-12", problem, call.turn, call.agent, call.index, data=data)
+    yield Hit.at("HND-12", call, problem, **data)
 
 
 class _Handed(NamedTuple):
@@ -376,14 +376,12 @@ def data_in_query(event: e.HandoffMade, facts: Facts) -> Iterable[Hit]:
         f"the query of handoff {event.handoff} from {event.from_agent!r} to "
         f"{event.to_agent!r} in turn {event.turn} {pasted}"
     )
-    data: dict[str, JsonValue] = {**_data(event), "characters": size}
-    yield Hit("HND-10", problem, event.turn, event.from_agent, data=data)
+    data = {**_data(event), "characters": size}
+    yield Hit.at("HND-10", event, problem, agent=event.from_agent, **data)
 
 
 class _Blocks:
     """An index of long texts, by any whole block of theirs."""
-
-    __slots__ = ("_places",)
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[str, int]] = {}

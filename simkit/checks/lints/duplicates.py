@@ -8,7 +8,7 @@ from typing import Final
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts, key_of
 from simkit.checks.lints.registry import lint
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, ShownPart, StreamView
 
@@ -29,8 +29,6 @@ class _StreamState:
     Texts are looked up first, since nearly all differ; only messages with equal texts are compared
     by key.
     """
-
-    __slots__ = ("crossed", "ids", "ids_read", "keys", "read", "stream", "texts")
 
     def __init__(self, stream: StreamView) -> None:
         self.stream = stream
@@ -123,14 +121,11 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         is_current = first == two == current_id and first
         if not is_current and facts.is_new("CTX-07", event.agent, pair):
             fresh.setdefault((in_one, in_two), []).append(pair)
-    index = view.calls[event.call].index
+    call = view.calls[event.call]
     for sections, names in fresh.items():
         problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
-        data: dict[str, JsonValue] = {
-            "ids": [[first, two] for first, _, two, _ in names],
-            "sections": list(sections),
-        }
-        yield Hit("CTX-07", problem, event.turn, event.agent, index, data=data)
+        ids = [[first, two] for first, _, two, _ in names]
+        yield Hit.at("CTX-07", call, problem, ids=ids, sections=list(sections))
 
 
 def _pairs_in(context: ContextView, streams: _ReadStreams, event: e.ContextBuilt) -> list[Pair]:

@@ -40,14 +40,6 @@ def _is_odd_message(message: Message) -> bool:
 class Facts:
     """The facts of a run up to its newest event."""
 
-    __slots__ = (
-        "_awaits_first_start", "_keys", "_newest", "_odd", "_odd_streams",
-        "_reported", "_retries", "_twin_streams", "_twins", "ended_turns", "errors", "fault",
-        "handed_over", "has_counters", "has_edges", "has_requirements", "has_sees", "is_code",
-        "is_first_start", "is_odd", "is_tool_message", "may_repeat", "notes", "pipeline",
-        "requests", "retried", "sees_state", "targets", "tool_messages", "turns", "view", "writers",
-    )  # fmt: skip
-
     def __init__(self, view: View) -> None:
         self.view = view
         self.notes: dict[Callable[[], Any], Any] = {}

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
-from simkit.core.messages import JsonValue
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart
 
@@ -20,8 +19,6 @@ DroppedMessage = tuple[str, int]
 
 class _StreamState:
     """The part of one stream that was read, and the messages that filters dropped from it."""
-
-    __slots__ = ("cut", "cuts_read", "dropped", "filters", "read", "stream")
 
     def __init__(self) -> None:
         self.dropped: dict[int, DroppedMessage] = {}
@@ -71,8 +68,7 @@ def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
             f"{', '.join(ids[:IDS_MAX])}{more}"
         )
-        data: dict[str, JsonValue] = {"filter": by, "ids": list(ids)}
-        yield Hit("CTX-17", problem, event.turn, event.agent, call.index, data=data)
+        yield Hit.at("CTX-17", call, problem, filter=by, ids=list(ids))
 
 
 def _come_back(part: ShownPart, stream_state: _StreamState) -> Iterator[tuple[int, DroppedMessage]]:

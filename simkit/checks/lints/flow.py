@@ -50,7 +50,7 @@ def undeclared_edge(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     if not wrong:
         return ()
     problem = f"agent {event.agent!r} started in turn {event.turn}, {wrong}"
-    return (Hit("FLW-02", problem, event.turn, event.agent),)
+    return (Hit.at("FLW-02", event, problem),)
 
 
 def _handoff_problem(event: e.AgentStarted, view: View) -> str:
@@ -197,8 +197,7 @@ def _repetition(run: str, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} runs in circles in turn {event.turn}: run {event.run} starts "
         f"with the same state and input as run {again.run}"
     )
-    data: dict[str, JsonValue] = {"runs": [again.run, event.run]}
-    yield Hit("FLW-04", problem, event.turn, event.agent, data=data)
+    yield Hit.at("FLW-04", event, problem, runs=[again.run, event.run])
 
 
 def _is_known(event: e.AgentStarted) -> bool:
@@ -252,8 +251,7 @@ def call_after_end(event: e.ModelCalled, facts: Facts) -> Iterable[Hit]:
         return ()
     call = facts.view.calls.get(event.call)
     problem = f"agent {event.agent!r} made a model call after turn {event.turn} had ended"
-    index = call.index if call is not None else None
-    return (Hit("FLW-05", problem, event.turn, event.agent, index),)
+    return (Hit.at("FLW-05", event if call is None else call, problem),)
 
 
 @lint("FLW-08", e.RouteChosen)
@@ -271,8 +269,7 @@ def ambiguous_route(event: e.RouteChosen, facts: Facts) -> Iterable[Hit]:
         f"what {event.agent!r} decided in turn {event.turn} matches {len(labels)} labels: "
         f"{', '.join(labels)}; the edge that was taken: {route_text or 'none'}"
     )
-    data: dict[str, JsonValue] = {"labels": labels, "targets": list(event.targets)}
-    return (Hit("FLW-08", problem, event.turn, event.agent, data=data),)
+    return (Hit.at("FLW-08", event, problem, labels=labels, targets=list(event.targets)),)
 
 
 # FLW-06: questions to the user, and the agents that get the answers
@@ -292,8 +289,6 @@ class _Question(NamedTuple):
 
 class _Session:
     """The questions of one session."""
-
-    __slots__ = ("answered", "has_answer", "open", "resumed")
 
     def __init__(self) -> None:
         self.open: list[_Question] = []
@@ -338,8 +333,7 @@ def asked_again(event: e.TurnInterrupted, facts: Facts) -> Iterable[Hit]:
             f"agent {event.agent!r} asks again in turn {event.turn} what the user has answered: "
             f"{short(str(event.question), SHOWN_MAX)!r}"
         )
-        data = {"question": event.question}
-        yield Hit("FLW-06", problem, event.turn, event.agent, data=data)
+        yield Hit.at("FLW-06", event, problem, question=event.question)
 
 
 @lint("FLW-06", e.AgentStarted, when=_Sessions)
@@ -366,5 +360,4 @@ def _answer_elsewhere(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
             f"the user's answer went to agent {event.agent!r} in turn {event.turn}, but "
             f"{' and '.join(map(repr, agents))} asked"
         )
-        data: dict[str, JsonValue] = {"asked": list(agents)}
-        yield Hit("FLW-06", problem, event.turn, event.agent, data=data)
+        yield Hit.at("FLW-06", event, problem, asked=list(agents))

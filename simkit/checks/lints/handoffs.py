@@ -151,8 +151,8 @@ def payload_invalid(event: e.HandoffMade, facts: Facts) -> Iterable[Hit]:
     problems = facts.notes_of(Payloads).problems_of(event, requested, facts.pipeline)
     if problems:
         problem = f"{_pair(event)} was made with an invalid payload: {'; '.join(problems)}"
-        data: dict[str, JsonValue] = {**_data(event), "errors": list(problems)}
-        yield Hit("HND-01", problem, event.turn, event.to_agent, data=data)
+        data = {**_data(event), "errors": problems}
+        yield Hit.at("HND-01", event, problem, agent=event.to_agent, **data)
 
 
 class _Announced(dict[str, list[e.HandoffMade]]):
@@ -211,7 +211,7 @@ def wrong_target(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
 def _other_start(handoff: e.HandoffMade, started: str) -> Hit:
     pair = _pair(handoff)
     problem = f"{pair} was made in turn {handoff.turn}, but the run that started is: {started}"
-    return Hit("HND-04", problem, handoff.turn, handoff.to_agent, data=_data(handoff))
+    return Hit.at("HND-04", handoff, problem, agent=handoff.to_agent, **_data(handoff))
 
 
 class _Siblings(dict[str, dict[str, tuple[str, str]]]):
@@ -252,13 +252,13 @@ def _dangling(
         if handoff.outcome == "requested":
             request = handoff.event
             problem = f"{_pair(request)} was neither made nor rejected in turn {event.turn}"
-            yield Hit("HND-06", problem, event.turn, request.from_agent, data=_data(request))
+            yield Hit.at("HND-06", event, problem, agent=request.from_agent, **_data(request))
     for identity, (agent, tool) in unanswered.items():
         problem = (
             f"agent {agent!r} called {tool!r} ({identity}) beside a handoff in turn "
             f"{event.turn}, and nobody answered"
         )
-        yield Hit("HND-06", problem, event.turn, agent, data={"tool": tool})
+        yield Hit.at("HND-06", event, problem, agent=agent, tool=tool)
 
 
 @lint("HND-08", e.MessageAdded, when="is_tool_message")
@@ -276,7 +276,7 @@ def several_handoffs(event: e.MessageAdded, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} asked for {len(targets)} handoffs at once in turn "
         f"{event.turn}: to {', '.join(map(repr, targets))}"
     )
-    return (Hit("HND-08", problem, event.turn, event.agent, data={"to": targets}),)
+    return (Hit.at("HND-08", event, problem, to=targets),)
 
 
 @lint("HND-11", e.HandoffRequested, e.HandoffMade, when="has_edges")
@@ -294,4 +294,4 @@ def unregistered(event: e.HandoffRequested | e.HandoffMade, facts: Facts) -> Ite
     types = [contract.type for contract in contracts_of(event, pipeline)]
     types_text = f"known for this pair: {', '.join(types)}" if types else "the pair has no contract"
     problem = f"{_pair(event)} has type {event.type!r}, which is not registered; {types_text}"
-    yield Hit("HND-11", problem, event.turn, event.from_agent, data=_data(event))
+    yield Hit.at("HND-11", event, problem, agent=event.from_agent, **_data(event))

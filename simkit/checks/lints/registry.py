@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.spec.lint_catalogue import LINTS
-from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
 
@@ -42,7 +41,7 @@ class Readers(NamedTuple):
         return due
 
 
-class _Registered(NamedTuple):
+class RegisteredFunction(NamedTuple):
     """One function of a lint."""
 
     id: str
@@ -51,7 +50,8 @@ class _Registered(NamedTuple):
     function: LintFunction
 
 
-_REGISTERED: Final[list[_Registered]] = []
+REGISTERED: Final[list[RegisteredFunction]] = []
+_NO_FACTS: Final = Facts(View())
 _ORDER: Final[Mapping[str, int]] = {identity: place for place, identity in enumerate(LINTS)}
 
 
@@ -66,26 +66,21 @@ def lint(
     """
     if identity not in LINTS:
         raise LookupError(f"{identity} is not in LINTS of simkit/spec/lint_catalogue.py: add it")
-    if isinstance(when, str) and when not in Facts.__slots__:
+    if isinstance(when, str) and not hasattr(_NO_FACTS, when):
         raise LookupError(f"{identity} waits for {when!r}, which is no attribute of Facts")
 
     def register(function: _LintFunctionT) -> _LintFunctionT:
-        _REGISTERED.append(_Registered(identity, kinds, when, function))
+        REGISTERED.append(RegisteredFunction(identity, kinds, when, function))
         return function
 
     return register
-
-
-def functions_of(identity: str) -> Sequence[LintFunction]:
-    """Return the functions of a lint."""
-    return [each.function for each in _REGISTERED if each.id == identity]
 
 
 @lru_cache(maxsize=512)
 def readers_of(kind: type, chosen: Collection[str] | None) -> Readers:
     """Return the functions of the chosen lints that read a kind of event; None chooses all."""
     groups: dict[str | type | None, list[LintFunction]] = {}
-    for each in _REGISTERED:
+    for each in REGISTERED:
         if kind in each.kinds and (chosen is None or each.id in chosen):
             groups.setdefault(each.when, []).append(each.function)
     always = groups.pop(None, [])
@@ -93,11 +88,6 @@ def readers_of(kind: type, chosen: Collection[str] | None) -> Readers:
     return Readers(
         always, fields, {when: group for when, group in groups.items() if isinstance(when, type)}
     )
-
-
-def in_order(hits: Iterable[Hit]) -> Iterable[Hit]:
-    """Return the hits of one event in the order of the catalogue."""
-    return sorted(hits, key=lambda hit: _ORDER[hit.id])
 
 
 class LintRunner:
@@ -114,26 +104,16 @@ class LintRunner:
         self.view, self.hits = View() if view is None else view, list[Hit]()
         self.facts = Facts(self.view)
         self._chosen = None if chosen is None else frozenset(chosen)
-        self._readers: dict[type, Readers] = {}
 
     def feed(self, trace: Trace) -> None:
         """Let the lints read the events since the last call."""
-        view, facts, readers = self.view, self.facts, self._readers
-        fresh = view.events[view.hi :] = trace.events[view.hi :]
-        for event in fresh:
-            view.hi += 1
-            if view.is_awake:
-                view.read(event)
-            elif type(event) is e.RunStarted:
-                view.begin(event)
+        view, facts = self.view, self.facts
+        for index, event in enumerate(trace.events[view.hi :], view.hi):
+            view.apply(event)
             facts.add(event)
-            kind = type(event)
-            if kind not in readers:
-                readers[kind] = readers_of(kind, self._chosen)
             hits: list[Hit] = []
-            for function in readers[kind].due(facts):
-                hits_of_lint = function(event, facts)
-                if hits_of_lint:
-                    hits += hits_of_lint
+            for function in readers_of(type(event), self._chosen).due(facts):
+                hits += function(event, facts) or ()
             if hits:
-                self.hits += [replace(hit, event=view.hi - 1) for hit in in_order(hits)]
+                hits.sort(key=lambda hit: _ORDER[hit.id])
+                self.hits += [replace(hit, event=index) for hit in hits]

@@ -62,8 +62,7 @@ def required_fact_missing(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             f"agent {event.agent!r} is not sent what it requires in turn {event.turn}: "
             f"{', '.join(missing)}"
         )
-        data: dict[str, JsonValue] = {"missing": list(missing)}
-        yield Hit("CTX-05", problem, event.turn, event.agent, call.index, data=data)
+        yield Hit.at("CTX-05", call, problem, missing=list(missing))
 
 
 def _ready(fact: JsonValue) -> _Required:
@@ -104,8 +103,6 @@ def _is_joined(pair: str) -> bool:
 
 class _Index:
     """The words of one stream's settled messages, and how far secrets were searched there."""
-
-    __slots__ = ("read", "secrets", "stream", "words")
 
     def __init__(self, stream: StreamView) -> None:
         self.stream, self.read, self.secrets = stream, 0, 0
@@ -247,12 +244,7 @@ def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
             f"through section {section}; it is private to {', '.join(map(repr, owners))}"
         )
-        data: dict[str, JsonValue] = {
-            "channel": channel,
-            "section": section,
-            "owners": list(owners),
-        }
-        yield Hit("CTX-06", problem, event.turn, event.agent, call.index, data=data)
+        yield Hit.at("CTX-06", call, problem, channel=channel, section=section, owners=list(owners))
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from simkit.checks.claims import cut_short
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
@@ -145,8 +146,7 @@ def uncontrolled(event: e.UncontrolledEffect, facts: Facts) -> Iterable[Hit]:
     actor = f"agent {event.agent!r}" if event.agent else "the pipeline"
     when = f" in turn {event.turn}" if event.turn else ""
     problem = f"{actor} reached {event.effect} at {event.where}{when}"
-    data = {"effect": event.effect, "where": event.where}
-    return (Hit("RUN-02", problem, event.turn, event.agent, data=data),)
+    return (Hit.at("RUN-02", event, problem, effect=event.effect, where=event.where),)
 
 
 @lint("RUN-04", e.RunFinished)
@@ -159,9 +159,8 @@ def unplayed(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
     if not event.unplayed or facts.fault is not None:
         return ()
     number = counted(len(event.unplayed), "recorded interaction")
-    problem = f"{number} of the cassette answered nothing:{_listed(event.unplayed)}"
-    data = {"interactions": list(event.unplayed)}
-    return (Hit("RUN-04", problem, 0, data=data, path=("cassette",)),)
+    problem = f"{number} of the cassette answered nothing"
+    return (_hit_of_cassette("RUN-04", problem, event.unplayed),)
 
 
 @lint("RUN-05", e.RunFinished)
@@ -173,9 +172,8 @@ def drifted(event: e.RunFinished, facts: Facts) -> Iterable[Hit]:
     if not event.drifted:
         return ()
     number = counted(len(event.drifted), "request")
-    problem = f"{number} differed from what was recorded:{_listed(event.drifted)}"
-    data = {"interactions": list(event.drifted)}
-    return (Hit("RUN-05", problem, 0, data=data, path=("cassette",)),)
+    problem = f"{number} differed from what was recorded"
+    return (_hit_of_cassette("RUN-05", problem, event.drifted),)
 
 
 @lint("RUN-06", e.RequestUnread)
@@ -189,8 +187,7 @@ def unread(event: e.RequestUnread, facts: Facts) -> Iterable[Hit]:
         f"{event.method} {event.url} is {event.interface}, which simkit does not read: "
         "if it asks a model, no claim sees what was sent and answered"
     )
-    data = {"url": event.url, "interface": event.interface}
-    return (Hit("RUN-06", problem, event.turn, data=data),)
+    return (Hit.at("RUN-06", event, problem, agent="", url=event.url, interface=event.interface),)
 
 
 @lint("RUN-07", e.ErrorLost)
@@ -208,11 +205,10 @@ def lost_error(event: e.ErrorLost, facts: Facts) -> Iterable[Hit]:
         f"a {event.ended}{actor} ended with an error in turn {event.turn}, and no code took "
         f"it: {error.message}"
     )
-    data = {"ended": event.ended, "error": error.type}
-    return (Hit("RUN-07", problem, event.turn, event.agent, data=data),)
+    return (Hit.at("RUN-07", event, problem, ended=event.ended, error=error.type),)
 
 
-def _listed(lines: Sequence[str]) -> str:
-    lines_shown = [f"\n{line}" for line in lines[:_SHOWN_MAX]]
-    more = len(lines) - _SHOWN_MAX
-    return "".join(lines_shown) + (f"\n… {more} more" if more > 0 else "")
+def _hit_of_cassette(identity: str, problem: str, lines: Sequence[str]) -> Hit:
+    """Return the hit about some interactions, of which the first are shown."""
+    text = "\n".join([f"{problem}:", *cut_short(lines, _SHOWN_MAX)])
+    return Hit(identity, text, 0, data={"interactions": list(lines)}, path=("cassette",))

@@ -40,8 +40,6 @@ class Odd(NamedTuple):
 class Oddities:
     """The oddities in the order of a context; of the settled part only new ones."""
 
-    __slots__ = ("empty", "late", "results", "twice", "unanswered")
-
     def __init__(self) -> None:
         self.results: list[Odd] = []
         """Results without an earlier call."""
@@ -60,8 +58,6 @@ class Oddities:
 
 class Walk:
     """A walk through messages in order, with the calls that wait for an answer."""
-
-    __slots__ = ("closed", "last", "odd", "open", "request_numbers")
 
     def __init__(self) -> None:
         self.odd = Oddities()
@@ -122,8 +118,6 @@ class Walk:
 
 class SettledWalk(Walk):
     """The walk through the settled part of a stream; every context takes it further."""
-
-    __slots__ = ("_reach", "_starts", "read", "stream")
 
     def __init__(self, stream: StreamView) -> None:
         super().__init__()
@@ -192,8 +186,6 @@ def is_empty(message: Message) -> bool:
 
 class _ContextWalk(Walk):
     """A walk through one context: the settled parts of its streams, and the messages after them."""
-
-    __slots__ = ("_before", "_is_planned", "has_speech")
 
     def __init__(self, is_planned: bool) -> None:
         """``is_planned``: a recipe has put the sections in this order."""
@@ -333,15 +325,15 @@ def _hit(
     view: View,
     problem: str,
     named: Sequence[str],
-    data: dict[str, JsonValue],
+    **data: JsonValue,
 ) -> Hit:
     more = ", …" if len(named) > NAMED_MAX else ""
     sentence = (
         f"agent {event.agent!r} is sent {problem} in turn {event.turn}: "
         f"{', '.join(named[:NAMED_MAX])}{more}"
     )
-    index = view.calls[event.call].index
-    return Hit(identity, sentence, event.turn, event.agent, index, data=data)
+    call = view.calls[event.call]
+    return Hit.at(identity, call, sentence, **data)
 
 
 @lint("CTX-01", e.ContextBuilt, when="is_odd")
@@ -393,8 +385,8 @@ def _hits_on_calls(
     fresh = [call for call in named if facts.is_new(identity, event.agent, call)]
     if fresh:
         problem = f"{counted(len(fresh), noun)} {how}"
-        data: dict[str, JsonValue] = {"calls": list(fresh)}
-        yield _hit(identity, event, facts.view, problem, [named[call] for call in fresh], data)
+        calls = [named[call] for call in fresh]
+        yield _hit(identity, event, facts.view, problem, calls, calls=fresh)
 
 
 @lint("CTX-12", e.ContextBuilt, when="is_odd")
@@ -438,5 +430,5 @@ def _hits_on_messages(
             fresh[f"{message.id} ({where})" if message.id else where] = section
     if fresh:
         problem = f"{counted(len(fresh), noun)}{how}"
-        data: dict[str, JsonValue] = {"sections": list(fresh.values())}
-        yield _hit(identity, event, facts.view, problem, list(fresh), data)
+        sections = list(fresh.values())
+        yield _hit(identity, event, facts.view, problem, list(fresh), sections=sections)

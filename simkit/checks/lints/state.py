@@ -93,8 +93,7 @@ def _pushed_out(event: e.StateUpdated, writes: _Writes, view: View) -> Iterable[
             f"added {total} items to channel `{channel}`, which keeps the last {declared.last}: "
             "the first are lost"
         )
-        data: dict[str, JsonValue] = {"channel": channel, "agents": [agent, event.agent]}
-        yield Hit("STA-01", problem, event.turn, event.agent, data=data)
+        yield Hit.at("STA-01", event, problem, channel=channel, agents=[agent, event.agent])
 
 
 def _overwritten(
@@ -130,7 +129,7 @@ def _overwriting(
     )
     if keys:
         data["key"] = ".".join(keys)
-    return Hit("STA-01", problem, event.turn, event.agent, data=data)
+    return Hit.at("STA-01", event, problem, **data)
 
 
 def _slots(reducer: str, channel: str, delta: JsonValue) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -174,8 +173,7 @@ def impure_reducer(event: e.StateUpdated, facts: Facts) -> Iterable[Hit]:
         declared = facts.pipeline.channels.get(channel)
         reducer = f"`{declared.reducer}` " if declared is not None else ""
         problem = f"reducer {reducer}of channel `{channel}` is impure: {fault} (turn {event.turn})"
-        data = {"channel": channel, "fault": fault}
-        hits.append(Hit("STA-03", problem, event.turn, event.agent, data=data))
+        hits.append(Hit.at("STA-03", event, problem, channel=channel, fault=fault))
     return hits
 
 
@@ -254,7 +252,7 @@ def _hit_of_shrinking(event: e.StateUpdated, channel: str, how: str) -> Hit:
     problem = (
         f"channel `{channel}` {how} in turn {event.turn}{writer_text}, without a declared reset"
     )
-    return Hit("STA-05", problem, event.turn, event.agent, data={"channel": channel})
+    return Hit.at("STA-05", event, problem, channel=channel)
 
 
 @lint("STA-09", e.StateUpdated)
@@ -293,7 +291,7 @@ def _received_again(event: e.StateUpdated, view: View) -> Iterator[Hit]:
             f"{counted(len(received), 'item')} that it was given{', and more' * is_more}: "
             f"{'they stand' if len(received) > 1 or is_more else 'it stands'} there twice"
         )
-        yield Hit("STA-09", problem, event.turn, event.agent, data={"channel": channel})
+        yield Hit.at("STA-09", event, problem, channel=channel)
 
 
 def _begin_with_own(update: Mapping[str, Any], writers: Mapping[int, str], run: str) -> bool:
@@ -337,7 +335,7 @@ def in_place_change(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
         f"agent {event.agent!r} changed the state it received in place in turn {event.turn}: "
         f"{', '.join(f'`{name}`' for name in channels)}"
     )
-    return (Hit("STA-10", problem, event.turn, event.agent, data={"channels": channels}),)
+    return (Hit.at("STA-10", event, problem, channels=channels),)
 
 
 class _Answers(dict[tuple[str, str], dict[tuple[str, str], int]]):
@@ -385,8 +383,7 @@ def _added(
                 f"channel `{channel}` holds {how} call {call} since turn {event.turn}: m{before} "
                 f"and {message.id}, which may have been meant to take its place"
             )
-            data: dict[str, JsonValue] = {"channel": channel, "call_id": call}
-            yield Hit("STA-11", problem, event.turn, event.agent, data=data)
+            yield Hit.at("STA-11", event, problem, channel=channel, call_id=call)
 
 
 def _home(event: e.StateUpdated) -> str:

@@ -86,9 +86,7 @@ def repeated_call(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
             f"{event.turn} with the same arguments and the same result, and nothing changed "
             f"in between"
         )
-        severity: Literal["W"] | None = None if facts.sees_state else "W"
-        data = {"tool": event.tool}
-        yield Hit("FLW-03", problem, event.turn, event.agent, severity=severity, data=data)
+        yield Hit.at("FLW-03", event, problem, is_warning=not facts.sees_state, tool=event.tool)
 
 
 class _Open(NamedTuple):
@@ -198,7 +196,8 @@ def open_work(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
             f"(tool {pending_call.tool!r}) was never answered"
         )
         data: dict[str, JsonValue] = {"tool": pending_call.tool, "calls": [call]}
-        yield Hit("FLW-07", problem, event.turn, pending_call.agent, severity=severity, data=data)
+        is_warning, by = severity == "W", pending_call.agent
+        yield Hit.at("FLW-07", event, problem, agent=by, is_warning=is_warning, **data)
 
 
 def _severity_of(pending_call: _Open, event: e.TurnFinished, view: View) -> Literal["W", ""] | None:
@@ -248,8 +247,7 @@ def argument_lost(event: e.ToolCalled, facts: Facts) -> Iterable[Hit]:
         "other arguments than the model said: "
         + "; ".join(_words(key, request, args) for key in lost)
     )
-    data = {"tool": event.tool, "arguments": lost}
-    return (Hit("FLW-09", problem, event.turn, event.agent, data=data),)
+    return (Hit.at("FLW-09", event, problem, tool=event.tool, arguments=lost),)
 
 
 def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
@@ -377,11 +375,9 @@ def _hit(event: e.ContextBuilt, ring: tuple[str, ...], results: _Results, view: 
         f"agent {event.agent!r} is sent in turn {event.turn} tool results under each other's "
         f"calls: {places}"
     )
-    index = view.calls[event.call].index
+    call = view.calls[event.call]
     is_telling = all(_is_telling(results.returned[call]) for call in ring)
-    severity: Literal["W"] | None = None if is_telling else "W"
-    data: dict[str, JsonValue] = {"calls": list(order)}
-    return Hit("CTX-18", problem, event.turn, event.agent, index, severity=severity, data=data)
+    return Hit.at("CTX-18", call, problem, is_warning=not is_telling, calls=order)
 
 
 def _readings(message: Message) -> Iterator[Any]:

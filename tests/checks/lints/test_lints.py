@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.checks.lints.registry import functions_of, lint
+from simkit.checks.lints.registry import REGISTERED, lint
 from simkit.spec.lint_catalogue import LINTS
 from simkit.trace import events as e
 from tests.checks.traces import Story, context_message, history, run_lints
@@ -16,9 +16,9 @@ AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}
 @pytest.mark.parametrize("identity", sorted(set(LINTS) - AFTER_THE_RUN))
 def test_every_lint_of_the_catalogue_has_a_function_that_names_its_rule(identity: str) -> None:
     rules = [
-        function.__doc__
-        for function in functions_of(identity)
-        if (function.__doc__ or "").startswith(f"{identity}: ")
+        each.function.__doc__
+        for each in REGISTERED
+        if each.id == identity and (each.function.__doc__ or "").startswith(f"{identity}: ")
     ]
 
     assert len(rules) == 1, (
