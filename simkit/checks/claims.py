@@ -35,8 +35,6 @@ class FindingBuilder:
     def __init__(self, document: Document, is_code: bool = False) -> None:
         """``is_code``: the findings concern code, so that their advice does, too."""
         self._document, self.is_code = document, is_code
-        self.is_quiet = False
-        """Whether only the number of findings matters, so that nothing needs to explain them."""
         self.search = Search()
         self.passed_over: list[Finding] = []
         """Claims that were skipped, because a file declares what they need as unseen."""
@@ -63,7 +61,7 @@ class FindingBuilder:
         if not misses:
             return []
         details |= {"differences": differences(misses), "at": misses[0].at}
-        index = None if event is None or self.is_quiet else event(misses)
+        index = None if event is None else event(misses)
         return [self.finding(path, f"{label} does not match", **details, event=index)]
 
     def holds(self, matcher: Any, value: Any) -> bool:

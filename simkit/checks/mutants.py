@@ -7,30 +7,177 @@ too), so that lints do not notice it for the wrong reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.trace_changes import (
-    Changes,
-    fixed,
-    put_at,
-    with_arguments,
-    with_payload,
-    with_target,
-    without_message,
-    without_part,
-    without_piece,
-)
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
-KINDS: Final = ("contexts", "payloads", "state", "targets", "arguments", "results", "replies")
-"""The kinds of trace mutants, in the order of reports."""
+Changes: TypeAlias = Mapping[int, e.AnyEvent]
+"""Index of an event in its trace to the event that stands there instead."""
+Events: TypeAlias = Sequence[e.AnyEvent]
+
+
+def fixed(changes: Changes) -> Callable[[], Changes]:
+    """Return a function that returns changes which are made already."""
+    return lambda: changes
+
+
+def without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -> Changes:
+    """Return a context without one part."""
+    left_out = event.parts[part]
+    tokens = left_out.tokens if isinstance(left_out, e.Made) else left_out.rendered_tokens
+    parts = _but(event.parts, part)
+    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
+
+
+def without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
+    """Return a context in which one section is missing from a message that several share."""
+    message_part = event.parts[part]
+    assert isinstance(message_part, e.Made)
+    piece, pieces = message_part.pieces[inner], _but(message_part.pieces, inner)
+    parts = _but(event.parts, part)
+    if pieces:
+        content = message_part.message.content.replace(piece.content, "", 1)
+        message = replace(message_part.message, content=content)
+        tokens = message_part.tokens - piece.tokens
+        changed = replace(message_part, pieces=pieces, message=message, tokens=tokens)
+        parts = put_at(event.parts, part, changed)
+    return {index: replace(event, parts=parts, tokens=event.tokens - piece.tokens)}
+
+
+def without_message(
+    *,
+    index: int,
+    event: e.ContextBuilt,
+    part: int,
+    at: int,
+    settled: Sequence[int],
+    cuts: Sequence[e.Cut],
+    sizes: tuple[int, int],
+    tokens: int,
+    after: Changes,
+) -> Changes:
+    """Return a context that shows a history of its own, which lacks a message.
+
+    ``settled`` are the settled messages of the stream, to which later contexts add; ``sizes`` the
+    numbers of settled messages and of cuts so far.
+    """
+    history_part = event.parts[part]
+    assert isinstance(history_part, e.Shown)
+    history = replace(
+        history_part,
+        stream=f"{history_part.stream}~{index}",
+        kept=_but(settled[: sizes[0]], at),
+        cuts=tuple(cuts[: sizes[1]]),
+        tail=_but(history_part.tail, at - sizes[0]),
+        restarts=False,
+    )
+    parts = put_at(event.parts, part, history)
+    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
+
+
+def with_payload(
+    events: Events, index: int, event: e.HandoffRequested, payload: JsonValue, asks: int
+) -> Changes:
+    """Return a handoff with another payload, from the model's request to the target's context."""
+    changes: dict[int, e.AnyEvent] = {}
+    if asks >= 0:
+        changes[asks] = _asking(events[asks], event.call_id, {"payload": payload})
+    target = ""
+    for later, other in enumerate(events[index:], index):
+        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
+            changes[later] = replace(other, payload=payload)
+        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
+            target = other.run
+        elif target and isinstance(other, e.ContextBuilt) and other.run == target:
+            parts = tuple(_payload_shown(part, event.payload, payload) for part in other.parts)
+            changes[later] = replace(other, parts=parts)
+    return changes
+
+
+def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
+    """Return the part of a context without the values that a payload no longer has."""
+    if not isinstance(part, e.Made) or not isinstance(old, Mapping):
+        return part
+    sections = {part.section, *(piece.section for piece in part.pieces)}
+    if "handoff" not in sections:
+        return part
+    message, pieces = part.message, part.pieces
+    for key, value in old.items():
+        left = new.get(key, "") if isinstance(new, Mapping) else ""
+        if left == value:
+            continue
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        other = left if isinstance(left, str) else msgspec.json.encode(left).decode()
+        if text:
+            message = replace(message, content=message.content.replace(text, other), data=None)
+            pieces = tuple(
+                replace(piece, content=piece.content.replace(text, other)) for piece in pieces
+            )
+    return replace(part, message=message, pieces=pieces)
+
+
+def with_target(events: Events, event: e.HandoffRequested, target: str) -> Changes:
+    """Return a handoff to another agent, which then runs in the target's place."""
+    changes: dict[int, e.AnyEvent] = {}
+    runs: set[str] = set()
+    for index, other in enumerate(events):
+        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
+            changes[index] = replace(other, to_agent=target)
+        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
+            runs.add(other.run)
+            changes[index] = replace(other, agent=target)
+        elif other.run in runs and other.agent == event.to_agent:
+            changes[index] = replace(other, agent=target)
+    return changes
+
+
+def with_arguments(
+    events: Events, index: int, event: e.ToolCalled, args: JsonValue, asks: int
+) -> Changes:
+    """Return a tool call with other arguments, in the message that asks for it, too."""
+    changes: dict[int, e.AnyEvent] = {index: replace(event, args=args)}
+    if asks >= 0:
+        changes[asks] = _asking(events[asks], event.call_id, args, is_whole=True)
+    return changes
+
+
+def _asking(
+    event: e.AnyEvent, call_id: str, args: JsonValue, *, is_whole: bool = False
+) -> e.AnyEvent:
+    """Return the event of a message whose call has other arguments."""
+    assert isinstance(event, e.MessageAdded)
+    calls = []
+    for call in event.message.calls:
+        if call.id == call_id:
+            old = call.args if isinstance(call.args, Mapping) else {}
+            known = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
+            call = replace(call, args=known)
+        calls.append(call)
+    return replace(event, message=replace(event.message, calls=tuple(calls)))
+
+
+def _but(values: Sequence[Any], place: int) -> tuple[Any, ...]:
+    """Return all values but the one at an index, which may be outside."""
+    return tuple(value for at, value in enumerate(values) if at != place)
+
+
+def put_at(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
+    """Return the values with another one at an index."""
+    return (*values[:place], value, *values[place + 1 :])
+
+
+KINDS: Final[Mapping[str, str]] = {
+    "contexts": "context", "payloads": "handoffs", "state": "state", "targets": "agents",
+    "arguments": "tool_calls", "results": "tool_calls", "replies": "reply",
+}  # fmt: skip
+"""The kinds of trace mutants, in the order of reports, each with the claim that speaks of it."""
 CHANGED: Final = "changed"
 """The text that stands in the place of another."""
 KEYS_MAX: Final = 12
@@ -68,6 +215,14 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """The key of the value in a payload or in arguments; empty for the whole value."""
     source: str = ""
     target: str = ""
+
+
+def _mutant(
+    kind: str, event: e.Event, text: str, changes: Callable[[], Changes], value: Any, **more: Any
+) -> TraceMutant:
+    """Return a mutant of a fact of the turn; ``value`` and ``more`` are the fact as it was."""
+    fact = Fact(claim=KINDS[kind], value=value, **more)
+    return TraceMutant(kind=kind, turn=event.turn, text=text, changes=changes, fact=fact)
 
 
 # Changing values
@@ -215,15 +370,10 @@ class _Mutants:
         self, event: e.ContextBuilt, call: CallView, message: Message, section: str, changes: Any
     ) -> TraceMutant:
         name = f"{event.agent}[{call.index}]" if call.index else event.agent
-        fact = Fact(
-            claim="context",
-            value=message,
-            name=name,
-            section=section,
-            size=len(call.context.section(section)),
-        )
+        size = len(call.context.section(section))
         text = f"{event.agent} is not sent a message of role {message.role} in section `{section}`"
-        return TraceMutant(kind="contexts", turn=event.turn, text=text, changes=changes, fact=fact)
+        fact = {"name": name, "section": section, "size": size}
+        return _mutant("contexts", event, text, changes, message, **fact)
 
     # Handoffs
 
@@ -234,34 +384,21 @@ class _Mutants:
         asks = self._calls_asked.get(event.call_id, -1)
         for key, changed, how in _variants(event.payload):
             pair = f"{event.from_agent} → {event.to_agent}"
-            yield TraceMutant(
-                kind="payloads",
-                turn=event.turn,
-                text=f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}",
-                changes=partial(with_payload, self._events, place, event, changed, asks),
-                fact=Fact(
-                    claim="handoffs",
-                    value=payload.get(key) if key else payload,
-                    key=key,
-                    source=event.from_agent,
-                    target=event.to_agent,
-                ),
-            )
+            text = f"`{key}` of the payload {pair} {how}" if key else f"the payload {pair} {how}"
+            changes = partial(with_payload, self._events, place, event, changed, asks)
+            fact = {"key": key, "source": event.from_agent, "target": event.to_agent}
+            value = payload.get(key) if key else payload
+            yield _mutant("payloads", event, text, changes, value, **fact)
 
     def _targets(self, place: int, event: e.HandoffRequested) -> Iterator[TraceMutant]:
         ran = (run.agent for run in self._view.runs.values())
         agents = dict.fromkeys((*self._view.pipeline.agents, *ran))
         others = [name for name in agents if name not in (event.from_agent, event.to_agent)]
         if others:
-            yield TraceMutant(
-                kind="targets",
-                turn=event.turn,
-                text=f"{event.from_agent} handed off to {others[0]}, not to {event.to_agent}",
-                changes=partial(with_target, self._events, event, others[0]),
-                fact=Fact(
-                    claim="agents", value=None, source=event.from_agent, target=event.to_agent
-                ),
-            )
+            text = f"{event.from_agent} handed off to {others[0]}, not to {event.to_agent}"
+            changes = partial(with_target, self._events, event, others[0])
+            fact = {"source": event.from_agent, "target": event.to_agent}
+            yield _mutant("targets", event, text, changes, None, **fact)
 
     # State
 
@@ -288,13 +425,10 @@ class _Mutants:
             for key, changed, how in _variants(raw if reset is ABSENT else reset):
                 raw_changed = changed if reset is ABSENT else {"$set": changed}
                 place_text = f"`{key}` of channel `{name}`" if key else f"channel `{name}`"
-                yield TraceMutant(
-                    kind="state",
-                    turn=event.turn,
-                    text=f"what {event.agent or 'the handoff'} wrote to {place_text} {how}",
-                    changes=fixed({place: _with_written(event, name, raw_changed)}),
-                    fact=Fact(claim="state", value=_at(turn.state[name], key), name=name, key=key),
-                )
+                text = f"what {event.agent or 'the handoff'} wrote to {place_text} {how}"
+                changes = fixed({place: _with_written(event, name, raw_changed)})
+                value = _at(turn.state[name], key)
+                yield _mutant("state", event, text, changes, value, name=name, key=key)
 
     # Tools
 
@@ -303,13 +437,10 @@ class _Mutants:
             return
         asks = self._calls_asked.get(event.call_id, -1)
         for key, changed, how in _variants(event.args):
-            yield TraceMutant(
-                kind="arguments",
-                turn=event.turn,
-                text=f"`{key}` of the arguments of {event.tool} {how}",
-                changes=partial(with_arguments, self._events, place, event, changed, asks),
-                fact=Fact(claim="tool_calls", value=event.args.get(key), name=event.tool, key=key),
-            )
+            text = f"`{key}` of the arguments of {event.tool} {how}"
+            changes = partial(with_arguments, self._events, place, event, changed, asks)
+            value = event.args.get(key)
+            yield _mutant("arguments", event, text, changes, value, name=event.tool, key=key)
 
     def _results(self, place: int, event: e.ToolReturned) -> Iterator[TraceMutant]:
         changed = replace(event, result=other_value(event.result))
@@ -322,26 +453,17 @@ class _Mutants:
                 changes[later] = replace(message, message=answer)
         tool = self._view.turns[event.turn - 1].tools if event.turn else ()
         result = next((view.result for view in tool if view.call_id == event.call_id), None)
-        yield TraceMutant(
-            kind="results",
-            turn=event.turn,
-            text=f"the result of {event.tool} was changed",
-            changes=fixed(changes),
-            fact=Fact(claim="tool_calls", value=result, name=event.tool),
-        )
+        text = f"the result of {event.tool} was changed"
+        yield _mutant("results", event, text, fixed(changes), result, name=event.tool)
 
     def _replies(self, place: int, event: e.TurnFinished) -> Iterator[TraceMutant]:
         if event.reply is None or event.error is not None:
             return
         turn = self._view.turns[event.turn - 1]
         agent = turn.runs[-1].agent if turn.runs else "the pipeline"
-        yield TraceMutant(
-            kind="replies",
-            turn=event.turn,
-            text=f"the reply of a turn that ends with {agent} was changed",
-            changes=fixed({place: replace(event, reply=CHANGED)}),
-            fact=Fact(claim="reply", value=turn.reply),
-        )
+        text = f"the reply of a turn that ends with {agent} was changed"
+        changes = fixed({place: replace(event, reply=CHANGED)})
+        yield _mutant("replies", event, text, changes, turn.reply)
 
 
 def _with_written(event: e.StateUpdated, name: str, value: JsonValue) -> e.StateUpdated:

@@ -13,9 +13,9 @@ import msgspec
 from simkit.checks.findings import CLAIM
 from simkit.checks.judging_mutants import (
     IMPOSSIBLE,
-    LintJudge,
     claims_hold,
     expectation_holds,
+    lints_hold,
     mutated,
 )
 from simkit.checks.mutants import KINDS, TraceMutant, trace_mutants
@@ -91,7 +91,7 @@ def _traces(runs: Sequence[ObservedRun], most: int, seed: int) -> MutationReport
     chosen = chosen_by_seed(list(places), most, seed)
     judges = [TraceJudge(run) for run in runs]
     verdicts = [_verdict(judges, places[fact]) for fact in chosen]
-    return _report(verdicts, KINDS, len(places))
+    return _report(verdicts, tuple(KINDS), len(places))
 
 
 def _report(verdicts: Sequence[Verdict | None], kinds: Sequence[str], total: int) -> MutationReport:
@@ -136,7 +136,6 @@ class TraceJudge:
         prepared = run.prepared
         self._scenario, self._document = prepared.scenario, prepared.document
         self._places: dict[int, str] = {}
-        self._lints = LintJudge(self._scenario, self._document)
         self._stable = StableClaims(prepared.redactor(os.environ), words_of(prepared.document.data))
 
     def verdict(self, mutant: TraceMutant, *, needs_claim: bool = True) -> Verdict | None:
@@ -155,7 +154,7 @@ class TraceJudge:
         by, claim = "", dict[str, Any]()
         if not claims_hold(self._scenario, self._document, view, function_named, mutant.turn - 1):
             by = "claim"
-        elif not self._lints.holds(events):
+        elif not lints_hold(scenario, document, events):
             by = "lint"
         else:
             turn = self._run.outcome.view.turns[mutant.turn - 1]

@@ -6,9 +6,8 @@ import json
 from functools import partial
 from typing import Any
 
-from simkit.checks.judging_mutants import LintJudge, claims_hold, mutated
-from simkit.checks.mutants import other_value, trace_mutants
-from simkit.checks.trace_changes import without_message
+from simkit.checks.judging_mutants import claims_hold, lints_hold, mutated
+from simkit.checks.mutants import other_value, trace_mutants, without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.trace.views import view_of
@@ -51,7 +50,6 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     outcome = simulate(ready)
     events = outcome.trace.events
     whole = {call: [*view.context.messages] for call, view in outcome.view.calls.items()}
-    judge = LintJudge(ready.scenario, ready.document)
     histories: list[Any] = [
         m
         for m in trace_mutants(outcome.view)
@@ -61,7 +59,7 @@ def test_a_history_of_its_own_changes_nothing_but_the_message_that_it_lacks() ->
     for mutant in histories:
         unchanged = partial(mutant.changes, at=-1, tokens=0)
         same = mutated(events, unchanged())
-        assert judge.holds(same)
+        assert lints_hold(ready.scenario, ready.document, same)
         lacking = mutated(events, mutant.changes())
         place = mutant.changes.keywords["event"].call
         contexts = {c: [*v.context.messages] for c, v in view_of(lacking).calls.items()}
@@ -103,15 +101,16 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
 def test_a_lint_notices_a_mutant_of_a_run_that_it_found_nothing_in() -> None:
     ready = conversation(ROUTER, ROUTED, 2)
     outcome = simulate(ready)
-    judge = LintJudge(ready.scenario, ready.document)
 
     noticed = [
         mutant.text
         for mutant in trace_mutants(outcome.view)
-        if not judge.holds(mutated(outcome.trace.events, mutant.changes()))
+        if not lints_hold(
+            ready.scenario, ready.document, mutated(outcome.trace.events, mutant.changes())
+        )
     ]
 
-    assert judge.holds(outcome.trace.events)
+    assert lints_hold(ready.scenario, ready.document, outcome.trace.events)
     assert "billing is not sent a message of role system in section `instructions`" in noticed
 
 
