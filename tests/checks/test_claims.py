@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from simkit.checks.claims import listed, listing
+import pytest
+
+from simkit.checks.claims import listed, listing, run_of, write_of
 from simkit.checks.findings import Difference
+from simkit.checks.scope import scope_of_run, scope_of_turn
+from simkit.spec.scenario.claims import Expect
+from simkit.trace import events as e
+from simkit.trace.views import View, view_of
 from tests.checks.judging import MEALS, judged, with_claims
+from tests.checks.traces import Story
 
 
 def test_a_finding_stands_at_the_line_inside_the_claim_that_does_not_hold() -> None:
@@ -55,3 +62,70 @@ def test_names_and_lines_are_cut() -> None:
     assert list(listing("all:", range(10), str, "none"))[-3:] == [
         "  [5] 5", "  … 3 more", "  [9] 9",
     ]  # fmt: skip
+
+
+def written_twice() -> View:
+    """Two runs side by side write the same channels, each twice; a third one only starts."""
+    story = Story(
+        ["a", "b", "c"],
+        channels={
+            name: e.ChannelFacts(reducer="replace", scope="session") for name in ("x", "y", "z")
+        },
+    )
+    story.turn()
+    first = story.start("a")
+    story.call(story.instructions())
+    story.write({"x": 1})
+    second = story.start("b")
+    story.call(story.instructions())
+    story.write({"x": 1, "y": 1})
+    story.resume("a", first)
+    story.write({"x": 2, "y": 2})
+    story.write({"z": 2})
+    story.call(story.instructions())
+    story.finish()
+    story.resume("b", second)
+    story.finish()
+    story.start("c")
+    story.finish()
+    story.end()
+    return view_of(story.trace.events)
+
+
+def kind_and_fields(view: View, index: int | None) -> tuple[object, ...]:
+    assert index is not None
+    event = view.events[index]
+    return type(event).__name__, event.agent, getattr(event, "update", getattr(event, "call", ""))
+
+
+@pytest.mark.parametrize(
+    ("run", "moment", "channels", "expected"),
+    [
+        (0, "start", [], ("ContextBuilt", "a", "c1")),
+        (0, "end", [], ("ContextBuilt", "a", "c3")),
+        (0, "write", ["x"], ("StateUpdated", "a", {"x": 2, "y": 2})),
+        (1, "write", ["x"], ("StateUpdated", "b", {"x": 1, "y": 1})),
+        (1, "write", ["z", "y"], ("StateUpdated", "b", {"x": 1, "y": 1})),
+        (1, "write", ["z"], ("ContextBuilt", "b", "c2")),
+        (1, "write", [], ("ContextBuilt", "b", "c2")),
+        (2, "start", [], ("AgentStarted", "c", "")),
+        (2, "end", [], ("AgentFinished", "c", "")),
+    ],
+)
+def test_a_failing_claim_on_a_run_is_located_at_an_event_of_that_run(
+    run: int, moment: str, channels: list[str], expected: tuple[object, ...]
+) -> None:
+    view = written_twice()
+    scope = scope_of_turn(view.turns[0], 0, Expect(), view)
+
+    index = run_of(scope, view.turns[0].runs[run], moment, channels)
+
+    assert kind_and_fields(view, index) == expected
+
+
+def test_a_failing_claim_on_the_state_is_located_at_the_last_write() -> None:
+    view = written_twice()
+    scope = scope_of_run(Expect(), view)
+
+    assert kind_and_fields(view, write_of(scope, "x"))[2] == {"x": 2, "y": 2}
+    assert write_of(scope, "nothing") is None

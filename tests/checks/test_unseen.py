@@ -4,13 +4,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 
 from simkit.checks.judge import CHECKS
+from simkit.spec.scenario.claim_kinds import ASPECTS, ClaimKind
 from simkit.spec.scenario.claims import RUN_CLAIMS, TURN_CLAIMS
 from simkit.trace import events as e
+from tests.adapters.scribes import Desk, user
 from tests.checks.judging import MEALS, describe_findings
+from tests.checks.recorded_claims import RECORDED
 
 PIZZA = """
 turns:
@@ -44,9 +49,12 @@ def bare(event: e.AnyEvent) -> list[e.AnyEvent]:
         return [replace(event, driver="wire", pipeline=facts)]
     if isinstance(event, (e.ToolCalled, e.ToolReturned, e.ToolFailed, e.StateUpdated)):
         return []
-    if isinstance(event, e.AgentStarted):
-        return [replace(event, input=None)]
-    return [event]
+    unseen = {
+        field: default_of(kind, field)
+        for name, (kind, field) in RECORDED.items()
+        if type(event) is kind and RUN_CLAIMS[name].null_needs
+    }
+    return [replace(event, **unseen)] if unseen else [event]
 
 
 def with_runs(event: e.AnyEvent) -> list[e.AnyEvent]:
@@ -88,26 +96,71 @@ def test_a_turn_in_which_no_tool_was_asked_for_called_none() -> None:
     assert describe_findings(MEALS, "tool_calls: []", edit=with_runs) == ""
 
 
-@pytest.mark.parametrize("matcher", ["null", "And now?", "{$not: x}", "{$any: true}"])
-def test_an_input_that_nobody_saw_is_not_null(matcher: str) -> None:
-    result = describe_findings(MEALS, f"runs: {{nutrition: {{input: {matcher}}}}}", edit=with_runs)
+@pytest.mark.parametrize(
+    "matcher", ["null", "{$contains: lunch}", "{$not: {$contains: x}}", "{$any: true}"]
+)
+@pytest.mark.parametrize("name", [name for name, row in RUN_CLAIMS.items() if row.null_needs])
+def test_a_value_that_code_did_not_show_is_not_null(name: str, matcher: str) -> None:
+    result = describe_findings(MEALS, f"runs: {{nutrition: {{{name}: {matcher}}}}}", edit=with_runs)
 
+    words = ASPECTS[RUN_CLAIMS[name].null_needs].words
     assert (
-        "runs.nutrition.input is not observable by driver 'wire', which does not see what the code gave this run"
+        f"runs.nutrition.{name} is not observable by driver 'wire', which does not see {words}"
         in result
+    )
+
+
+def hole_in(row: ClaimKind) -> str:
+    """Return what lets a claim on a run hold although code never showed its value, if anything."""
+    assert row.recorded_in is not None
+    assert row.read is not None
+    desk = Desk()
+    desk.turn("Hello")
+    desk.answers(desk.asks([user("Hello")]), "Hi.")
+    desk.recorder.end_run(desk.run())
+    desk.ends("Hi.")
+    kind, field = row.recorded_in
+    (event,) = [event for event in desk.trace.events if type(event) is kind]
+    (run,) = desk.view.runs.values()
+    if getattr(event, field) != default_of(kind, field):
+        return ""  # The recorder of code fills it.
+    if row.read(run) is not None:
+        return f"{kind.__name__}.{field} is recorded by no code, but `read` returns a value"
+    return "" if row.null_needs else "`read` returns null, but `null_needs` is empty"
+
+
+def default_of(kind: type, field: str) -> Any:
+    (of_field,) = (each for each in fields(kind) if each.name == field)
+    return of_field.default
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_recorder_of_code_fills_what_a_claim_reads_or_the_claim_is_not_observable(
+    name: str,
+) -> None:
+    assert not hole_in(RUN_CLAIMS[name]), (
+        f"`runs: {{a: {{{name}: …}}}}` may hold of code that shows nothing of it: {hole_in(RUN_CLAIMS[name])}. "
+        "Record it in simkit/adapters/recorder/trace.py, or let `read` return None and name the "
+        "aspect in `null_needs`"
     )
 
 
 @pytest.mark.parametrize(
-    "matcher", ["null", "{$contains: lunch}", "{$not: {$contains: x}}", "{$any: true}"]
+    ("row", "hole"),
+    [
+        (
+            ClaimKind(read=lambda run: 0, recorded_in=(e.AgentStarted, "goal")),
+            "AgentStarted.goal is recorded by no code, but `read` returns a value",
+        ),
+        (
+            ClaimKind(read=lambda run: run.goal, recorded_in=(e.AgentStarted, "goal")),
+            "`read` returns null, but `null_needs` is empty",
+        ),
+        (ClaimKind(read=lambda run: run.output, recorded_in=(e.AgentFinished, "output")), ""),
+    ],
 )
-def test_a_goal_that_nobody_told_is_not_null(matcher: str) -> None:
-    result = describe_findings(MEALS, f"runs: {{nutrition: {{goal: {matcher}}}}}", edit=with_runs)
-
-    assert (
-        "runs.nutrition.goal is not observable by driver 'wire', which does not see for which goal this run works"
-        in result
-    )
+def test_a_claim_that_could_hold_falsely_of_code_is_noticed(row: ClaimKind, hole: str) -> None:
+    assert hole_in(row) == hole
 
 
 @pytest.mark.parametrize("matcher", ["[]", "{$len: 0}", "{$not: {$has: [{tool: log_meal}]}}"])

@@ -180,7 +180,7 @@ def _borrowed(library: Library, document: Document, agent: str, lines: Any) -> l
         weight = {"weight": line["weight"]} if "weight" in line else {}
         for reply in _lines_in(library, document, agent, line[REPLIES_OF], (*at, REPLIES_OF)):
             as_mapping = reply if isinstance(reply, Mapping) else {"text": reply}
-            result.append({**as_mapping, **weight} if weight else reply)
+            result.append({**as_mapping, **weight})
     return result
 
 
