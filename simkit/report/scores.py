@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, Final
 
 import msgspec
@@ -23,11 +23,11 @@ _ITEM: Final = ("pipeline", "kind", "name", "file", "line", "hits")
 def coverage_lines(report: CoverageReport) -> Iterator[str]:
     """Yield the counts by kind and by file, and then what is missing, with a way to cover it."""
     items = report.items
-    yield from _table("kind", [(kind, _of_kind(items, kind)) for kind in KINDS], items)
+    yield from _table("kind", {kind: _of_kind(items, kind) for kind in KINDS})
     files = {item.file: [i for i in items if i.file == item.file] for item in items}
     if len(files) > 1:
         yield ""
-        yield from _table("file", list(files.items()), items)
+        yield from _table("file", files)
     for _, rows in groupby(report.missing, lambda item: item.file):
         yield ""
         yield from _missing_lines(list(rows))
@@ -46,10 +46,10 @@ def percent_text(percent: float) -> str:
 
 def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) -> str:
     """Return the report as JSON."""
-    return json.dumps(
+    return _json(
+        version,
+        notes,
         {
-            "version": FORMAT,
-            "simkit": version,
             "covered": report.covered,
             "total": len(report.items),
             "percent": round(report.percent, 2),
@@ -66,11 +66,13 @@ def coverage_json(report: CoverageReport, version: str, notes: Sequence[str]) ->
                 }
                 for item in report.items
             ],
-            "notes": [*notes],
         },
-        indent=2,
-        ensure_ascii=False,
     )
+
+
+def _json(version: str, notes: Sequence[str], fields: Mapping[str, Any]) -> str:
+    whole = {"version": FORMAT, "simkit": version, **fields, "notes": [*notes]}
+    return json.dumps(whole, indent=2, ensure_ascii=False)
 
 
 def coverage_lcov(report: CoverageReport) -> str:
@@ -101,26 +103,25 @@ def _of_kind(items: Sequence[PlacedItem], kind: str) -> list[PlacedItem]:
     return [item for item in items if item.kind == kind]
 
 
-def _table(
-    head: str, groups: Sequence[tuple[str, Sequence[PlacedItem]]], items: Sequence[PlacedItem]
-) -> Iterator[str]:
-    rows = [(name, *_counts(group)) for name, group in groups if group]
-    yield from score_table((head, "covered", "of", "%"), [*rows, ("total", *_counts(items))])
+def _table(head: str, groups: Mapping[str, Sequence[PlacedItem]]) -> Iterator[str]:
+    flags = {name: [item.hits > 0 for item in group] for name, group in groups.items()}
+    yield from _score_table((head, "covered", "of", "%"), flags)
 
 
-def score_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table of names with numbers."""
+def _score_table(heads: Sequence[str], groups: Mapping[str, Sequence[bool]]) -> Iterator[str]:
+    """Yield the lines of a table: how many of each group count, and of all together."""
     # Here, since every command imports this module, and few write such a table.
     from tabulate import tabulate
 
+    rows = {name: group for name, group in groups.items() if group}
+    rows["total"] = [*chain.from_iterable(groups.values())]
+    cells = [
+        (name, sum(row), len(row), percent_text(100 * sum(row) / len(row) if row else 100))
+        for name, row in rows.items()
+    ]
     align = ("left", "right", "right", "right")
-    text = tabulate(rows, headers=heads, disable_numparse=True, colalign=align)
+    text = tabulate(cells, headers=heads, disable_numparse=True, colalign=align)
     yield from (line.rstrip() for line in text.split("\n"))
-
-
-def _counts(items: Sequence[PlacedItem]) -> tuple[str, str, str]:
-    report = CoverageReport(tuple(items))
-    return str(report.covered), str(len(items)), percent_text(report.percent)
 
 
 def _missing_lines(items: Sequence[PlacedItem]) -> Iterator[str]:
@@ -194,13 +195,11 @@ class MutationReport(msgspec.Struct, frozen=True, kw_only=True):
 
 def mutation_lines(report: MutationReport) -> Iterator[str]:
     """Yield the scores by kind, and each survivor with the claim that would kill it."""
-    rows = [
-        (kind, *_score(group))
+    groups = {
+        kind: [verdict.is_killed for verdict in report.verdicts if verdict.kind == kind]
         for kind in report.kinds
-        if (group := [verdict for verdict in report.verdicts if verdict.kind == kind])
-    ]
-    rows.append(("total", *_score(report.verdicts)))
-    yield from score_table(("kind", "killed", "of", "%"), rows)
+    }
+    yield from _score_table(("kind", "killed", "of", "%"), groups)
     by_place = sorted(report.survivors, key=_place)
     for where, at_place in groupby(by_place, lambda verdict: verdict.where):
         yield ""
@@ -232,10 +231,10 @@ def score_line(report: MutationReport, seed: int) -> str:
 
 def mutation_json(report: MutationReport, seed: int, version: str, notes: Sequence[str]) -> str:
     """Return the report as JSON."""
-    return json.dumps(
+    return _json(
+        version,
+        notes,
         {
-            "version": FORMAT,
-            "simkit": version,
             "seed": seed,
             "killed": report.killed,
             "total": len(report.verdicts),
@@ -257,13 +256,5 @@ def mutation_json(report: MutationReport, seed: int, version: str, notes: Sequen
                 }
                 for verdict in report.verdicts
             ],
-            "notes": [*notes],
         },
-        indent=2,
-        ensure_ascii=False,
     )
-
-
-def _score(verdicts: Sequence[Verdict]) -> tuple[str, str, str]:
-    report = MutationReport(verdicts=verdicts, kinds=(), total=0)
-    return str(report.killed), str(len(verdicts)), percent_text(report.percent)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from simkit.checks.coverage import KINDS, Measurement, PlacedItem, coverage_of
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.views import View
-from simkit.viewer.document import CoverageData, CoveredPart, Graph, copied
+from simkit.viewer.document import CoverageData, Graph
 from simkit.viewer.pipeline_graph import graph_of, together
 
 
@@ -68,10 +68,6 @@ def coverage_data(
     """Return the data of a page; ``measured`` says what was run, such as ``5 scenarios``."""
     items = coverage_of(collected.items).items
     parts = tuple(
-        CoveredPart(
-            **copied(item, "pipeline", "kind", "name", "file", "line", "hits", "code", "agent"),
-            hint="" if item.hits else item.hint,
-        )
-        for item in items
+        replace(item, hint="" if item.hits else item.hint, is_given=False) for item in items
     )
     return CoverageData(measured, KINDS, parts, collected.graphs, tuple(notes))

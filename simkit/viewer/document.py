@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.coverage import PlacedItem
 from simkit.checks.findings import Finding
 from simkit.core.messages import JsonValue
 from simkit.report.results import Result
@@ -366,23 +367,6 @@ class ScenarioData(msgspec.Struct, frozen=True, omit_defaults=True):
     """The same scenario on the other side, with its own run; None without one."""
 
 
-class CoveredPart(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One thing that a pipeline can do, and how often it did."""
-
-    pipeline: str
-    kind: str
-    name: str
-    file: str
-    line: int
-    hits: int = 0
-    hint: str = ""
-    """How a scenario makes it happen, if none did."""
-    code: str = ""
-    """``module:function`` of a pipeline that is code."""
-    agent: str = ""
-    """The agent that must run for it; empty if any may."""
-
-
 class CoverageData(msgspec.Struct, frozen=True, omit_defaults=True):
     """Coverage: the first view of a page that shows it."""
 
@@ -390,8 +374,8 @@ class CoverageData(msgspec.Struct, frozen=True, omit_defaults=True):
     """The runs that were measured: ``5 scenarios``."""
     kinds: tuple[str, ...] = ()
     """All kinds, in the order of reports."""
-    parts: tuple[CoveredPart, ...] = ()
-    """In the order of reports: by file, line and kind."""
+    parts: tuple[PlacedItem, ...] = ()
+    """In the order of reports: by file, line and kind; with a hint only if it did not happen."""
     graphs: tuple[Graph, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -32,7 +32,7 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 
 
-class PlacedItem(msgspec.Struct, frozen=True):
+class PlacedItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """An item with its place and the number of times that it happened."""
 
     pipeline: str
@@ -41,8 +41,9 @@ class PlacedItem(msgspec.Struct, frozen=True):
     name: str
     file: str
     line: int
-    hits: int
-    hint: str
+    hits: int = 0
+    hint: str = ""
+    """How a scenario makes it happen."""
     code: str = ""
     """``module:function`` of a pipeline that is code."""
     agent: str = ""
