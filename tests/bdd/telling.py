@@ -132,7 +132,21 @@ def changed(document: Document, edits: Sequence[Edit]) -> Library:
 
 
 def _run_story(file: Path, scenario: Any, library: Library) -> Outcome:
-    story = Story(library, root=SCENARIOS.parent, folders=[SCENARIOS])
+    findings = _tell(scenario, file, Story(library, root=SCENARIOS.parent, folders=[SCENARIOS]))
+    lines = file.read_text(encoding="utf-8").splitlines()
+    red = (int(finding.where.split(":")[-2]) for finding in findings)
+    return Outcome(scenario.name, tuple(lines[place - 1].strip() for place in red))
+
+
+def findings_of(feature: str, folder: Path) -> Sequence[Finding]:
+    """Tells the one scenario of a feature in a folder with pipelines."""
+    file = folder / "desk.feature"
+    file.write_text(feature, encoding="utf-8")
+    (scenario,) = _scenarios(file)
+    return _tell(scenario, file, Story(Library(), root=folder, folders=[folder]))
+
+
+def _tell(scenario: Any, file: Path, story: Story) -> Sequence[Finding]:
     text, line = file.read_text(encoding="utf-8"), scenario.line_number
     story.begin(Places(FeatureText(str(file), text), (line, line)), scenario.name)
     for step in scenario.steps:
@@ -142,6 +156,4 @@ def _run_story(file: Path, scenario: Any, library: Library) -> Outcome:
         story.last_turn, story.text = reply.owner, step.docstring
         story.table = None if step.datatable is None else step.datatable.raw()
         reply.step.tell(story, reply.holes)
-    lines = text.splitlines()
-    red = (int(finding.where.split(":")[-2]) for finding in story.end().findings)
-    return Outcome(scenario.name, tuple(lines[place - 1].strip() for place in red))
+    return story.end().findings

@@ -1,19 +1,19 @@
-"""What a line denies of a name that leads nowhere is refused: it would hold of every story."""
+"""What a line denies: of a misspelt name it would hold of every story, else it is of all named."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from pytest_bdd.parser import FeatureParser
 
-from simkit import SourceError
-from simkit.bdd.assembling import FeatureText, Places
-from simkit.bdd.story import Story
-from simkit.bdd.vocabulary import VOCABULARIES
+from simkit import Simulation, SourceError
 from simkit.checks.findings import Finding
-from simkit.spec.scenario.files import Library
+from simkit.matchers import contains, partial
+from simkit.session.simulation import TurnOutcome
+from tests.bdd.telling import findings_of
 from tests.session.simulation.test_asking import PIPELINE
 
 FEATURE = """\
@@ -24,7 +24,6 @@ Feature: Support
     And the triage replies "Hi."
     Then {line}
 """
-BY_KEYWORD = {vocabulary.keyword.lower(): vocabulary for vocabulary in VOCABULARIES}
 LINES = [
     ('the context of triag excludes "zzz"', "triage"),
     ("the context of triage excludes messages from refuns", "refunds"),
@@ -73,20 +72,7 @@ LINES = [
 def tell(line: str, folder: Path) -> Sequence[Finding]:
     """Tells a story whose last line is given; returns what does not hold in it."""
     (folder / "support.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    file = folder / "desk.feature"
-    file.write_text(FEATURE.format(line=line), encoding="utf-8")
-    (scenario,) = FeatureParser(str(folder), file.name).parse().scenarios.values()
-    story = Story(Library(), root=folder, folders=[folder])
-    story.begin(
-        Places(FeatureText("desk.feature", file.read_text(encoding="utf-8")), (2, 2)), "Hello"
-    )
-    for step in scenario.steps:
-        reply = BY_KEYWORD[step.type].line(step.name)
-        assert reply is not None, step.name
-        story.lines = (step.line_number, step.line_number)
-        story.last_turn, story.text, story.table = reply.owner, step.docstring, None
-        reply.step.tell(story, reply.holes)
-    return story.end().findings
+    return findings_of(FEATURE.format(line=line), folder)
 
 
 @pytest.mark.parametrize(("line", "target"), LINES)
@@ -96,7 +82,7 @@ def test_a_misspelt_name_in_a_line_is_told_with_the_near_one(
     with pytest.raises(SourceError) as caught:
         tell(line, tmp_path)
 
-    assert (caught.value.where, caught.value.near) == ("desk.feature:6:5", target)
+    assert (Path(caught.value.where).name, caught.value.near) == ("desk.feature:6:5", target)
 
 
 @pytest.mark.parametrize(
@@ -117,3 +103,63 @@ def test_the_same_lines_with_names_that_there_are_are_judged(
     findings = tell(line, tmp_path)
 
     assert [each.what for each in findings] == ([finding] if finding else [])
+
+
+DESK = """\
+version: 1
+pipeline: desk
+agents:
+  a: {instructions: You greet., handoffs: [b]}
+  b: {instructions: You pay.}
+contracts: [{from: a, to: b, payload: {type: object, required: [order]}}]
+flow: {handoffs: {start: a}}
+"""
+REJECTED = """\
+Feature: Desk
+  Scenario: Hello
+    Given the pipeline "desk.pipeline.yaml"
+    When the user says "Hello"
+    And a hands off to b with card 4111
+    And a replies "Sorry."
+    Then %s
+"""
+
+
+def _of_feature(line: str, folder: Path) -> Sequence[Finding]:
+    """What is found of a story whose last line is given."""
+    (folder / "desk.pipeline.yaml").write_text(DESK, encoding="utf-8")
+    return findings_of(REJECTED % line, folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "holds"),
+    [
+        ('the handoffs do not have an item with to "b"', False),
+        ('the handoffs do not have an item with reason that contains "order"', False),
+        ('the handoffs have an item with reason that contains "order"', True),
+        ('the handoffs have an item with to "b"', True),
+        ('the handoffs do not have an item with to "b" and outcome "made"', True),
+        ("a handed off to b", False),
+        ("the handoff from a to b was rejected", True),
+    ],
+)
+def test_a_phrase_denies_rejected_handoffs_too(line: str, holds: bool, tmp_path: Path) -> None:
+    assert (not _of_feature(line, tmp_path)) is holds
+
+
+@pytest.mark.parametrize(
+    "denial",
+    [
+        lambda run: partial({"to": "b"}) not in run.handoffs,
+        lambda run: partial({"payload": {"card": 4111}}) not in run.handoffs,
+        lambda run: partial({"reason": contains("order")}) not in run.handoffs,
+    ],
+)
+def test_python_denies_rejected_handoffs_too(denial: Callable[[TurnOutcome], Any]) -> None:
+    with Simulation(textwrap.dedent(DESK)) as desk:
+        turn = desk.say(
+            "Hello", replies={"a": [{"handoff": {"to": "b", "payload": {"card": 4111}}}, "Sorry."]}
+        )
+
+        assert not denial(turn)
+        assert turn.handoffs[0]["outcome"] == "rejected"

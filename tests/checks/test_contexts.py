@@ -7,7 +7,6 @@ import pytest
 
 from simkit.trace.events import AnyEvent, ContextBuilt
 from tests.building import run_yaml
-from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import (
     HANDOFFS,
     MEALS,
@@ -180,8 +179,3 @@ the context holds 3 messages:
   [1] system: {"rows":[1000,2000]}
   [2] user (turn 1): Hi"""
     )
-
-
-@pytest.mark.golden
-def test_the_findings_are_golden() -> None:
-    assert_findings_are_golden("contexts")

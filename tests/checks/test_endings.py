@@ -4,15 +4,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from simkit.checks.judge import judge
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from tests.building import prepared
-from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import PIPELINE, describe_findings, judged, text
 
 AFTER = """
@@ -98,8 +95,3 @@ def test_the_exit_code_is_2_only_where_the_scenario_is_at_fault() -> None:
     ]
 
     assert codes == list(claims.values())
-
-
-@pytest.mark.golden
-def test_the_findings_are_golden() -> None:
-    assert_findings_are_golden("endings")

@@ -6,7 +6,6 @@ import pytest
 
 from simkit.checks.findings import Hit
 from simkit.checks.lint_claims import HitsByTurn
-from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import as_code, describe_findings, judged
 
 CROWDED = """
@@ -97,8 +96,3 @@ def test_hits_are_looked_up_by_their_turn() -> None:
 
     assert [by_turn.scopes_of(hit) for hit in hits] == [[], [], []]
     assert by_turn.all == hits
-
-
-@pytest.mark.golden
-def test_the_findings_are_golden() -> None:
-    assert_findings_are_golden("lint_claims")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from msgspec.structs import replace
 
 from simkit.trace import events as e
-from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import MEALS, describe_findings, text
 
 
@@ -38,8 +36,3 @@ def test_an_interrupt_is_the_question_that_the_turn_ends_with() -> None:
         .: wanted {sure: "?"}, found null
         | nothing was asked in turn 2
     """)
-
-
-@pytest.mark.golden
-def test_the_findings_are_golden() -> None:
-    assert_findings_are_golden("runs")

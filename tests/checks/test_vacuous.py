@@ -7,7 +7,6 @@ from __future__ import annotations
 import pytest
 
 from simkit.core.errors import SourceError
-from tests.checks.golden_findings import assert_findings_are_golden
 from tests.checks.judging import MEALS, describe_findings
 
 
@@ -95,8 +94,3 @@ def test_a_claim_beside_one_that_fails_keeps_its_warning() -> None:
 
     assert warned.count("RUN-03 W") == 1
     assert "context.router.excludes[1]: nothing in the trace matches" in warned
-
-
-@pytest.mark.golden
-def test_the_findings_are_golden() -> None:
-    assert_findings_are_golden("vacuous")

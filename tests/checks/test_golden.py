@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.checks import judging
 from tests.golden import assert_file_is
 
+GOLDEN = Path(__file__).parent / "golden"
 HEAD = "### "
 FINDS = "finds:"
-
-
-def assert_findings_are_golden(name: str) -> None:
-    """Compare all findings of a golden file with what is found."""
-    file = Path(__file__).parent / "golden" / f"{name}.txt"
-    parts = file.read_text(encoding="utf-8").split(f"\n{HEAD}")
-    assert_file_is(file, f"\n{HEAD}".join([parts[0], *map(found_again, parts[1:])]))
 
 
 def found_again(case: str) -> str:
@@ -35,3 +31,11 @@ def found_again(case: str) -> str:
         **flags,
     )
     return f"{given}\n{FINDS}\n{result}\n"
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("*.txt")), ids=lambda file: file.stem)
+def test_the_findings_are_golden(file: Path) -> None:
+    parts = file.read_text(encoding="utf-8").split(f"\n{HEAD}")
+
+    assert_file_is(file, f"\n{HEAD}".join([parts[0], *map(found_again, parts[1:])]))
