@@ -254,6 +254,11 @@ class StoryParts(NamedTuple):
         values = {**self.values, "turns": turns}
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
+    def root(self) -> Node:
+        """Return the nodes of the story, for whoever looks up a place, maybe in another process."""
+        values, places = self.whole()
+        return places.root(values)
+
     def part(self, place: int) -> tuple[dict[str, Any], Places, tuple[int, ...]]:
         """Return the same for one turn, which comes last, and those that it depends on.
 
@@ -281,21 +286,18 @@ class Assembly:
         self._waiting: dict[int, Any] = {}
         self._changed: set[int] = set()
         self._last: Prepared | None = None
-        self._alone: Prepared | None = None
-        """The last assembled part, if it was of a story with one turn."""
 
     def change(self, place: int) -> None:
         """Record that a turn is new or changed; or the claims on the WHOLE run."""
         if place == WHOLE:
-            self._last = self._alone = None
+            self._last = None
         else:
             self._changed.add(place)
-            self._alone = None
 
     def begin_anew(self) -> None:
         """Record that everything has changed."""
         self._changed.update(range(len(self._turns)))
-        self._last = self._alone = None
+        self._last = None
 
     def prepared(self, parts: StoryParts) -> Prepared:
         """Return the scenario ready to run; raise SourceError for errors in a turn."""
@@ -304,8 +306,6 @@ class Assembly:
         for place in sorted(self._changed):
             values, places, numbers = parts.part(place)
             self._last = self._assembled(parts, values, places, place, numbers)
-            # Of a story with one turn, its part is the whole.
-            self._alone = self._last if len(parts.values["turns"]) == 1 else None
             self._turns[place : place + 1] = [self._last.scenario.turns[-1]]
             self._waiting.pop(place, None)
             self._waiting |= {
@@ -315,7 +315,7 @@ class Assembly:
         assert self._last is not None
         waiting = {k: turn_claims for k, turn_claims in self._last.waiting.items() if k == WHOLE}
         scenario = self._last.scenario.model_copy(update={"turns": tuple(self._turns)})
-        document = parts.places.document(parts.values, _Root(parts))
+        document = parts.places.document(parts.values, parts.root)
         return msgspec.structs.replace(
             self._last,
             scenario=scenario,
@@ -328,8 +328,6 @@ class Assembly:
     def whole(self, parts: StoryParts) -> Prepared:
         """Return the scenario as from a file: all errors in it are found."""
         values, places = parts.whole()
-        if self._alone is not None and self._alone.document.data == values:
-            return msgspec.structs.replace(self._alone, numbers=())
         return self._assembled(parts, values, places)
 
     def _assembled(
@@ -352,21 +350,6 @@ class Assembly:
             turns = (*turns[:-1], _waiting(turns[-1], parts.standing[place]))
         scenario = prepared.scenario.model_copy(update={"turns": turns})
         return msgspec.structs.replace(prepared, scenario=scenario)
-
-
-class _Root:
-    """The nodes of a story, made when a place is looked up, possibly in another process."""
-
-    def __init__(self, parts: StoryParts) -> None:
-        self._parts = parts
-
-    def __call__(self) -> Node:
-        return self._node
-
-    @cached_property
-    def _node(self) -> Node:
-        values, places = self._parts.whole()
-        return places.root(values)
 
 
 def _waiting(turn: Turn, standing: Set[str]) -> Turn:

@@ -7,9 +7,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from simkit.checks.lints.handoffs import referenced
+from simkit.language.paths import leaves
 from simkit.language.yaml import SourcePath
 from simkit.spec.pipeline import model as p
 from simkit.spec.pipeline import recipe as r
+from simkit.spec.pipeline.agents import summarisers_of
 from simkit.trace import events as e
 
 Key: TypeAlias = tuple[str, str]
@@ -31,7 +34,6 @@ _CUTS: Final = {
     "preview": "preview", "truncate": "truncate",
 }  # fmt: skip
 """Option of a section to the reason in a trace if the option left something out."""
-REFERENCES_MAX: Final = 8
 DEPTH_MAX: Final = 4
 """The depth to which the keys of a payload are items; schemas may contain themselves."""
 DEFAULTS: Final = "defaults"
@@ -68,20 +70,11 @@ def handoff_name(source: str, target: str, type: str = "") -> str:
     return f"{source} → {target} ({type})" if type else f"{source} → {target}"
 
 
-def _referenced(schema: Any, schemas: Mapping[str, Any]) -> Any:
-    """Return the schema that ``{$ref: Name}`` names; any other as it is."""
-    for _ in range(REFERENCES_MAX):
-        if not isinstance(schema, Mapping) or "$ref" not in schema:
-            break
-        schema = schemas.get(str(schema["$ref"]).rpartition("/")[2])
-    return schema
-
-
 def payload_keys(
     schema: Any, schemas: Mapping[str, Any], path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], bool]]:
     """Yield the path of each key that a payload's schema names, and whether it must be there."""
-    schema = _referenced(schema, schemas)
+    schema = referenced(schema, schemas)
     if not isinstance(schema, Mapping):
         return
     properties = schema.get("properties") or {}
@@ -193,12 +186,13 @@ class DeclaredItems:
         """Yield the targets in the decider's schema; else each agent that only it can start."""
         head, _, key = str(router.to).removeprefix("${").removesuffix("}").rpartition(".")
         schema = self._pipeline.agents[router.decide].output
-        schema = _referenced(schema, self._pipeline.schemas)
+        schema = referenced(schema, self._pipeline.schemas)
         properties = schema.get("properties") if isinstance(schema, Mapping) else None
         value = (properties or {}).get(key) if head == "run.output" else None
-        names = [name for name in _texts_in(value) if name in self._pipeline.agents]
+        agents = {*self._pipeline.agents}
+        names = [name for name in leaves(value) if name in agents]
         if not names:
-            others = {router.decide, *self._handoff_targets(), *self._summarizers()}
+            others = {router.decide, *self._handoff_targets(), *summarisers_of(self._pipeline)}
             names = [name for name in self._pipeline.agents if name not in others]
         for name in names:
             reply = f"json: {{{key}: {name}}}" if head == "run.output" else f"one that names {name}"
@@ -213,13 +207,6 @@ class DeclaredItems:
         for name in self._pipeline.agents:
             yield from self._pipeline.of_agent(name, "handoffs")
         yield from (contract.to for contract in self._pipeline.contracts)
-
-    def _summarizers(self) -> Iterator[str]:
-        for name in self._pipeline.agents:
-            for entry in self._pipeline.recipe_of(name):
-                for item in entry if isinstance(entry, tuple) else (entry,):
-                    if isinstance(item.options, r.History) and item.options.summary:
-                        yield item.options.summary
 
     def _handoffs(self) -> Iterator[CoverageItem]:
         agreed: set[tuple[str, str]] = set()
@@ -328,17 +315,6 @@ def _filter_names(filter: r.Filter, path: SourcePath) -> Iterator[tuple[str, Sou
     else:
         for place, inner in enumerate(filter.older_than.filters):
             yield from _filter_names(inner, (*path, "older_than", "filters", place))
-
-
-def _texts_in(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts_in(inner)
-    elif isinstance(value, Sequence):
-        for inner in value:
-            yield from _texts_in(inner)
 
 
 _FAILURE: Final = CoverageItem(

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import Facts, texts_of
 from simkit.checks.lints.handoffs import (
     HandoffEvent,
     contract_of,
@@ -22,8 +21,6 @@ from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, ShownPart, View
-
-_encode = msgspec.json.Encoder().encode
 
 
 def first_call_of_target(
@@ -218,13 +215,7 @@ def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[
         tail = part.tail[max(0, part.lo - part.hi) :]
         tail += part.stream.entries[max(part.lo, part.hi - settled_max) : part.hi]
         for message in tail:
-            yield from _texts_of(message)
-
-
-def _texts_of(message: Message) -> Iterator[str]:
-    yield message.content
-    for call in message.calls:
-        yield _encode(call.args).decode()
+            yield from texts_of(message)
 
 
 SETTLED_MAX: Final = 100
@@ -261,7 +252,7 @@ def context_ignored(event: e.ContextBuilt, facts: Facts) -> None:
     if handed is None or not handed.missing:
         return
     context = view.calls[event.call].context
-    message_texts = (text for message in context.own_messages for text in _texts_of(message))
+    message_texts = (text for message in context.own_messages for text in texts_of(message))
     for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
         handed.missing.difference_update(
             [

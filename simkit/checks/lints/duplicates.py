@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, key_of
+from simkit.checks.lints.facts import Facts, first_of, key_of
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, ShownPart, StreamView
-
-IDS_MAX: Final = 5
-"""The number of messages that a finding names; its data has all of them."""
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -187,8 +183,7 @@ def _named(pairs: Sequence[Pair]) -> str:
     ids = [a if a == b else f"{a} = {b}" for a, _, b, _ in pairs]
     if len(ids) == 1:
         return f"message {ids[0]} twice{through}"
-    more = ", …" if len(ids) > IDS_MAX else ""
-    return f"{len(ids)} messages twice{through}: {', '.join(ids[:IDS_MAX])}{more}"
+    return f"{len(ids)} messages twice{through}: {first_of(ids)}"
 
 
 def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pair]) -> None:

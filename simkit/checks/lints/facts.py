@@ -6,14 +6,17 @@ lint decides by them, and asks the view only where something may be wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
+
+import msgspec
 
 from simkit.core.messages import Message
 from simkit.trace import events as e
 from simkit.trace.views import View
 
 NotesT = TypeVar("NotesT")
+NAMES_MAX: Final = 5
 
 
 def key_of(message: Message) -> Hashable:
@@ -30,6 +33,19 @@ def key_of(message: Message) -> Hashable:
     if not message.content:
         return (message.id,)
     return message.role, message.agent, message.turn, message.content
+
+
+def texts_of(message: Message) -> Iterator[str]:
+    """Yield a message's content, and the arguments of its calls as JSON."""
+    yield message.content
+    for call in message.calls:
+        yield msgspec.json.encode(call.args).decode()
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first of many names, as a finding shows them; its data has all of them."""
+    more = ", …" if len(names) > NAMES_MAX else ""
+    return f"{', '.join(names[:NAMES_MAX])}{more}"
 
 
 def _is_odd_message(message: Message) -> bool:

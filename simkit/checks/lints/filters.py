@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import Facts, first_of
 from simkit.checks.lints.registry import lint
 from simkit.trace import events as e
 from simkit.trace.views import ShownPart
-
-IDS_MAX = 5
-"""The number of messages that a finding names; its data has all of them."""
 
 DroppedMessage = tuple[str, int]
 """The filter, and the turn in which it dropped a message."""
@@ -62,11 +59,10 @@ def filtered_comes_back(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             _remember(part, stream_state, event.turn)
     for (by, turn), numbers in back.items():
         ids = [f"m{number}" for number in numbers]
-        more = ", …" if len(ids) > IDS_MAX else ""
         problem = (
             f"agent {event.agent!r} is sent {'a message' if len(ids) == 1 else 'messages'} in turn "
             f"{event.turn} that filter `{by}` took out of its context in turn {turn}: "
-            f"{', '.join(ids[:IDS_MAX])}{more}"
+            f"{first_of(ids)}"
         )
         yield Hit.at("CTX-17", call, problem, filter=by, ids=list(ids))
 

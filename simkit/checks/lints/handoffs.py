@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -99,16 +99,21 @@ def texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
     return {key: texts_ for key, texts_ in texts.items() if texts_}
 
 
+def referenced(schema: Any, schemas: Mapping[str, Any]) -> Any:
+    """Return the schema that ``{$ref: Name}`` names; any other as it is."""
+    for _ in schemas:  # In a trace that nobody has validated, they may form a ring.
+        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
+            break
+        schema = schemas.get(schema["$ref"].rpartition("/")[2])
+    return schema
+
+
 def required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str] | None:
     """Return the keys that the contract requires; None for all, if there can be no contract."""
     contract = contract_of(handoff, facts)
     if contract is None:
         return None if facts.is_code else ()
-    schema = contract.payload
-    for _ in facts.schemas:  # In a trace that nobody has validated, they may form a ring.
-        if not isinstance(schema, Mapping) or not isinstance(schema.get("$ref"), str):
-            break
-        schema = facts.schemas.get(schema["$ref"])
+    schema = referenced(contract.payload, facts.schemas)
     required = schema.get("required") if isinstance(schema, Mapping) else None
     return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()
 

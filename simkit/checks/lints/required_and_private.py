@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import Facts, texts_of
 from simkit.checks.lints.registry import lint
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
@@ -182,7 +182,7 @@ class _Secrets:
         self, message: Message, section: str, agent: str
     ) -> Iterator[tuple[str, _Secret]]:
         if message.agent != agent:
-            yield from self._in_text(_text_of(message), section)
+            yield from self._in_text("\n".join(texts_of(message)), section)
 
     def _in_settled(self, part: ShownPart, agent: str) -> Iterator[tuple[str, _Secret]]:
         """Search for new secrets in old messages, and for all secrets in new ones."""
@@ -195,13 +195,13 @@ class _Secrets:
                 if place < part.lo:
                     break
                 message = entries[place]
-                if message.agent != agent and secret.is_in(_text_of(message)):
+                if message.agent != agent and secret.is_in("\n".join(texts_of(message))):
                     yield part.section, secret
                     break
         index.secrets = len(self._secrets)
         for place in range(index.read, part.hi):
             message = entries[place]
-            for word in set(_words_of(_text_of(message))):
+            for word in set(_words_of("\n".join(texts_of(message)))):
                 index.words.setdefault(word, []).append(place)
             if place >= part.lo:
                 yield from self._in_message(message, part.section, agent)
@@ -261,12 +261,4 @@ def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
             if piece.section != "instructions":
                 yield piece.section, piece.content
     elif part.section != "instructions":
-        yield part.section, _text_of(part.message)
-
-
-def _text_of(message: Message) -> str:
-    """Return a message's content, with the arguments of its calls."""
-    if not message.calls:
-        return message.content
-    call_args = [_encode(call.args).decode() for call in message.calls]
-    return "\n".join((message.content, *call_args))
+        yield part.section, "\n".join(texts_of(part.message))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import Facts, first_of
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.core.text import counted
@@ -315,10 +315,6 @@ def oddities_of(event: e.ContextBuilt, facts: Facts) -> Oddities:
     return order.oddities
 
 
-NAMED_MAX: Final = 5
-"""The number of calls or messages that a finding names; its data has all of them."""
-
-
 def _hit(
     identity: str,
     event: e.ContextBuilt,
@@ -327,11 +323,7 @@ def _hit(
     named: Sequence[str],
     **data: JsonValue,
 ) -> Hit:
-    more = ", …" if len(named) > NAMED_MAX else ""
-    sentence = (
-        f"agent {event.agent!r} is sent {problem} in turn {event.turn}: "
-        f"{', '.join(named[:NAMED_MAX])}{more}"
-    )
+    sentence = f"agent {event.agent!r} is sent {problem} in turn {event.turn}: {first_of(named)}"
     call = view.calls[event.call]
     return Hit.at(identity, call, sentence, **data)
 
