@@ -1,8 +1,9 @@
-"""Judge: check a scenario's claims and all lints on one trace."""
+"""Judge: check a scenario's claims and all lints on one trace, or whether they notice a mutant."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any, Final
@@ -47,7 +48,9 @@ from simkit.core.text import short
 from simkit.language.matching.misses import line
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.waivers import reasons
+from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.model import Scenario
+from simkit.trace import events as e
 from simkit.trace.store import Trace, redacted
 from simkit.trace.views import View, view_of
 
@@ -310,3 +313,40 @@ def checked(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
             yield from not_observable(scope, builder, (*scope.path, name), name, need)
         else:
             yield from check(scope, builder)
+
+
+def claims_hold(
+    scenario: Scenario, document: Document, view: View, find: Find, first: int = 0
+) -> bool:
+    """Return whether the claims on turn ``first`` (an index) and on all later ones hold."""
+    builder = FindingBuilder(document, view.pipeline.is_code)
+    places = range(first, len(view.turns))
+    return not any(
+        True
+        for scope in scopes_of(scenario, view, places)
+        for _ in chain(checked(scope, builder), check_satisfies(scope, builder, view, find))
+    )
+
+
+def lints_hold(scenario: Scenario, document: Document, events: Sequence[e.AnyEvent]) -> bool:
+    """Return whether no lint, and no ending of a turn, fails the scenario of a mutant."""
+    trace = Trace()
+    trace.events.extend(events)
+    runner = LintRunner()
+    runner.feed(trace)
+    view = runner.view
+    builder = FindingBuilder(document, view.pipeline.is_code)
+    scopes = scopes_of(scenario, view, range(len(view.turns)))
+    by_turn = HitsByTurn(runner.hits, scopes)
+    sorted_ = sorted_hits(by_turn, scenario.lints, builder)
+    claimed = check_lint_claims(scopes, by_turn, builder)
+    ends = check_endings(scenario, Endings(runner.facts, events), sorted_, builder)
+    return not sorted_.failing and not any(True for _ in chain(claimed, ends))
+
+
+def expectation_holds(expect: Expect, turn: int, document: Document, view: View) -> bool:
+    """Return whether claims hold on a turn, given by its number; they are not in the file."""
+    (turn_view,) = view.turns[turn - 1 : turn]
+    builder = FindingBuilder(document, view.pipeline.is_code)
+    scope = scope_of_turn(turn_view, turn - 1, expect, view)
+    return not any(True for _ in checked(scope, builder))

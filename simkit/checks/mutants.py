@@ -478,3 +478,15 @@ def _with_written(event: e.StateUpdated, name: str, value: JsonValue) -> e.State
 def _at(value: Any, key: str) -> Any:
     """Return the value of a key, if it is one; else the whole value."""
     return value[key] if key and isinstance(value, Mapping) and key in value else value
+
+
+IMPOSSIBLE: Final = (LookupError, TypeError, ValueError, AttributeError, AssertionError)
+"""Raised where views or checks read a mutant that no run could have left."""
+
+
+def mutated(events: Events, changes: Changes) -> list[e.AnyEvent]:
+    """Return the events of a mutant."""
+    mutated_events = list(events)
+    for index, event in changes.items():
+        mutated_events[index] = event
+    return mutated_events

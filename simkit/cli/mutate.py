@@ -11,14 +11,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from simkit.checks.findings import CLAIM
-from simkit.checks.judging_mutants import (
-    IMPOSSIBLE,
-    claims_hold,
-    expectation_holds,
-    lints_hold,
-    mutated,
-)
-from simkit.checks.mutants import KINDS, TraceMutant, trace_mutants
+from simkit.checks.judge import claims_hold, expectation_holds, lints_hold
+from simkit.checks.mutants import IMPOSSIBLE, KINDS, TraceMutant, mutated, trace_mutants
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.judge import ObservedRun, ObservedRuns
 from simkit.cli.plan import share_exit_code
@@ -189,7 +183,7 @@ class TraceJudge:
         return None
 
     def _holds(self, expect: Expect, turn: int, view: View) -> bool:
-        return expectation_holds(expect, turn, self._scenario, self._document, view)
+        return expectation_holds(expect, turn, self._document, view)
 
     def difference(self, view: View) -> tuple[int, dict[str, Any]] | None:
         """Return the first turn that a claim would find different in a view, and that claim."""

@@ -6,8 +6,8 @@ import json
 from functools import partial
 from typing import Any
 
-from simkit.checks.judging_mutants import claims_hold, lints_hold, mutated
-from simkit.checks.mutants import other_value, trace_mutants, without_message
+from simkit.checks.judge import claims_hold, lints_hold
+from simkit.checks.mutants import mutated, other_value, trace_mutants, without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.trace.views import view_of
