@@ -281,7 +281,7 @@ FIELDS_OF_FILES = {
     "simkit/core/errors.py": {"what"},
     "simkit/cli/processes.py": {"what"},
     "simkit/checks/claims.py": {"what"},
-    "simkit/checks/endings.py": {"what"},
+    "simkit/checks/unclaimed.py": {"what"},
     "simkit/checks/findings.py": {"what"},
     "simkit/language/yaml/documents.py": {"what"},
     "simkit/language/yaml/nodes.py": {"what"},

@@ -255,7 +255,7 @@ class StoryParts(NamedTuple):
         return _claimed(values, self.claims.expect(WHOLE, places)), places
 
     def root(self) -> Node:
-        """Return the nodes of the story, for whoever looks up a place, maybe in another process."""
+        """Return the nodes of the story; they are made when a line is asked for."""
         values, places = self.whole()
         return places.root(values)
 

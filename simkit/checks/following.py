@@ -13,8 +13,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from simkit.checks.findings import CLAIM, Finding
-from simkit.checks.lint_claims import ERRORS
 from simkit.checks.scope import Scope
+from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk
 from simkit.trace.views import View

@@ -13,16 +13,8 @@ from msgspec.structs import replace
 
 from simkit.checks.claims import FindingBuilder
 from simkit.checks.contexts import check_contexts
-from simkit.checks.endings import Endings, check_endings, ended_by, turns_left
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
-from simkit.checks.lint_claims import (
-    HitsByTurn,
-    as_finding,
-    check_lint_claims,
-    check_waivers,
-    sorted_hits,
-)
 from simkit.checks.lints import LintRunner
 from simkit.checks.lints.facts import Facts
 from simkit.checks.observing import not_observable, unobservable
@@ -39,6 +31,17 @@ from simkit.checks.turn_claims import (
     check_reply,
     check_state,
     check_tool_calls,
+)
+from simkit.checks.unclaimed import (
+    Endings,
+    HitsByTurn,
+    as_finding,
+    check_endings,
+    check_lint_claims,
+    check_waivers,
+    ended_by,
+    sorted_hits,
+    turns_left,
 )
 from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError

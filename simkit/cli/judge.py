@@ -35,8 +35,7 @@ from simkit.language.yaml import DocumentCache
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.last_run import FOLDER
-from simkit.report.outcomes import result_of
-from simkit.report.results import Result, lints_off, skips, summary_of
+from simkit.report.results import Result, lints_off, result_of, skips, summary_of
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named

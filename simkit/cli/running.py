@@ -19,8 +19,7 @@ from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.outcomes import not_run, result_of
-from simkit.report.results import Result
+from simkit.report.results import Result, not_run, result_of
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import (
     judged_text,
@@ -265,7 +264,7 @@ class Runner:
             unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
             yield block(context_lines(view, job.turn, job.agent, paint, unheld))
         elif job.show == "state":
-            from simkit.report.states import state_lines
+            from simkit.report.contexts import state_lines
 
             yield block(state_lines(view, job.turn, paint))
         elif job.show == "events":

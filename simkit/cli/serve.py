@@ -24,8 +24,7 @@ from simkit.core.output import current_redactor, echo, echo_json
 from simkit.core.stopping import BROKEN
 from simkit.core.text import shell_word
 from simkit.providers.http import HttpRequest
-from simkit.report.outcomes import result_of
-from simkit.report.results import Result, summary_of
+from simkit.report.results import Result, result_of, summary_of
 from simkit.runtime.functions import function_named
 from simkit.session.execution.serving import (
     answer_questions,

@@ -17,8 +17,7 @@ from simkit.core.redact import Redactor
 from simkit.core.stopping import sudden_end_told
 from simkit.pytest_plugin import COVERAGE, PAGE, PASSED_OVER, WARNINGS, WORKFLOW
 from simkit.pytest_plugin.items import ScenarioItem, documents_of
-from simkit.report.outcomes import not_run, result_of
-from simkit.report.results import Result
+from simkit.report.results import Result, not_run, result_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
 

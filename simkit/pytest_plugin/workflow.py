@@ -132,7 +132,7 @@ def _result(
     result: Result | None = getattr(item, "result", None)
     if result is not None:
         return result
-    from simkit.report.outcomes import not_run  # It loads the checks, which suites may not need.
+    from simkit.report.results import not_run  # It loads the checks, which suites may not need.
 
     if report.skipped:
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from simkit.checks.endings import UNFINISHED
 from simkit.checks.mutants import Fact
 from simkit.checks.observing import unobservable
 from simkit.checks.runs import groups_of
 from simkit.checks.scope import Scope, scope_of_turn
+from simkit.checks.unclaimed import UNFINISHED
 from simkit.core.messages import Message
 from simkit.language.matching.values import is_list
 from simkit.spec.scenario.claims import Expect

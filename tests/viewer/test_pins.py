@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from simkit.report.outcomes import result_of
+from simkit.report.results import result_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library

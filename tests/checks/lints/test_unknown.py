@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lint_claims import severity_of
+from simkit.checks.unclaimed import severity_of
 from simkit.core.messages import ToolCall
 from simkit.trace import events as e
 from simkit.trace.events import AnyEvent

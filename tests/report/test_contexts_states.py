@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.report.states import state_lines
+from simkit.report.contexts import state_lines
 from simkit.report.wording import Tone
 from simkit.trace.views import View
 from tests.golden import assert_file_is
