@@ -148,7 +148,7 @@ class TraceJudge:
         by, claim = "", dict[str, Any]()
         if not claims_hold(self._scenario, self._document, view, function_named, mutant.turn - 1):
             by = "claim"
-        elif not lints_hold(scenario, document, events):
+        elif not lints_hold(self._scenario, self._document, events):
             by = "lint"
         else:
             turn = self._run.outcome.view.turns[mutant.turn - 1]
