@@ -10,8 +10,8 @@ from simkit.core.messages import Message, thinking_of
 from simkit.core.text import counted, short
 from simkit.language.json_schema import is_array
 from simkit.language.paths import as_text
-from simkit.report.diff_lines import TONES, signed
-from simkit.report.wording import Paint, call_text, columns, moment, plain, value_text, wrapped
+from simkit.report.diff_lines import indented, value_lines
+from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
 from simkit.trace.views import CallView, ContextView, MadePart, TurnView, View, run_ids
 
 UNSHOWN_MAX: Final = 20
@@ -177,24 +177,22 @@ def _change_lines(name: str, old: Any, new: Any, paint: Paint) -> Iterator[str]:
     if _has_grown(old, new):
         yield f"  {name}: {len(old)} → {counted(len(new), 'item')}"
         for item in new[len(old) :]:
-            yield from _signed("+", value_text(item), paint)
+            yield from _went("+", value_text(item), paint)
         return
     yield f"  {name}:"
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in dict.fromkeys([*old, *new]):
             if key in old and (key not in new or old[key] != new[key]):
-                yield from _signed("-", f"{key}: {value_text(old[key])}", paint)
+                yield from _went("-", f"{key}: {value_text(old[key])}", paint)
             if key in new and (key not in old or old[key] != new[key]):
-                yield from _signed("+", f"{key}: {value_text(new[key])}", paint)
+                yield from _went("+", f"{key}: {value_text(new[key])}", paint)
     else:
-        yield from _signed("-", value_text(old), paint)
-        yield from _signed("+", value_text(new), paint)
+        yield from _went("-", value_text(old), paint)
+        yield from _went("+", value_text(new), paint)
 
 
-def _signed(sign: str, text: str, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(text, width=columns() - 6)
-    yield f"    {signed(sign, first, paint)}"
-    yield from (f"      {paint(line, TONES[sign])}" for line in rest)
+def _went(sign: str, text: str, paint: Paint) -> Iterator[str]:
+    return indented(value_lines(sign, text, paint, 6))
 
 
 def _has_grown(old: Any, new: Any) -> bool:

@@ -259,7 +259,7 @@ def _handoff_lines(item: ItemEdit, paint: Paint) -> Iterator[str]:
     kind = f", type {handoff['type']}" if handoff["type"] else ""
     payload = "" if handoff["payload"] is None else f": {value_text(handoff['payload'])}"
     text = f"{route}, {handoff['outcome']}, {handoff['mode']}{kind}{short_end(payload, VALUE_MAX)}"
-    yield from _value_lines("+" if item.left is None else "-", text, paint)
+    yield from value_lines("+" if item.left is None else "-", text, paint)
 
 
 def _edits_lines(edits: Iterable[Edit], paint: Paint) -> Iterator[str]:
@@ -281,7 +281,7 @@ def _edit_lines(edit: Edit, paint: Paint) -> Iterator[str]:
     yield edit.at
     for sign, text in (("-", left), ("+", right)):
         if text is not None:
-            yield from _value_lines(sign, text, paint)
+            yield from value_lines(sign, text, paint)
 
 
 def _value(value: Any) -> str:
@@ -298,8 +298,9 @@ def _answer_text(answer: dict[str, Any]) -> str:
     return f"{answer['role']}{by}: {' '.join([str(answer['content']), *calls])}"
 
 
-def _value_lines(sign: str, text: str, paint: Paint) -> Iterator[str]:
-    first, *rest = wrapped(text, width=columns() - 10)
+def value_lines(sign: str, text: str, paint: Paint, indent: int = 10) -> Iterator[str]:
+    """Yield a value that went or came; ``indent`` are the columns that stand around it."""
+    first, *rest = wrapped(text, width=columns() - indent)
     yield f"  {signed(sign, first, paint)}"
     yield from (f"    {paint(line, TONES[sign])}" for line in rest)
 
