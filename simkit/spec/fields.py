@@ -8,13 +8,13 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
     StrictBool,
+    StrictFloat,
     StrictInt,
     WithJsonSchema,
     model_validator,
@@ -317,29 +317,11 @@ SchemaValue = Annotated[
     WithJsonSchema({"anyOf": [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]}),
 ]
 """A JSON Schema, a named one as ``{$ref: Name}``, or ``module:Model``."""
-FunctionName = Annotated[
-    str,
-    BeforeValidator(as_function),
-    WithJsonSchema(FUNCTION_SCHEMA),
-]
-MethodName = Annotated[
-    str,
-    BeforeValidator(as_method),
-    WithJsonSchema(METHOD_SCHEMA),
-]
-Count = Annotated[
-    StrictInt,
-    BeforeValidator(lambda v: _at_least(v, 0)),
-    WithJsonSchema({"type": "integer", "minimum": 0}),
-]
-Positive = Annotated[
-    StrictInt,
-    BeforeValidator(lambda v: _at_least(v, 1)),
-    WithJsonSchema({"type": "integer", "minimum": 1}),
-]
-Number = Annotated[
-    float, BeforeValidator(lambda v: _as_number(v)), WithJsonSchema({"type": "number"})
-]
+FunctionName = Annotated[str, BeforeValidator(as_function), WithJsonSchema(FUNCTION_SCHEMA)]
+MethodName = Annotated[str, BeforeValidator(as_method), WithJsonSchema(METHOD_SCHEMA)]
+Count = Annotated[StrictInt, Field(ge=0)]
+Positive = Annotated[StrictInt, Field(ge=1)]
+Number = StrictFloat
 
 
 class OrForm:
@@ -384,37 +366,6 @@ def text_as(key: str) -> BeforeValidator:
 
 
 Flag = StrictBool
-
-
-def _at_least(value: Any, least: int) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise PydanticCustomError(
-            "whole_number", "must be a whole number, not {what}", {"what": shown_value(value)}
-        )
-    if value < least:
-        raise PydanticCustomError(
-            "too_small", "must be at least {least}, not {value}", {"least": least, "value": value}
-        )
-    return int(value)
-
-
-def at_most(most: int) -> AfterValidator:
-    """Return the check that a whole number is not above ``most``."""
-
-    def check(value: int) -> int:
-        if value > most:
-            raise refuse(f"must be at most {most:,}, not {value:,}")
-        return value
-
-    return AfterValidator(check)
-
-
-def _as_number(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise PydanticCustomError(
-            "number", "must be a number, not {what}", {"what": shown_value(value)}
-        )
-    return float(value)
 
 
 def shown_value(value: Any) -> str:

@@ -8,7 +8,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from simkit.core.messages import ABSENT
 from simkit.core.output import note_secrets
+from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath, text_of
 from simkit.spec.fields import Fault, kind_text, refusal, shown_value
 
@@ -40,7 +42,9 @@ def validated_inside(model: type[AnyModel], value: Any, at: SourcePath) -> AnyMo
 
 
 def _fault(problem: ValidationError, data: Any) -> Fault:
-    first = min(problem.errors(include_url=False), key=lambda err: _rank(err["type"]))
+    errors = problem.errors(include_url=False)
+    # A typo often explains a missing key.
+    first = next((error for error in errors if error["type"] == "unknown_key"), errors[0])
     path = _path_in(data, first["loc"])
     kind, context, value = first["type"], first.get("ctx", {}), first.get("input")
     if kind == "refused":
@@ -58,17 +62,12 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
         key = next((step for step in reversed(path) if isinstance(step, str)), "this")
         value_text = f"`{value}`" if isinstance(value, str) else shown_value(value)
         return Fault(path, f"`{key}` cannot be {value_text}", text_of(value) or "", known)
-    phrase = _PHRASES.get(kind)
-    detail = first["msg"] if phrase is None else phrase(value)
+    detail = first["msg"]
+    if kind in _PHRASES:
+        detail = _PHRASES[kind](value)
+    elif kind in _BOUNDS:
+        detail = _BOUNDS[kind].format(value=value, **context)
     return Fault(path, detail, advice=_LISTED if kind == "tuple_type" else "")
-
-
-def _rank(kind: str) -> int:
-    """Return the rank of an error; unknown keys come first.
-
-    A typo often explains a missing key.
-    """
-    return 0 if kind == "unknown_key" else 1
 
 
 _ADDED: Final = {
@@ -88,8 +87,15 @@ _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
     "tuple_type": lambda value: f"must be a list, not {kind_text(value)}",
     "string_type": lambda value: f"must be a text, not {kind_text(value)}",
     "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
+    "float_type": lambda value: f"must be a number, not {shown_value(value)}",
     "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
     "too_short": lambda _: "must not be empty",
+}
+
+
+_BOUNDS: Final = {
+    "greater_than_equal": "must be at least {ge}, not {value}",
+    "less_than_equal": "must be at most {le:,}, not {value:,}",
 }
 
 
@@ -100,13 +106,8 @@ def _path_in(data: Any, loc: tuple[int | str, ...]) -> tuple[int | str, ...]:
     """
     path: list[int | str] = []
     for step in loc:
-        if _has(data, step):
+        inner = follow(data, (step,))
+        if inner is not ABSENT:
             path.append(step)
-            data = data[step]
+            data = inner
     return tuple(path)
-
-
-def _has(data: Any, step: int | str) -> bool:
-    if isinstance(data, list):
-        return isinstance(step, int) and 0 <= step < len(data)
-    return isinstance(data, dict) and step in data

@@ -16,7 +16,6 @@ from simkit.spec.fields import (
     Positive,
     TextValue,
     YamlModel,
-    at_most,
     refuse,
     shown_value,
     text_as,
@@ -109,11 +108,7 @@ class UserState(YamlModel):
     nothing more."""
 
 
-Sessions = Annotated[
-    Positive,
-    at_most(SESSIONS_MAX),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": SESSIONS_MAX}),
-]
+Sessions = Annotated[Positive, Field(le=SESSIONS_MAX)]
 
 
 class SimulatedUser(YamlModel):

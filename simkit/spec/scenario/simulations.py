@@ -25,7 +25,6 @@ from simkit.spec.fields import (
     TextValue,
     YamlModel,
     as_list,
-    at_most,
     defaults_of,
     one_key,
     refuse,
@@ -231,11 +230,7 @@ Misbehaviours = Annotated[dict[str, Share], _shares("misbehaviour", MISBEHAVIOUR
 SimulatedFaults = Annotated[dict[str, Share], _shares("fault", FAULTS)]
 
 
-MostTurns = Annotated[
-    Positive,
-    at_most(TURNS_LIMIT),
-    WithJsonSchema({"type": "integer", "minimum": 1, "maximum": TURNS_LIMIT}),
-]
+MostTurns = Annotated[Positive, Field(le=TURNS_LIMIT)]
 
 
 class Simulation(RunSetup):
