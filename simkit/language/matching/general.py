@@ -151,13 +151,16 @@ def schema(operand: Any, at: Path, _: Build) -> Condition:
     return unless(misses)
 
 
-def compared(name: str, compare: Callable[[Any, Any], bool]) -> Compile:
+def compared(name: str, compare: Callable[[Any, Any], bool], *, is_text: bool = False) -> Compile:
+    """Return the operator that compares numbers, or texts, with its operand."""
+    read_operand, read = (text_operand, text_of) if is_text else (number_operand, number_of)
+
     def build_compared(operand: Any, at: Path, _: Build) -> Condition:
-        limit = number_operand(operand, at)
+        expected: Any = read_operand(operand, at)
 
         def holds(value: Any) -> bool:
-            number = number_of(value)
-            return number is not None and compare(number, limit)
+            actual: Any = read(value)
+            return actual is not None and compare(actual, expected)
 
         return leaf(name, operand, at, holds)
 
@@ -210,19 +213,6 @@ def contains(operand: Any, at: Path, _: Build) -> Condition:
         ]
 
     return unless(misses)
-
-
-def affix(name: str, test: Callable[[str, str], bool]) -> Compile:
-    def build_affix(operand: Any, at: Path, _: Build) -> Condition:
-        affix = text_operand(operand, at)
-
-        def holds(value: Any) -> bool:
-            text = text_of(value)
-            return text is not None and test(text, affix)
-
-        return leaf(name, operand, at, holds)
-
-    return build_affix
 
 
 def regex(operand: Any, at: Path, _: Build) -> Condition:

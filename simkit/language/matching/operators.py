@@ -115,10 +115,16 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         "affirms",
     ),
     "$starts": Operator(
-        general.affix("$starts", str.startswith), "The text starts so.", _NEEDLE, "affirms"
+        general.compared("$starts", str.startswith, is_text=True),
+        "The text starts so.",
+        _NEEDLE,
+        "affirms",
     ),
     "$ends": Operator(
-        general.affix("$ends", str.endswith), "The text ends so.", _NEEDLE, "affirms"
+        general.compared("$ends", str.endswith, is_text=True),
+        "The text ends so.",
+        _NEEDLE,
+        "affirms",
     ),
     "$regex": Operator(
         general.regex,

@@ -6,7 +6,7 @@ With `says_of: FILE`, a user says what a scenario's user says, with variations. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,17 +34,24 @@ def with_says_of(library: Library, document: Document) -> Document:
 
     Raise SourceError for a scenario that is not there, or whose user says nothing.
     """
-    users = document.data.get("users") if isinstance(document.data, dict) else None
-    if not isinstance(users, dict):
-        return document
     changed = {
         name: _with_states(library, document, user, ("users", name))
-        for name, user in users.items()
+        for name, user in _entries(document, "users")
         if isinstance(user, Mapping) and SAYS_OF in user
     }
+    return _with_entries(document, "users", changed)
+
+
+def _entries(document: Document, key: str) -> Iterable[tuple[str, Any]]:
+    """Return the entries of a mapping at the top of a document; none if it is no mapping."""
+    entries = document.data.get(key) if isinstance(document.data, dict) else None
+    return entries.items() if isinstance(entries, dict) else ()
+
+
+def _with_entries(document: Document, key: str, changed: Mapping[str, Any]) -> Document:
     if not changed:
         return document
-    return document.with_data({**document.data, "users": {**users, **changed}})
+    return document.with_data({**document.data, key: {**document.data[key], **changed}})
 
 
 def _with_states(
@@ -143,17 +150,12 @@ def with_replies_of(library: Library, document: Document) -> Document:
 
     Raise SourceError for a file that is not there, or that has no line of the agent.
     """
-    models = document.data.get("models") if isinstance(document.data, dict) else None
-    if not isinstance(models, dict):
-        return document
     changed = {
         agent: _borrowed(library, document, agent, lines)
-        for agent, lines in models.items()
+        for agent, lines in _entries(document, "models")
         if any(_names_file(line) for line in _listed(lines))
     }
-    if not changed:
-        return document
-    return document.with_data({**document.data, "models": {**models, **changed}})
+    return _with_entries(document, "models", changed)
 
 
 def _listed(lines: Any) -> Sequence[Any]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from simkit.language.paths import as_text, lookup, walk
+from simkit.language.paths import as_text, lookup, walk, with_texts
 from simkit.language.yaml import Document, SourcePath, path_text
 from simkit.providers.failures import FAILURES
 from simkit.spec.fields import (
@@ -415,21 +415,15 @@ def _line_data(line: Any, model: ModelLine) -> Any:
 
 def with_persona(value: Any, persona: Mapping[str, Any]) -> Any:
     """Return a value with the references to a persona resolved."""
-    if isinstance(value, str):
-        if "${" not in value:
-            return value
-        whole = _PERSONA.fullmatch(value)
-        root = {"persona": persona}
+    root = {"persona": persona}
+
+    def resolve(text: str) -> Any:
+        whole = _PERSONA.fullmatch(text)
         if whole is not None:
             return lookup(root, whole[1])
-        return _PERSONA.sub(lambda match: as_text(lookup(root, match[1])), value)
-    if isinstance(value, Mapping):
-        return {
-            with_persona(key, persona): with_persona(inner, persona) for key, inner in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [with_persona(inner, persona) for inner in value]
-    return value
+        return _PERSONA.sub(lambda match: as_text(lookup(root, match[1])), text)
+
+    return with_texts(value, resolve)
 
 
 def _personas_of(data: Any) -> dict[str, Mapping[str, Any]]:
