@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from simkit.adapters.input_shapes import input_advised
 from simkit.checks.coverage import coverage_of
@@ -53,20 +53,15 @@ _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
 
-class Strictness(NamedTuple):
-    """Whether what proves nothing is an error."""
-
-    needs_met: bool = False
-    """Whether a library that is missing is an error, and no reason to skip."""
-    is_strict: bool = False
-    """Whether claims that no conversation judged end with 1."""
-
-
-def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page: str = "") -> int:
+def explore(
+    name: str, bounds: Bounds, folder: str, page: str, needs_met: bool, is_strict: bool
+) -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
 
     It is 2 if something cannot be run, and is not skipped, or if a part needs the network. Scenario
-    files are written into ``folder``, and a page of coverage to ``page``, if it is named.
+    files are written into ``folder``, and a page of coverage to ``page``, if it is named. With
+    ``needs_met`` a library that is missing is an error, and no reason to skip; with ``is_strict``
+    claims that no conversation judged end with 1.
     """
     _check(bounds)
     if page:
@@ -76,7 +71,7 @@ def explore(name: str, bounds: Bounds, folder: str, strictness: Strictness, page
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
     reads = FileReads().begin()
-    tour = _Tour(name, bounds, folder, strictness, reads)
+    tour = _Tour(name, bounds, folder, needs_met, is_strict, reads)
     try:
         for own_name, subject in subjects_named(Library(), name):
             tour.visit(own_name, subject)
@@ -99,10 +94,16 @@ class _Tour:
     """The subjects of a command, explored one after the other, and what came of them."""
 
     def __init__(
-        self, name: str, bounds: Bounds, folder: str, strictness: Strictness, reads: FileReads
+        self,
+        name: str,
+        bounds: Bounds,
+        folder: str,
+        needs_met: bool,
+        is_strict: bool,
+        reads: FileReads,
     ) -> None:
-        self._name, self._bounds, self._folder = name, bounds, folder
-        self._strictness, self._reads = strictness, reads
+        self._name, self._bounds, self._folder, self._reads = name, bounds, folder, reads
+        self._needs_met, self._is_strict = needs_met, is_strict
         self.count = self.skips = 0
         self.was_found = False
         self.is_incomplete = False
@@ -128,7 +129,7 @@ class _Tour:
 
     def _explore(self, name: str, subject: Subject) -> None:
         prepared = subject.prepared
-        if self._strictness.needs_met and prepared.scenario.skip is None and prepared.unmet:
+        if self._needs_met and prepared.scenario.skip is None and prepared.unmet:
             raise prepared.refusal()
         if prepared.skip is not None:
             echo(f"{name}: skipped: {prepared.skip}")
@@ -140,7 +141,7 @@ class _Tour:
         guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
         self.was_found |= not all(guessed)
         self.is_incomplete |= bool(campaign.refused) or any(guessed) or not campaign.runs
-        if self._strictness.is_strict:
+        if self._is_strict:
             for line in (unjudged := unjudged_lines(campaign.reach)):
                 echo(line)
             self.was_found |= bool(unjudged)

@@ -26,7 +26,7 @@ from simkit.cli.live_report import (
     total_cost,
     unique_stems,
 )
-from simkit.cli.plan import cases_at
+from simkit.cli.plan import RunPlan, cases_at
 from simkit.cli.processes import start_marking_worker
 from simkit.cli.selection import keyword
 from simkit.core.errors import SimkitError, SourceError
@@ -71,13 +71,10 @@ _NEEDED: Final = (
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
 
 
-class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
+class LiveOptions(RunPlan, frozen=True, kw_only=True):
     """The user's options."""
 
-    paths: tuple[str, ...]
-    expression: str
     runs: int
-    processes: int
     budget_usd: float | None
     prices: str
     """A file of prices; empty for the default file, if there is one."""

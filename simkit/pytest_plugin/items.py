@@ -9,7 +9,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -299,3 +299,37 @@ def failure_of(
     if campaign.discoveries:
         lines.append(f"write it as a scenario: {command}")
     return campaign, "\n".join(lines)
+
+
+class ReportCarrier:
+    """Carries something of a scenario's run inside its report, which pytest-xdist sends on."""
+
+    carried_as = ""
+    """The attribute of a report that has it, as text: reports are sent as plain data."""
+
+    def carried(
+        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> str | None:
+        """Return what a report of an item carries; None for nothing."""
+        raise NotImplementedError
+
+    def take(self, text: str) -> None:
+        """Take what a report carried; of several runs of a scenario the last one counts."""
+        raise NotImplementedError
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Put it into the report of a scenario."""
+        report = yield
+        text = self.carried(item, call, report) if isinstance(item, ScenarioItem) else None
+        if text is not None:
+            setattr(report, self.carried_as, text)
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take it out of a report."""
+        text: str | None = getattr(report, self.carried_as, None)
+        if text is not None:
+            self.take(text)

@@ -7,7 +7,6 @@ coverage and writes the pages.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +19,9 @@ from simkit.core.errors import SimkitError
 from simkit.core.files import check_place, write_whole
 from simkit.core.output import clean, current_redactor, without_secrets
 from simkit.core.text import counted
+from simkit.pytest_plugin.items import ReportCarrier, ScenarioItem
 from simkit.report.last_run import failure_text, slug
 from simkit.report.scores import coverage_lines, summary_line
-from simkit.spec.scenario.items import ScenarioCase
 from simkit.viewer import (
     CoverageCollector,
     Page,
@@ -33,16 +32,16 @@ from simkit.viewer import (
     run_page,
 )
 
-SENT_AS: Final = "simkit_page"
-"""The attribute of a report with a scenario for the page."""
 MEASURED_AS: Final = "simkit_coverage"
 """The key under which a process of pytest-xdist sends what it measured: as text, as plain data."""
 SHOWN_AT: Final = "simkit page"
 """The section of a failing item's report that says where its run is shown."""
 
 
-class PytestPage:
+class PytestPage(ReportCarrier):
     """Collects the scenarios of all processes, and writes the page."""
+
+    carried_as = "simkit_page"
 
     def __init__(self, file: str) -> None:
         """Raise UsageError if no file can be written there."""
@@ -54,31 +53,23 @@ class PytestPage:
         """Return where the page shows a scenario."""
         return f"{self._file}#{slug(identity)}"
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the scenario into its report, and the place of its run into that of a failure."""
-        report = yield
-        scenario: ScenarioCase | None = getattr(item, "scenario", None)
-        if not isinstance(scenario, ScenarioCase) or call.when != "call":
-            return report
-        page: RunPage | None = getattr(item, "page", None)
-        result = getattr(item, "result", None)
+    def carried(
+        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> str | None:
+        """Return the scenario for the page; put the place of a run into the report of a failure."""
+        result, page = item.result, item.page
         if page is None and result is not None:
             page = run_page(result, None)
-        if page is not None:
-            setattr(report, SENT_AS, msgspec.json.encode(page).decode())
-            if report.failed:
-                report.sections.append((SHOWN_AT, clean(self.link(scenario.id))))
-        return report
+        if call.when != "call" or page is None:
+            return None
+        if report.failed:
+            report.sections.append((SHOWN_AT, clean(self.link(item.scenario.id))))
+        return msgspec.json.encode(page).decode()
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a scenario out of a report; of several runs of a scenario the last one counts."""
-        payload: str | None = getattr(report, SENT_AS, None)
-        if payload is not None:
-            page = msgspec.json.decode(payload, type=RunPage)
-            self._scenarios[page.scenario.id] = page
+    def take(self, text: str) -> None:
+        """Take a scenario for the page."""
+        page = msgspec.json.decode(text, type=RunPage)
+        self._scenarios[page.scenario.id] = page
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Write the page."""

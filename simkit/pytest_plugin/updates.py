@@ -7,27 +7,26 @@ property: JUnit files contain these, and proposals are raw.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from simkit.core.errors import SimkitError
 from simkit.core.output import clean
-from simkit.pytest_plugin.items import documents_of
+from simkit.pytest_plugin.items import ReportCarrier, ScenarioItem, documents_of
 from simkit.update.files import refuse_in_ci
 from simkit.update.merging import accepted_lines
 from simkit.update.proposals import decoded
 
-SENT_AS: Final = "simkit_update"
-"""The attribute of a report with a proposal."""
 
-
-class Updates:
+class Updates(ReportCarrier):
     """Collects the proposals of all processes, and changes the files."""
+
+    carried_as = "simkit_update"
 
     def __init__(self, config: pytest.Config) -> None:
         """Raise UsageError in CI, and with another seed than the scenarios' own."""
+        self._proposals: list[str] = []
         if config.getoption("--simkit-seed") is not None:
             raise pytest.UsageError(
                 "--simkit-update writes what the scenarios' own seeds give, not --simkit-seed"
@@ -37,16 +36,15 @@ class Updates:
         except SimkitError as problem:
             raise pytest.UsageError(str(problem)) from None
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put an item's proposal into its report."""
-        report = yield
-        proposal: str | None = getattr(item, "proposal", None)
-        if proposal is not None and call.when == "call":
-            setattr(report, SENT_AS, proposal)
-        return report
+    def carried(
+        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> str | None:
+        """Return the changes that a scenario's run proposes."""
+        return item.proposal if call.when == "call" else None
+
+    def take(self, text: str) -> None:
+        """Take the changes that a scenario's run proposes."""
+        self._proposals.append(text)
 
     def write(self, terminalreporter: Any) -> None:
         """Change the files, and print how; of pytest-xdist's processes only the parent does."""
@@ -54,16 +52,9 @@ class Updates:
         if hasattr(config, "workerinput"):
             return
         terminalreporter.section("simkit update")
-        proposals = map(decoded, _proposals(terminalreporter))
+        proposals = map(decoded, self._proposals)
         try:
             for line in accepted_lines(proposals, documents_of(config)):
                 terminalreporter.write_line(clean(line))
         except SimkitError as problem:
             terminalreporter.write_line(clean(str(problem)), red=True)
-
-
-def _proposals(terminalreporter: Any) -> Iterator[Any]:
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if getattr(report, "when", None) == "call" and hasattr(report, SENT_AS):
-                yield getattr(report, SENT_AS)

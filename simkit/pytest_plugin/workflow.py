@@ -7,7 +7,6 @@ inside pytest's own reports, and the parent writes them.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +14,7 @@ import pytest
 
 from simkit.core.errors import TraceError
 from simkit.core.output import clean, command
+from simkit.pytest_plugin.items import ReportCarrier, ScenarioItem
 from simkit.report.diff_lines import Sides
 from simkit.report.diffs import summary_line
 from simkit.report.github_actions import (
@@ -26,16 +26,12 @@ from simkit.report.github_actions import (
 )
 from simkit.report.last_run import Ledger, RunEntry
 from simkit.report.results import Result
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
+from simkit.spec.scenario.items import SCENARIO_SUFFIX
 from simkit.trace.store import Trace
 
 LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
 RUN: Final = "simkit_run"
 """The key under which a process of pytest-xdist gets its run."""
-SENT_AS: Final = "simkit_result"
-"""The attribute of a report with a result: as text, since reports are sent as plain data."""
-DRAWN_AS: Final = "simkit_picture"
-"""The attribute of a report with the picture of a failing run."""
 
 
 def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
@@ -47,8 +43,10 @@ def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
     return msgspec.structs.replace(result, trace=file)
 
 
-class Workflow:
+class Workflow(ReportCarrier):
     """Collects the results of all processes, and writes them at the end."""
+
+    carried_as = "simkit_result"
 
     def __init__(self, base: str, config: pytest.Config) -> None:
         """Raise UsageError if ``base`` is given and has no trace."""
@@ -69,26 +67,19 @@ class Workflow:
         if self._base:
             node.workerinput[RUN] = self._ledger.begin()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Put the result of a scenario into its report."""
-        report = yield
-        scenario: ScenarioCase | None = getattr(item, "scenario", None)
-        if isinstance(scenario, ScenarioCase) and (call.when == "call" or not report.passed):
-            result = _result(item, scenario, call, report)
-            setattr(report, SENT_AS, msgspec.json.encode(result).decode())
-            setattr(report, DRAWN_AS, getattr(item, "picture", ""))
-        return report
+    def carried(
+        self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
+    ) -> str | None:
+        """Return the result of a scenario, and its picture if it fails."""
+        if call.when != "call" and report.passed:
+            return None
+        result = _result(item, call, report)
+        return msgspec.json.encode((result, item.picture)).decode()
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take a result out of a report; of several runs of a scenario the last one counts."""
-        payload: str | None = getattr(report, SENT_AS, None)
-        if payload is not None:
-            result = msgspec.json.decode(payload, type=Result)
-            self._results[result.id] = result
-            self._pictures[result.id] = getattr(report, DRAWN_AS, "")
+    def take(self, text: str) -> None:
+        """Take the result of a scenario, and its picture."""
+        result, picture = msgspec.json.decode(text, type=tuple[Result, str])
+        self._results[result.id], self._pictures[result.id] = result, picture
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Record an unreadable file."""
@@ -122,14 +113,9 @@ class Workflow:
             terminalreporter.write_line(clean(f"simkit: against {self._base}: {counts}; {hint}"))
 
 
-def _result(
-    item: pytest.Item,
-    scenario: ScenarioCase,
-    call: pytest.CallInfo[None],
-    report: pytest.TestReport,
-) -> Result:
+def _result(item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport) -> Result:
     """Return the item's own result, or why it did not run: skipped, or a fixture failed."""
-    result: Result | None = getattr(item, "result", None)
+    result, scenario = item.result, item.scenario
     if result is not None:
         return result
     from simkit.report.results import not_run  # It loads the checks, which suites may not need.

@@ -92,11 +92,11 @@ def explore_command(
     simulation is found once for each cause, in the smallest conversation that shows it.
     """
     # Imported here because `simkit explore --help` must not load what runs scenarios.
-    from simkit.cli.explore import Strictness, explore
+    from simkit.cli.explore import explore
     from simkit.explore.campaigns import Bounds
 
-    strictness = Strictness(needs_met=needs_met, is_strict=is_strict)
-    return explore(subject, Bounds(**options, measures=bool(page)), folder, strictness, page)
+    bounds = Bounds(**options, measures=bool(page))
+    return explore(subject, bounds, folder, page, needs_met, is_strict)
 
 
 @cli.command(
