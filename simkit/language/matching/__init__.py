@@ -2,8 +2,7 @@
 
 A matcher is a YAML value. A mapping is partial, a list whole and in order, a scalar equal; a key
 that starts with ``$`` is an operator. A matcher is compiled once, when a file is read; to hold is
-to have no mismatch. Most matchers have one test for both; for mappings and lists, a property holds
-the two against each other.
+to have no mismatch, and mismatches are looked for until the first one.
 """
 
 from __future__ import annotations

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
@@ -29,7 +27,15 @@ _LITERAL_OPERATORS: Final = frozenset(
 )
 
 
-class KeyMatcher(msgspec.Struct, frozen=True):
+class _Field(NamedTuple):
+    """A field of messages, with the condition on its value."""
+
+    path: str
+    read: Getter
+    inner: Condition
+
+
+class KeyMatcher(NamedTuple):
     """One plain key of a mapping matcher."""
 
     key: str
@@ -41,47 +47,21 @@ class KeyMatcher(msgspec.Struct, frozen=True):
     """The first part of the key, read as a path."""
     role: str | None
     """The role that the key names; None if it names no role."""
-    as_role: Condition
-    """For the key ``role``: the same matcher with other libraries' role names translated."""
-
-    @property
-    def of_message(self) -> _Field:
-        """The field of a message that the key names."""
-        if self.role is not None:
-            return _Field("content", _content_of, self.inner, self.role)
-        if self.key == "role":
-            return _Field("role", attrgetter("role"), self.as_role)
-        if self.key in ("content", "text"):
-            return _Field(self.key, _content_of, self.inner)
-        read = attrgetter(self.key) if self.key in _ATTRIBUTES else self.get
-        return _Field(self.key, read, self.inner)
+    field: _Field
+    """The field of a message that the key names."""
 
 
-class _Field(NamedTuple):
-    """A field of messages, with the condition on its value."""
-
-    path: str
-    read: Getter
-    inner: Condition
-    role: str | None = None
-    """The role that the message must have; None if any."""
-
-
-class Keyed:
+class Keyed(NamedTuple):
     """The plain keys of a mapping matcher."""
 
-    def __init__(self, entries: Sequence[KeyMatcher], at: Path, source: Mapping[str, Any]) -> None:
-        self.entries, self.at, self.source = entries, at, source
-
-    @cached_property
-    def fields(self) -> Sequence[_Field]:
-        """The fields of a message that the entries name."""
-        return [entry.of_message for entry in self.entries]
+    entries: Sequence[KeyMatcher]
+    at: Path
+    source: Mapping[str, Any]
 
 
 def keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     """Return the matcher of mappings with matching values, key by key."""
-    return _partial(_keyed(plain, at, build))
+    return unless(partial(_of_any, _keyed(plain, at, build)))
 
 
 def exact(operand: Any, at: Path, build: Build) -> Condition:
@@ -102,12 +82,11 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     ``build`` compiles the inner matchers.
     """
     node = _keyed(plain, at, build)
-    partial_misses = _partial(node).misses
 
     def misses(value: Any) -> Iterator[Miss]:
         if isinstance(value, Content):
             value = value.structure
-        yield from partial_misses(value)
+        yield from _of_any(node, value)
         if isinstance(value, Mapping):
             named = {key for entry in node.entries for key in _named(entry, value)}
             for key in value:
@@ -119,18 +98,11 @@ def exactly(plain: Mapping[str, Any], at: Path, build: Build) -> Condition:
     return unless(misses)
 
 
-def _partial(node: Keyed) -> Condition:
-    return unless(partial(_of_any, node))
-
-
 def _keyed(plain: Mapping[str, Any], at: Path, build: Build) -> Keyed:
-    entries = tuple(_entry(key, operand, at, build) for key, operand in plain.items())
-    if "role" in plain or sum(entry.role is not None for entry in entries) > 1:
-        # Beside a role, `tool` is the tool's name.
-        entries = tuple(
-            msgspec.structs.replace(entry, role=None) if entry.key == "tool" else entry
-            for entry in entries
-        )
+    roles = {key: ROLE_ALIASES[key] for key in plain if key in ROLE_ALIASES}
+    if "role" in plain or len(roles) > 1:
+        roles.pop("tool", None)  # Beside a role, it is the tool's name.
+    entries = [_entry(key, operand, at, build, roles.get(key)) for key, operand in plain.items()]
     return Keyed(entries, at, plain)
 
 
@@ -143,15 +115,20 @@ def _named(entry: KeyMatcher, value: Mapping[str, Any]) -> tuple[Any, ...]:
     return (entry.first,)
 
 
-def _entry(source: str, operand: Any, at: Path, build: Build) -> KeyMatcher:
+def _entry(source: str, operand: Any, at: Path, build: Build, role: str | None) -> KeyMatcher:
     key = unescaped(source)
     at = (*at, source)
     inner = build(operand, at)
-    as_role = inner
-    if key == "role" and (translated := _roles(operand)) != operand:
-        as_role = build(translated, at)
-    role = ROLE_ALIASES.get(source)
-    return KeyMatcher(key, getter(key), inner, at, operand, first_step(key), role, as_role)
+    if role is not None:
+        field = _Field("content", _content_of, inner)
+    elif key == "role":
+        # Other libraries' role names are translated.
+        field = _Field(key, attrgetter(key), build(_roles(operand), at))
+    elif key in ("content", "text"):
+        field = _Field(key, _content_of, inner)
+    else:
+        field = _Field(key, attrgetter(key) if key in _ATTRIBUTES else getter(key), inner)
+    return KeyMatcher(key, getter(key), inner, at, operand, first_step(key), role, field)
 
 
 def _roles(matcher: Any) -> Any:
@@ -204,13 +181,14 @@ def _of_mapping(node: Keyed, value: Mapping[str, Any]) -> Iterator[Miss]:
 def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
     message = value.message if isinstance(value, Dropped) else value
     fields = DROPPED_FIELDS if isinstance(value, Dropped) else MESSAGE_FIELDS
-    for entry, field in zip(node.entries, node.fields, strict=True):
+    for entry in node.entries:
         if entry.role not in (None, message.role):
             yield _other_role(entry, message.role)
         if _is_field(entry, fields):
             is_dropped = entry.first in _OF_DROPPED
-            for miss in field.inner.misses(field.read(value if is_dropped else message)):
-                yield prefixed(field.path, miss)
+            read = entry.field.read(value if is_dropped else message)
+            for miss in entry.field.inner.misses(read):
+                yield prefixed(entry.field.path, miss)
         else:
             note = f"a message has {', '.join(fields)}, or a role and its content"
             yield Miss((entry.key,), entry.at, "", entry.operand, ABSENT, note)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -122,32 +122,22 @@ class _Composer(CParser):
 
     def __init__(self, text: str, file: str) -> None:
         super().__init__(text)
-        self.descend_resolver, self.ascend_resolver = _guards(file)
+        self._file, self._depth = file, -1
+
+    def descend_resolver(self, parent: Node | None, index: Any) -> None:
+        """Reject a node that is nested too deeply; libyaml calls this before each node."""
+        self._depth += 1
+        if self._depth > NESTING_MAX and parent is not None:
+            problem = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
+            raise SourceError(where(self._file, parent.start_mark), problem)
+
+    def ascend_resolver(self) -> None:
+        """Leave a node."""
+        self._depth -= 1
 
     def resolve(self, kind: type[Node], value: str | None, implicit: Any) -> str:
         """Return an empty tag, so that every other tag is one that the author wrote."""
         return ""
-
-
-def _guards(file: str) -> tuple[Callable[[Node | None, Any], None], Callable[[], None]]:
-    """Return the functions that a composer calls before and after each node, to limit nesting.
-
-    They are closures for speed: they take a fifth of the composer's time.
-    """
-    depth = -1
-
-    def descend(parent: Node | None, index: Any) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > NESTING_MAX and parent is not None:
-            problem = f"lists and mappings are nested deeper than {NESTING_MAX} levels"
-            raise SourceError(where(file, parent.start_mark), problem)
-
-    def ascend() -> None:
-        nonlocal depth
-        depth -= 1
-
-    return descend, ascend
 
 
 def _unprintable(text: str, file: str) -> SourceError:

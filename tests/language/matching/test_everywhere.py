@@ -32,8 +32,6 @@ from simkit.matchers import (
 )
 from simkit.session.simulation import Simulation
 from simkit.spec.json_schemas import json_schema_of
-from simkit.spec.scenario.apps import CodePipeline
-from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, items_in
 from simkit.spec.scenario.items import simulations_in
 from simkit.spec.scenario.model import Shared
@@ -497,11 +495,3 @@ def test_what_may_be_in_a_list_of_a_turn_is_looked_for() -> None:
         assert ["a", "b"] not in run.agents
         assert "t" in run.context("a").tools
         assert partial({"tool": "t"}) not in run.tool_calls
-
-
-def test_claims_are_those_of_the_models() -> None:
-    """The table of claims has each one that takes a matcher."""
-    plain = {"context", "runs", "model_calls", "satisfies", "findings"}
-
-    assert {*Expect.model_fields} - plain <= {name.partition(".")[0] for name in _CLAIMS}
-    assert CodePipeline.model_fields["agents"]
