@@ -288,25 +288,25 @@ NAMES: Final[Mapping[str, Iterable[str]]] = {
 class KnownNames(msgspec.Struct, frozen=True):
     """Known names by kind; ANYTHING if simkit cannot know them."""
 
-    agents: Sequence[str]
-    channels: Sequence[str]
-    tools: Sequence[str]
-    sections: Sequence[str]
-    filters: Sequence[str]
+    agents: Sequence[str] = ANYTHING
+    channels: Sequence[str] = ANYTHING
+    tools: Sequence[str] = ANYTHING
+    sections: Sequence[str] = ANYTHING
+    filters: Sequence[str] = ANYTHING
     """The pipeline's own history filters."""
-    declared_tools: Sequence[str]
+    declared_tools: Sequence[str] = ANYTHING
     """The pipeline's tools, whether or not an agent is offered them."""
-    all_sections: frozenset[str]
+    all_sections: frozenset[str] = frozenset()
     """The sections of all recipes, and those that any recipe may have."""
-    sections_of: Callable[[str], Sequence[str]]
-    tools_of: Callable[[str], Sequence[str]]
-    state: Kind
+    sections_of: Callable[[str], Sequence[str]] = lambda agent: ANYTHING
+    tools_of: Callable[[str], Sequence[str]] = lambda agent: ANYTHING
+    state: Kind = kinds.STATE
     """The kind of the channels' values, as far as their reducers determine it."""
     recalled: frozenset[str] = frozenset()
     """The channels with items that may have scores."""
     result_names: frozenset[str] = frozenset()
     """The channels that hold messages."""
-    goals: Sequence[str] = ()
+    goals: Sequence[str] = ANYTHING
     """A supervisor's goals."""
     values: ValueSchemas = ValueSchemas({})
     """The schemas of tools and handoffs; empty if they are not known."""
@@ -323,10 +323,7 @@ class KnownNames(msgspec.Struct, frozen=True):
 def known_in(subject: Subject) -> KnownNames:
     """Return the names that a pipeline declares."""
     if isinstance(subject, App):
-        return KnownNames(
-            ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, ANYTHING, frozenset(),
-            lambda agent: ANYTHING, lambda agent: ANYTHING, kinds.STATE, goals=ANYTHING,
-        )  # fmt: skip
+        return KnownNames()
     return subject.remembered(("names",), lambda: _names_in(subject))
 
 
