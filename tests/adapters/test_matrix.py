@@ -129,7 +129,7 @@ def scenario(module: str, case: str, settings: str) -> str:
         else "{output: {properties: {city: {type: string}, degrees: {type: integer}}}}"
     )
     filled = CASES[case].replace("FORCED", forced).replace("SETTINGS", settings)
-    tools = f"{{weather: {module}:weather, clock: {module}:clock}}"
+    tools = "{weather: weather_desk:weather, clock: weather_desk:clock}"
     app = f"app: {{path: [.], tools: {tools}}}"
     head = f"{app}\n{RULE}\n"
     return head + dedent(filled.replace("SEEN", TEXT))

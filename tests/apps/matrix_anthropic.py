@@ -6,32 +6,13 @@ import json
 from typing import Any
 
 from anthropic import Anthropic, AsyncAnthropic
+from weather_desk import CITY, DESCRIPTIONS, FUNCTIONS, REPORT
 
 client, async_client = Anthropic(), AsyncAnthropic()
 
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-REPORT = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
-    "required": ["city", "degrees"],
-}
 TOOLS = [
-    {"name": name, "description": text, "input_schema": CITY}
-    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    {"name": name, "description": text, "input_schema": CITY} for name, text in DESCRIPTIONS.items()
 ]
-
-
-def weather(city: str) -> dict[str, Any]:
-    """Tells the weather."""
-    return {"city": city, "sky": "grey"}
-
-
-def clock(city: str) -> str:
-    """Tells the time."""
-    return f"noon in {city}"
-
-
-FUNCTIONS = {"weather": weather, "clock": clock}
 
 
 def _body(text: str) -> dict[str, Any]:

@@ -10,31 +10,10 @@ from typing import Any
 
 import aiohttp
 import requests
+from weather_desk import CITY, FUNCTIONS, REPORT
 
 URL = "https://llm.example.test/v1/chat/completions"
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-REPORT = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
-    "required": ["city", "degrees"],
-}
-TOOLS = [
-    {"type": "function", "function": {"name": name, "parameters": CITY}}
-    for name in ("weather", "clock")
-]
-
-
-def weather(city: str) -> dict[str, Any]:
-    """Tells the weather."""
-    return {"city": city, "sky": "grey"}
-
-
-def clock(city: str) -> str:
-    """Tells the time."""
-    return f"noon in {city}"
-
-
-FUNCTIONS = {"weather": weather, "clock": clock}
+TOOLS = [{"type": "function", "function": {"name": name, "parameters": CITY}} for name in FUNCTIONS]
 
 
 def _body(text: str) -> dict[str, Any]:

@@ -7,32 +7,14 @@ from typing import Any
 
 from google import genai
 from google.genai import types
+from weather_desk import CITY, DESCRIPTIONS, FUNCTIONS, REPORT
 
 client = genai.Client()
 
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-REPORT = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
-    "required": ["city", "degrees"],
-}
 TOOLS = [
     types.FunctionDeclaration(name=name, description=text, parameters_json_schema=CITY)
-    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    for name, text in DESCRIPTIONS.items()
 ]
-
-
-def weather(city: str) -> dict[str, Any]:
-    """Tells the weather."""
-    return {"city": city, "sky": "grey"}
-
-
-def clock(city: str) -> str:
-    """Tells the time."""
-    return f"noon in {city}"
-
-
-FUNCTIONS = {"weather": weather, "clock": clock}
 
 
 def _request(text: str) -> dict[str, Any]:

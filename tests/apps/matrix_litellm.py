@@ -6,31 +6,12 @@ import json
 from typing import Any
 
 import litellm
+from weather_desk import CITY, DESCRIPTIONS, FUNCTIONS, REPORT
 
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
-REPORT = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "degrees": {"type": "integer"}},
-    "required": ["city", "degrees"],
-    "additionalProperties": False,
-}
 TOOLS = [
     {"type": "function", "function": {"name": name, "description": text, "parameters": CITY}}
-    for name, text in (("weather", "Tells the weather."), ("clock", "Tells the time."))
+    for name, text in DESCRIPTIONS.items()
 ]
-
-
-def weather(city: str) -> dict[str, Any]:
-    """Tells the weather."""
-    return {"city": city, "sky": "grey"}
-
-
-def clock(city: str) -> str:
-    """Tells the time."""
-    return f"noon in {city}"
-
-
-FUNCTIONS = {"weather": weather, "clock": clock}
 
 
 def _body(text: str) -> dict[str, Any]:

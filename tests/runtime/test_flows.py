@@ -149,8 +149,6 @@ def test_upstream_shows_output_and_tool_calls() -> None:
 
 # Decisions
 
-TRIAGE = {"create": "", "update": "", "other": ""}
-
 
 def decided(reply: str, route: str = "", labels: str = "create update", **more: str) -> Ran:
     edges = " ".join(f"triage>{label}:{label}" for label in labels.split())

@@ -14,6 +14,8 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools import FunctionTool, ToolContext
 from google.genai import types
 
+from tests.testing.cancelling import cancelled_while
+
 MODEL = "gemini-2.5-flash"
 
 
@@ -151,13 +153,4 @@ async def cancel(text: str) -> str:
         waits.set()
         await asyncio.Event().wait()
 
-    work = asyncio.create_task(run(agent("slow", tools=[wait]), text))
-    at_work = asyncio.create_task(waits.wait())
-    await asyncio.wait((work, at_work), return_when=asyncio.FIRST_COMPLETED)
-    at_work.cancel()
-    work.cancel()
-    try:
-        await work
-    except asyncio.CancelledError:
-        return "Cancelled."
-    return "It was not cancelled."
+    return await cancelled_while(waits, run(agent("slow", tools=[wait]), text))

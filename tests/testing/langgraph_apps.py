@@ -18,6 +18,8 @@ from langgraph.prebuilt import InjectedState
 from langgraph.types import Command
 from langgraph.types import interrupt as ask
 
+from tests.testing.cancelling import cancelled_while
+
 model = ChatOpenAI(model="gpt-5-mini", api_key="none")
 
 
@@ -186,13 +188,4 @@ async def cancel(text: str) -> str:
         await asyncio.Event().wait()
 
     slow = agent("slow", wait)
-    work = asyncio.create_task(slow.ainvoke({"messages": [("user", text)]}))
-    at_work = asyncio.create_task(waits.wait())
-    await asyncio.wait((work, at_work), return_when=asyncio.FIRST_COMPLETED)
-    at_work.cancel()
-    work.cancel()
-    try:
-        await work
-    except asyncio.CancelledError:
-        return "Cancelled."
-    return "It was not cancelled."
+    return await cancelled_while(waits, slow.ainvoke({"messages": [("user", text)]}))

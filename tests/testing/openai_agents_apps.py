@@ -19,6 +19,8 @@ from agents.extensions import handoff_filters
 from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel
 
+from tests.testing.cancelling import cancelled_while
+
 
 @function_tool
 def look_up(word: str) -> str:
@@ -150,13 +152,4 @@ async def cancel(text: str) -> str:
         waits.set()
         await asyncio.Event().wait()
 
-    work = asyncio.create_task(Runner.run(agent("slow", tools=[wait]), text))
-    at_work = asyncio.create_task(waits.wait())
-    await asyncio.wait((work, at_work), return_when=asyncio.FIRST_COMPLETED)
-    at_work.cancel()
-    work.cancel()
-    try:
-        await work
-    except asyncio.CancelledError:
-        return "Cancelled."
-    return "It was not cancelled."
+    return await cancelled_while(waits, Runner.run(agent("slow", tools=[wait]), text))

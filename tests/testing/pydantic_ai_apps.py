@@ -9,6 +9,8 @@ from typing import Any
 from pydantic_ai import Agent, DeferredToolRequests, ModelMessage, RunContext, ToolOutput
 from pydantic_ai.capabilities import AbstractCapability, ProcessHistory
 
+from tests.testing.cancelling import cancelled_while
+
 MODEL = "openai-chat:gpt-4o"
 
 
@@ -156,13 +158,4 @@ async def cancel(text: str) -> str:
         waits.set()
         await asyncio.Event().wait()
 
-    work = asyncio.create_task(slow.run(text))
-    at_work = asyncio.create_task(waits.wait())
-    await asyncio.wait((work, at_work), return_when=asyncio.FIRST_COMPLETED)
-    at_work.cancel()
-    work.cancel()
-    try:
-        await work
-    except asyncio.CancelledError:
-        return "Cancelled."
-    return "It was not cancelled."
+    return await cancelled_while(waits, slow.run(text))

@@ -55,7 +55,6 @@ IMPOSSIBLE: Final[dict[str, Any]] = {
 }
 """What no value can be, whatever the place."""
 
-_LIST: Final = [[{"$contains": "x"}]]
 _RECORD: Final = ["x", ["x"], 7, {"$starts": "x"}, {"$not": "x"}, {"$has": "x"}, {"$gt": 1}]
 _MESSAGE: Final = [
     [{"$contains": "x"}], {"$not": ["x"]}, {"role": "robot"}, {"rôle": "user"}, {"$gt": 1},
