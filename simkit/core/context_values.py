@@ -32,8 +32,6 @@ def set_until_reset(variable: ContextVar[AnyT], value: AnyT, otherwise: AnyT) ->
 class Inside(Generic[ValueT]):
     """A context manager in which a value is current; a class, which costs half of a generator."""
 
-    __slots__ = ("among", "token", "value", "variable")
-
     def __init__(
         self,
         variable: ContextVar[ValueT | None],
@@ -58,8 +56,6 @@ class Inside(Generic[ValueT]):
 
 class Together:
     """A context manager in which several values are current."""
-
-    __slots__ = ("_insides",)
 
     def __init__(self, *insides: Inside[Any]) -> None:
         self._insides = insides

@@ -21,8 +21,6 @@ that opened the branch. Runs are numbered in the order of their group."""
 class _Block:
     """The messages at one level, with each group at the place of its first message."""
 
-    __slots__ = ("groups", "items")
-
     def __init__(self) -> None:
         self.items: list[Message | dict[int, _Block]] = []
         self.groups: dict[str, dict[int, _Block]] = {}

@@ -38,8 +38,6 @@ TYPE_KEY: Final = "handoff_type"
 class CompiledRule:
     """Writes that happen if a condition holds."""
 
-    __slots__ = ("when", "writes")
-
     def __init__(self, rule: Rule) -> None:
         self.when: Matcher | None = (
             compile_matcher(rule.when) if "when" in rule.model_fields_set else None
@@ -53,8 +51,6 @@ class CompiledRule:
 
 class Terms:
     """One compiled contract."""
-
-    __slots__ = ("adds", "payload", "writes")
 
     def __init__(self, contract: Contract, schemas: Mapping[str, JsonValue]) -> None:
         self.payload = schema_of(contract.payload, schemas)

@@ -25,8 +25,6 @@ from simkit.trace.events import TurnInterrupted
 class VirtualClock:
     """A clock of milliseconds since the scenario's start."""
 
-    __slots__ = ("last_iso", "now", "paused_ms", "start")
-
     def __init__(self, start: str) -> None:
         self.now = 0
         """The current time in milliseconds."""
@@ -71,16 +69,12 @@ Steps: TypeAlias = Generator[Any, Any, Any]
 class Together:
     """Yielded to wait for several tasks at once."""
 
-    __slots__ = ("steps",)
-
     def __init__(self, steps: list[Steps]) -> None:
         self.steps = steps
 
 
 class Waiting:
     """Yielded to wait for the user's answer; ``question`` is the interrupt's event."""
-
-    __slots__ = ("question",)
 
     def __init__(self, question: TurnInterrupted) -> None:
         self.question = question

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final
-from weakref import ReferenceType, WeakKeyDictionary, ref
+from weakref import ReferenceType, ref
 
 import msgspec
 from vcr import matchers
@@ -39,28 +39,6 @@ class RequestParts(msgspec.Struct, frozen=True, gc=False):
     is_model_call: bool
     question: Question
     key: str
-
-
-class Knowing:
-    """A cache of requests' questions, each computed once."""
-
-    def __init__(self, keying: Keying) -> None:
-        self.keying = keying
-        self._by_request: WeakKeyDictionary[Request, RequestParts] = WeakKeyDictionary()
-        self._by_content = lru_cache(maxsize=_KNOWN_MAX)(self._known)
-
-    def __call__(self, request: Request) -> RequestParts:
-        """Return a request with its question."""
-        request_parts = self._by_request.get(request)
-        if request_parts is None:
-            request_parts = self._by_content(request.method, request.uri, body_of(request))
-            self._by_request[request] = request_parts
-        return request_parts
-
-    def _known(self, method: str, url: str, body: bytes) -> RequestParts:
-        request = HttpRequest(method.upper(), url, (), body)
-        question = self.keying.question(request)
-        return RequestParts(request, protocol_of(request) is not None, question, question.key(""))
 
 
 def body_of(request: Request) -> bytes:
@@ -97,7 +75,8 @@ class Matching:
     """The matchers of one configuration; any number of threads may call them."""
 
     def __init__(self, keying: Keying) -> None:
-        self._known = Knowing(keying)
+        self._keying = keying
+        self._parts_of = lru_cache(maxsize=_KNOWN_MAX)(self._read)
         self._searches: OrderedDict[str, _Search] = OrderedDict()
         self._lock = threading.RLock()  # Finalizers may call this again.
 
@@ -127,6 +106,15 @@ class Matching:
         """
         nearest = self._search(request).nearest
         return nearest is None or nearest() is recorded or self._is_same(request, recorded)
+
+    def _read(self, method: str, url: str, body: bytes) -> RequestParts:
+        request = HttpRequest(method.upper(), url, (), body)
+        question = self._keying.question(request)
+        return RequestParts(request, protocol_of(request) is not None, question, question.key(""))
+
+    def _known(self, request: Request) -> RequestParts:
+        """Return a request with its question, which is computed once."""
+        return self._parts_of(request.method, request.uri, body_of(request))
 
     def _search(self, request: Request) -> _Search:
         """Return the current search through recordings for a request."""

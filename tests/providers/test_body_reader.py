@@ -24,7 +24,7 @@ from simkit.providers.body_reader import (
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest, Protocol
-from tests.providers.openai.test_fuzz import CHAT_BODY
+from tests.providers.test_fuzz import CHAT_BODY
 
 OTHERS: list[Any] = [
     {"role": "user", "content": 1},

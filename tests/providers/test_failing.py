@@ -42,14 +42,15 @@ def whole(protocol: Protocol, *, is_streamed: bool = True) -> HttpResponse:
 
 def outcome(protocol: Protocol, kind: str, request: ParsedRequest) -> Iterator[str]:
     """Yield what a failure sends, and what is heard of it, line by line."""
-    fails = Fails(kind, FAILURES[kind].status, FAILURES[kind].message)
-    answer = protocol.failed("c1", fails, request)
+    # Of an overload, a stream tells after it has begun.
+    status = 200 if request.is_streamed else FAILURES[kind].status
+    answer = protocol.failed("c1", Fails(kind, status, FAILURES[kind].message), request)
     if isinstance(answer, NoResponse):
         yield f"{kind}: {answer}"
         return
     is_streamed = request.is_streamed and answer.status == 200
     yield f"{kind}{', streamed' if is_streamed else ''}: {answer.status} {answer.ends}".rstrip()
-    if answer.status != 200:
+    if answer.status != 200 or kind == "overloaded":
         yield from (f"  {name}: {value}" for name, value in answer.headers)
         yield f"  {answer.body.decode()}"
     try:
@@ -83,7 +84,8 @@ def test_failures_are_each_providers_own_and_are_heard(protocol: Protocol) -> No
         line
         for request, only in zip(requests, kinds, strict=True)
         for kind in FAILURES
-        if only in ("", kind) and (not request.is_streamed or FAILURES[kind].status == 200)
+        if only in ("", kind)
+        and (not request.is_streamed or FAILURES[kind].status == 200 or kind == "overloaded")
         for line in outcome(protocol, kind, request)
     ]
 

@@ -27,6 +27,7 @@ from simkit.capture.http.request_router import (
     current_gate,
     forwarding,
     problem_text,
+    wait_in_loop,
 )
 from simkit.providers.http import HttpRequest, HttpResponse, header
 
@@ -124,10 +125,8 @@ class _Transport(asyncio.Transport):
             self._decided(decision, method)
 
     async def _wait_for(self, later: Later, method: str) -> None:
-        decision: Decision | Later = later
         try:
-            while isinstance(decision, Later):
-                decision = await decision.waited_for_in_loop()
+            decision = await wait_in_loop(later)
         except asyncio.CancelledError:
             raise
         except BaseException as problem:

@@ -26,7 +26,7 @@ from simkit.capture.http.request_router import (
     forwarding,
     is_intercepted,
     problem_text,
-    taken_in_loop,
+    wait_in_loop,
 )
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
 
@@ -76,7 +76,7 @@ class _Patch:
             gate = current_gate(http_request)
             if gate is None:
                 return await before(transport, request)
-            decision = await taken_in_loop(gate, http_request)
+            decision = await wait_in_loop(gate.take(http_request))
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
             self.leave_loops_that_are_over(transport)

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
+
 from simkit.core.context_values import LOCK, Inside, set_until_reset
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers import sse
@@ -46,14 +48,11 @@ class StreamObserver(Ending, Protocol):
         """
 
 
-class Forward:
+class Forward(msgspec.Struct, frozen=True):
     """The request goes to the network, and an observer gets the response."""
 
-    __slots__ = ("tap",)
-
-    def __init__(self, tap: StreamObserver | None) -> None:
-        """``tap`` observes the response; None for an allowed host that simkit does not record."""
-        self.tap = tap
+    tap: StreamObserver | None
+    """Observes the response; None for an allowed host that simkit does not record."""
 
 
 Decision: TypeAlias = HttpAnswer | Forward
@@ -69,23 +68,12 @@ class Pauses(Protocol):
         """Stop this task."""
 
 
-class Later:
-    """An answer that takes time; the caller waits for it."""
+class Later(msgspec.Struct, frozen=True):
+    """An answer that takes time; the caller waits for it, and then takes it."""
 
-    __slots__ = ("_pauses", "_seconds", "take")
-
-    def __init__(self, pauses: Pauses, wait_ms: int, take: Callable[[], Decision | Later]) -> None:
-        self._pauses, self._seconds, self.take = pauses, wait_ms / 1_000, take
-
-    def waited_for(self) -> Decision | Later:
-        """Return the decision after this thread has waited."""
-        self._pauses.sleep(self._seconds)
-        return self.take()
-
-    async def waited_for_in_loop(self) -> Decision | Later:
-        """Return the decision after this task has waited."""
-        await self._pauses.sleep_in_loop(self._seconds)
-        return self.take()
+    pauses: Pauses
+    wait_ms: int
+    take: Callable[[], Decision | Later]
 
 
 class RequestRouter(Protocol):
@@ -99,25 +87,25 @@ def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
     """Return a router's decision, after this thread has waited for it."""
     decision = gate.take(request)
     while isinstance(decision, Later):
-        decision = decision.waited_for()
+        decision.pauses.sleep(decision.wait_ms / 1_000)
+        decision = decision.take()
     return decision
 
 
-async def taken_in_loop(gate: RequestRouter, request: HttpRequest) -> Decision:
+async def wait_in_loop(decision: Decision | Later) -> Decision:
     """Return a router's decision, after this task has waited for it."""
-    decision = gate.take(request)
     while isinstance(decision, Later):
-        decision = await decision.waited_for_in_loop()
+        await decision.pauses.sleep_in_loop(decision.wait_ms / 1_000)
+        decision = decision.take()
     return decision
 
 
-class _Opening:
+class _Opening(msgspec.Struct, eq=False):
     """One use of a router, from its opening to its end."""
 
-    __slots__ = ("allowed", "gate", "owner")
-
-    def __init__(self, gate: RequestRouter, allowed: AllowedHosts, owner: Owner | None) -> None:
-        self.gate, self.allowed, self.owner = gate, allowed, owner
+    gate: RequestRouter
+    allowed: AllowedHosts
+    owner: Owner | None
 
 
 _current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
@@ -230,15 +218,12 @@ def leave() -> None:
 # The scenario that a piece of code belongs to, from the scenario's start to its end
 
 
-class Owner:
+class Owner(msgspec.Struct, eq=False):
     """A scenario that has begun, and may have ended."""
 
-    __slots__ = ("is_over", "unfinished")
-
-    def __init__(self) -> None:
-        self.is_over = False
-        self.unfinished: Collection[int] = ()
-        """The identifiers of threads that were busy when it ended."""
+    is_over: bool = False
+    unfinished: Collection[int] = ()
+    """The identifiers of threads that were busy when it ended."""
 
 
 _owner: Final = contextvars.ContextVar[Owner | None]("simkit_owner", default=None)
@@ -300,8 +285,6 @@ def rule(text: str) -> HostRule:
 
 class AllowedHosts:
     """Decides which connections are allowed; learns the addresses of resolved names."""
-
-    __slots__ = ("_names", "_rules")
 
     def __init__(self, hosts: Iterable[str] = ()) -> None:
         self._rules = tuple(map(rule, hosts))

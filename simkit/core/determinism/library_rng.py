@@ -70,8 +70,6 @@ def _numpy_state_of(seed: int) -> Any:
 class _Variable:
     """A variable of a module, mostly with the last value given out; the next follows from it."""
 
-    __slots__ = ("first", "fresh", "kind", "module", "name")
-
     def __init__(
         self,
         module: str,

@@ -251,8 +251,6 @@ _LIBRARIES: Final = Chance(0).child("import")
 class Still:
     """A clock that stands still: nothing takes time."""
 
-    __slots__ = ("now", "start")
-
     def __init__(self, start: datetime) -> None:
         self.start = start
         self.now = 0
@@ -265,8 +263,6 @@ class Still:
 
 class _AtWork:
     """A context in which a world is installed; every turn enters one, so it is a class."""
-
-    __slots__ = ("_token", "_world")
 
     def __init__(self, world: World) -> None:
         self._world = world

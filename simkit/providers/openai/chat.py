@@ -326,8 +326,6 @@ def reasoning_in(record: Record, at: str) -> str:
 class _StreamedCall:
     """One call of a stream: the id and the name come once, the arguments in pieces."""
 
-    __slots__ = ("arguments", "id", "is_custom", "name")
-
     def __init__(self, call_id: str) -> None:
         self.id, self.name, self.is_custom = call_id, "", False
         self.arguments = list[str]()

@@ -94,8 +94,6 @@ def _output(output: JsonValue, at: str) -> tuple[str, extra.Extras]:
 class _Group:
     """The items of one reply as they come, and the message that they make."""
 
-    __slots__ = ("_calls", "_extras", "_texts", "_tools")
-
     def __init__(self, tools: dict[str, str]) -> None:
         """``tools`` receives the names of called tools by call id."""
         self._texts, self._calls = list[str](), list[ToolCall]()

@@ -119,8 +119,6 @@ def _template(text: str | None) -> Template | None:
 class Assembly:
     """One agent's compiled recipe."""
 
-    __slots__ = ("_agent", "_count", "_current", "_entries", "histories", "reads_log")
-
     def __init__(
         self,
         agent: str,
@@ -199,8 +197,6 @@ class _SectionEntry(Protocol):
 
 
 class _TextEntry:
-    __slots__ = ("_agent", "_count", "_last", "constant", "section")
-
     def __init__(self, section: Section, count: Counter, agent: str | None) -> None:
         """``agent`` is the speaker of instructions; None for other texts."""
         self.section, self._count, self._agent = section, count, agent
@@ -225,8 +221,6 @@ class _TextEntry:
 
 
 class _CurrentEntry:
-    __slots__ = ("_count", "constant", "section")
-
     def __init__(self, section: Section, count: Counter) -> None:
         self.section, self._count = section, count
         self.constant: Put | None = None
@@ -252,8 +246,6 @@ class _CurrentEntry:
 
 class _Shared:
     """One message that several sections share; each keeps its own piece."""
-
-    __slots__ = ("_count", "_entries", "constant", "section")
 
     def __init__(self, entries: list[_Single], count: Counter) -> None:
         self._entries, self._count = entries, count
@@ -293,8 +285,6 @@ class _Shared:
 
 
 class _HistoryEntry:
-    __slots__ = ("_count", "_is_rendered", "_options", "constant", "place", "section")
-
     def __init__(
         self, place: int, section: Section, item: r.Item, count: Counter, shares: bool
     ) -> None:

@@ -26,8 +26,6 @@ Ranges: TypeAlias = Sequence[Range]
 class Growing:
     """Ranges of indices that come in ascending order."""
 
-    __slots__ = ("ranges",)
-
     def __init__(self) -> None:
         self.ranges: list[Range] = []
 
@@ -100,8 +98,6 @@ _FOREVER: Final = float("inf")
 class ContextItem:
     """One item, parsed once."""
 
-    __slots__ = ("at", "fields", "score", "size")
-
     def __init__(self, value: Any) -> None:
         self.fields = fields_of(value)
         at = moment(self.fields.get("at"))
@@ -159,8 +155,6 @@ def _no_score(score: Any) -> WriteInvalid:
 
 class Times:
     """Indices of items in the order of their times."""
-
-    __slots__ = ("_dated", "_in_order", "_undated")
 
     def __init__(self) -> None:
         self._dated: list[tuple[float, int]] = []

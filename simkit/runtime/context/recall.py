@@ -231,8 +231,6 @@ class _Pool:
 class _Spans:
     """The requested times: None is any time, or no time."""
 
-    __slots__ = ("all", "ranges", "since")
-
     def __init__(self, since_days: int | None, time_ranges: Any, now: str) -> None:
         self.since: Spans | None = None
         self.ranges: Spans | None = None

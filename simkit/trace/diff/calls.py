@@ -39,8 +39,6 @@ def _power(number: int) -> int:
 class Chain:
     """The hashes of a list of messages and of all its ranges."""
 
-    __slots__ = ("_sums", "prints")
-
     def __init__(self, messages: Iterable[Message]) -> None:
         self.prints = [fingerprint(message) for message in messages]
         self._sums = [0]
@@ -54,8 +52,6 @@ class Chain:
 
 class ContextPrint:
     """The hashes of the prefixes and suffixes of one context."""
-
-    __slots__ = ("_pieces", "size", "whole")
 
     def __init__(self, pieces: Iterable[tuple[Chain, int, int]]) -> None:
         """``pieces`` are consecutive ranges."""

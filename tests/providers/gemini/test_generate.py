@@ -8,8 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, ToolCall, Usage
@@ -18,7 +16,6 @@ from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
 from simkit.providers.http import HttpRequest, HttpResponse, header
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
-from tests.providers import mutants
 
 HOST = "https://generativelanguage.googleapis.com/v1beta"
 PLAIN = f"{HOST}/models/gemini-x:generateContent"
@@ -534,17 +531,6 @@ def test_a_stream_without_a_reason_is_cut_however_it_ended(url: str) -> None:
     assert parsed.message == Message("assistant", "One moment.", calls=(CALL,))
 
 
-@pytest.mark.parametrize("url", [EVENTS, LISTED], ids=["events", "list"])
-def test_a_failure_of_status_200_is_told_inside_the_stream(url: str) -> None:
-    response = failed("overloaded", url, status=200)
-
-    parsed = PROTOCOL.parse_response(response, parse_body(url))
-
-    assert response.status == 200
-    message = "The model is overloaded. Please try again later."
-    assert parsed.error == Fails("overloaded", 200, message)
-
-
 def test_an_error_in_a_list_is_read_too() -> None:
     body = b'[{"error": {"code": 400, "message": "API key not valid.", "status": "X"}}]'
 
@@ -567,42 +553,6 @@ GOOD_REQUEST = {
         user(result("book", {"result": 1}), {"inlineData": {"mimeType": "a/b", "data": PIXEL}}),
     ],
 }
-GOOD = {
-    way: [
-        PROTOCOL.served(OutgoingReply("c1", message, Usage(1, 2)), parse_body(url))
-        for message in MESSAGES.values()
-    ]
-    for way, url in WAYS.items()
-}
-
-
-@given(mutants.bodies([GOOD_REQUEST, SNAKE]), st.sampled_from([PLAIN, LISTED]))
-def test_any_request_is_read_or_refused(body: bytes, url: str) -> None:
-    try:
-        parsed_request = PROTOCOL.parse_request(HttpRequest("POST", url, body=body))
-    except WireInvalid:
-        return
-
-    assert isinstance(parsed_request, ParsedRequest)
-
-
-@given(
-    mutants.bodies([json.loads(item.body) for item in GOOD["plain"] + GOOD["listed"]])
-    | mutants.streams([events(event) for event in GOOD["events"]])
-    | st.sampled_from(GOOD["listed"]).flatmap(
-        lambda item: st.integers(0, len(item.body)).map(lambda end: item.body[:end])
-    ),
-    st.sampled_from([200, 400, 503]),
-    st.sampled_from(["", "cut", "timeout"]),
-)
-def test_any_response_is_heard_or_refused(body: bytes, status: int, ends: str) -> None:
-    headers = (("content-type", "text/event-stream"),) if body.startswith(b"event:") else ()
-    try:
-        parsed = PROTOCOL.parse_response(HttpResponse(status, headers, (body,), ends), parse_body())
-    except WireInvalid:
-        return
-
-    assert isinstance(parsed, ParsedResponse)
 
 
 @pytest.mark.parametrize(

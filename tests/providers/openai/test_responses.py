@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from simkit.core.errors import WireInvalid
-from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.responses import PROTOCOL
@@ -254,21 +254,6 @@ def test_what_is_said_is_heard(reply: str, is_streamed: bool, chunks: Any) -> No
     assert PROTOCOL.parse_response(response, request) == ParsedResponse(
         message, Usage(11, 7), finish, "resp_c1"
     )
-
-
-def test_a_failure_inside_a_stream_is_heard() -> None:
-    request = parse_body(stream=True)
-
-    response = PROTOCOL.failed("c1", Fails("rate_limit", 200, "Slow."), request)
-
-    assert isinstance(response, HttpResponse)
-    assert [event["type"] for event in streamed(response)] == [
-        "response.created",
-        "response.in_progress",
-        "response.failed",
-    ]
-    parsed = PROTOCOL.parse_response(response, request)
-    assert (parsed.id, parsed.error) == ("resp_c1", Fails("rate_limit", 200, "Slow."))
 
 
 @pytest.mark.parametrize(

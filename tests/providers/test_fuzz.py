@@ -1,0 +1,230 @@
+"""Bodies that are damaged: every protocol reads them, or says which field is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.core.errors import WireInvalid
+from simkit.core.messages import Message, ToolCall, Usage
+from simkit.providers import sse
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse, Protocol
+from tests.providers import mutants
+from tests.providers.anthropic import test_messages as anthropic
+from tests.providers.gemini import test_generate as gemini
+
+IMAGE = "data:image/png;base64,iVBORw0KGgo="
+CHAT_BODY = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "Book rooms."}]},
+        {"role": "user", "name": "ann", "content": [
+            {"type": "text", "text": "Zürich?"},
+            {"type": "image_url", "image_url": {"url": IMAGE, "detail": "low"}},
+            {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}},
+            {"type": "file", "file": {"file_id": "file-1", "filename": "a.pdf"}}]},
+        {"role": "assistant", "content": None, "refusal": None, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}},
+            {"id": "c2", "type": "custom", "custom": {"name": "g", "input": "x"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "{\"b\":[2]}"},
+        {"role": "assistant", "function_call": {"name": "h", "arguments": ""}},
+        {"role": "function", "name": "h", "content": "done"},
+    ],
+    "tools": [
+        {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}},
+        {"type": "custom", "custom": {"name": "g"}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
+    "response_format": {"type": "json_schema", "json_schema": {"name": "o", "schema": {}}},
+    "stream": True,
+    "stream_options": {"include_usage": True},
+}  # fmt: skip
+RESPONSES_BODY = {
+    "model": "m",
+    "instructions": "Book rooms.",
+    "input": [
+        {"role": "user", "content": [
+            {"type": "input_text", "text": "Zürich?"},
+            {"type": "input_image", "image_url": IMAGE, "detail": "low"},
+            {"type": "input_file", "file_id": "file-1"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": [
+            {"type": "output_text", "text": "One moment."}, {"type": "refusal", "refusal": "No."}]},
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{\"a\":1}"},
+        {"type": "web_search_call", "id": "ws_1", "action": {"type": "search"}},
+        {"type": "shell_call", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {"type": "function_call_output", "call_id": "c1", "output": "{\"b\":[2]}"},
+        {"type": "shell_call_output", "call_id": "c2", "output": [{"stdout": "x"}]},
+        {"type": "item_reference", "id": "msg_c0"},
+    ],
+    "tools": [
+        {"type": "function", "name": "f", "parameters": {"type": "object"}},
+        {"type": "web_search"}],
+    "tool_choice": {"type": "function", "name": "f"},
+    "text": {"format": {"type": "json_schema", "name": "o", "schema": {}}, "verbosity": "low"},
+    "previous_response_id": "resp_c0",
+    "stream": True,
+}  # fmt: skip
+REPLY = Message(
+    "assistant",
+    "Grüezi, wie kann ich helfen?",
+    calls=(ToolCall("c1", "f", {"a": "ü"}), ToolCall("c2", "g", "x")),
+    data={"reasoning": [{"type": "reasoning", "id": "rs_1", "summary": []}]},
+)
+
+
+class Case(NamedTuple):
+    """One protocol, a good request, and good replies."""
+
+    protocol: Protocol
+    urls: tuple[str, ...]
+    body: Any
+    replies: Iterable[Message] = (REPLY,)
+
+    def requests(self) -> list[HttpRequest]:
+        """The good request, streamed and not."""
+        bodies = [{**self.body, "stream": is_streamed} for is_streamed in (False, True)]
+        return [
+            HttpRequest("POST", url, body=json.dumps(body).encode())
+            for url in self.urls
+            for body in bodies
+        ]
+
+    def responses(self) -> list[HttpResponse]:
+        """The good replies to each of these requests."""
+        return [
+            self.protocol.served(OutgoingReply("c1", reply, Usage(3, 4)), parsed)
+            for parsed in map(self.protocol.parse_request, self.requests())
+            for reply in self.replies
+        ]
+
+
+CASES = {
+    "openai-chat": Case(
+        PROTOCOLS["openai-chat"], ("https://api.test/v1/chat/completions",), CHAT_BODY
+    ),
+    "openai-responses": Case(
+        PROTOCOLS["openai-responses"], ("https://api.test/v1/responses",), RESPONSES_BODY
+    ),
+    "anthropic": Case(
+        PROTOCOLS["anthropic"],
+        (anthropic.URL,),
+        anthropic.GOOD_REQUEST,
+        anthropic.MESSAGES.values(),
+    ),
+    "gemini": Case(
+        PROTOCOLS["gemini"],
+        (gemini.PLAIN, gemini.EVENTS, gemini.LISTED),
+        gemini.GOOD_REQUEST,
+        gemini.MESSAGES.values(),
+    ),
+}
+
+
+def mutated_responses(case: Case) -> st.SearchStrategy[bytes]:
+    """Good responses with another value somewhere, or cut."""
+    responses = case.responses()
+    streams = [
+        [json.loads(data) for _, data in sse.events(response.body) if data != sse.DONE]
+        for response in responses
+        if sse.is_stream(response)
+    ]
+    whole = [response.body for response in responses if not sse.is_stream(response)]
+    return (
+        mutants.bodies([json.loads(body) for body in whole])
+        | mutants.streams(streams)
+        | st.sampled_from(whole).flatmap(
+            lambda body: st.integers(0, len(body)).map(lambda end: body[:end])
+        )
+    )
+
+
+REQUESTS = {
+    name: mutants.bodies([case.body, *([gemini.SNAKE] if name == "gemini" else [])])
+    for name, case in CASES.items()
+}
+RESPONSES = {name: mutated_responses(case) for name, case in CASES.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+def test_any_request_is_read_or_refused(name: str, data: st.DataObject) -> None:
+    case = CASES[name]
+    url, body = data.draw(st.sampled_from(case.urls)), data.draw(REQUESTS[name])
+
+    with contextlib.suppress(WireInvalid):
+        parsed = case.protocol.parse_request(HttpRequest("POST", url, body=body))
+        assert isinstance(parsed, ParsedRequest)
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(
+    data=st.data(),
+    status=st.sampled_from([200, 400, 503, 529]),
+    ends=st.sampled_from(["", "cut", "timeout"]),
+)
+def test_any_response_is_heard_or_refused(
+    name: str, data: st.DataObject, status: int, ends: str
+) -> None:
+    protocol, body = CASES[name].protocol, data.draw(RESPONSES[name])
+    parsed_request = ParsedRequest(protocol.name, "m", ())
+
+    with contextlib.suppress(WireInvalid):
+        parsed = protocol.parse_response(HttpResponse(status, (), (body,), ends), parsed_request)
+        assert isinstance(parsed, ParsedResponse)
+        assert status == 200 or parsed.error is not None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_truncated_request_is_refused_at_every_length(name: str) -> None:
+    case = CASES[name]
+    request = case.requests()[0]
+
+    assert case.protocol.parse_request(request)
+    for length in range(len(request.body)):
+        with pytest.raises(WireInvalid):
+            case.protocol.parse_request(HttpRequest("POST", request.url, (), request.body[:length]))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stream_cut_at_any_byte_is_a_cut_stream_with_what_had_come(name: str) -> None:
+    case = CASES[name]
+    parsed_request = case.protocol.parse_request(case.requests()[-1 if name != "gemini" else 2])
+    whole = case.protocol.served(OutgoingReply("c1", REPLY, Usage(3, 4)), parsed_request)
+
+    texts = []
+    for length in range(len(whole.body) - len(whole.chunks[-1])):
+        cut = HttpResponse(200, whole.headers, (whole.body[:length],), "cut")
+        parsed = case.protocol.parse_response(cut, parsed_request)
+        assert parsed.error is not None, length
+        assert parsed.error.kind == "cut_stream", length
+        texts.append(parsed.message.content)
+    assert texts == sorted(texts, key=len)
+    assert set(texts) == {"", "Grüezi, wie kann ich", REPLY.content}
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "openai-responses"])
+@pytest.mark.parametrize("depth", [100, 900, 950, 970, 980, 990, 1000, 100_000])
+def test_a_body_that_is_nested_deep_is_read_or_refused(name: str, depth: int) -> None:
+    protocol, (url,), body, _ = CASES[name]
+    deep = "[" * depth + "]" * depth
+    fields = {**body, "input": [], "messages": [], "metadata": 0}
+    output = f'[{{"type":"shell_call_output","output":{deep}}}]'
+
+    for text in (
+        json.dumps(fields).replace('"metadata": 0', f'"metadata":{deep}'),
+        f'{{"model":"m","input":{output}}}',
+    ):
+        with contextlib.suppress(WireInvalid):
+            protocol.parse_request(HttpRequest("POST", url, body=text.encode()))
+    for status, text in ((200, f'{{"output":{output}}}'), (400, f'{{"error":{deep}}}')):
+        response = HttpResponse(status, (), (text.encode(),))
+        with contextlib.suppress(WireInvalid):
+            protocol.parse_response(response, ParsedRequest(protocol.name, "m", ()))
