@@ -159,7 +159,7 @@ class State:
         if channel.function is None:
             return channel.reduce(current, delta), ""
         new, fault = _reduced_by_user(channel.function, current, delta)
-        if channel.holds_messages and not _aremessages_in(new):
+        if channel.holds_messages and not _are_messages(new):
             raise WriteInvalid(
                 f"channel `{channel.name}` is read as history, so its reducer must return a "
                 "list of the messages that it is given"
@@ -313,7 +313,7 @@ def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> 
     return value, ""
 
 
-def _aremessages_in(value: Any) -> bool:
+def _are_messages(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, Message) for item in value)
 
 

@@ -268,11 +268,8 @@ def is_change(raw: JsonValue) -> bool:
 
 def has_changes(event: StateUpdated) -> bool:
     """Return whether an event has changes in place of whole values."""
-    for raws in (event.update, event.values or {}):
-        for name in raws:
-            if type(raws[name]) is dict and is_change(raws[name]):
-                return True
-    return False
+    parts = (event.update, event.values or {})
+    return any(is_change(raw) for raws in parts for raw in raws.values())
 
 
 def new_parts(raw: Any, value: Any) -> Any:

@@ -45,7 +45,7 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
     chunks = list(chunks)
     if not any(chunks):
         return chunks
-    for step in _ways(name):
+    for step, errors in _ways(name):
         size, positions = 0, []
         try:
             for chunk in chunks:
@@ -54,7 +54,7 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
                 positions.append(part)
                 if size > BODY_BYTES_MAX:
                     raise NotDecodable(f"it holds more than {BODY_BYTES_MAX:,} bytes")
-        except (zlib.error, _Refused):
+        except errors:
             continue
         if is_whole and isinstance(step, _Inflating) and not step.is_over:
             raise NotDecodable("it is cut off")
@@ -62,23 +62,20 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
     raise NotDecodable(f"its bytes are no {name}")
 
 
-class _Refused(Exception):
-    """An optional library cannot decode these bytes."""
-
-
-def _ways(name: str) -> Sequence[Step]:
-    """Return the decoders for an encoding, likeliest first."""
+def _ways(name: str) -> Sequence[tuple[Step, type[Exception]]]:
+    """Return the decoders for an encoding, likeliest first, with the errors of other bytes."""
     if name in ("gzip", "x-gzip"):
-        return [_Inflating(_GZIP)]
+        return [(_Inflating(_GZIP), zlib.error)]
     if name == "deflate":
         # Some servers send raw deflate, others what RFC 9110 requires.
-        return [_Inflating(zlib.MAX_WBITS), _Inflating(-zlib.MAX_WBITS)]
+        windows = (zlib.MAX_WBITS, -zlib.MAX_WBITS)
+        return [(_Inflating(window), zlib.error) for window in windows]
     if name == "br":
         library = _library(name, "brotli", "brotlicffi")
-        return [_guarded(_brotli(library.Decompressor()), library.error)]
+        return [(_brotli(library.Decompressor()), library.error)]
     if name == "zstd":
         library = _library(name, "zstandard")
-        return [_guarded(library.ZstdDecompressor().decompressobj().decompress, library.ZstdError)]
+        return [(library.ZstdDecompressor().decompressobj().decompress, library.ZstdError)]
     raise NotDecodable(f"nothing here reads the encoding {name!r}")
 
 
@@ -107,16 +104,6 @@ class _Inflating:
 
 def _brotli(stream: Any) -> Step:
     return getattr(stream, "process", None) or stream.decompress  # type: ignore[no-any-return]
-
-
-def _guarded(step: Step, error: type[Exception]) -> Step:
-    def guarded(chunk: bytes) -> bytes:
-        try:
-            return step(chunk)
-        except error:
-            raise _Refused from None
-
-    return guarded
 
 
 def _library(encoding: str, *names: str) -> Any:

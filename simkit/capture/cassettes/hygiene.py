@@ -128,9 +128,9 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
     except Misfit as misfit:
         scan_problem = str(text.invalid(misfit.at, misfit.problem))
     known = [
-        _KnownSecret((lists, number, *steps), f"{place(number)}.{where}", rule)
+        _KnownSecret((lists, number, *steps), f"{place(number)}.{'.'.join(steps).lower()}", rule)
         for number, item in enumerate(interactions)
-        for where, steps, rule in _leaks(item, redactor)
+        for steps, rule in _leaks(item, redactor)
     ]
     # In a cassette's text, names match by chance, because quotes belong to another format.
     by_name = set(NAMES) if interactions else set[str]()
@@ -180,21 +180,21 @@ def _placed(
             yield Leak(path, line, "", rule)
 
 
-_Place: TypeAlias = tuple[str, tuple[str, ...], str]
-"""A field's name, the keys that lead to it, and the rule."""
+_Place: TypeAlias = tuple[tuple[str, ...], str]
+"""The keys that lead to a field, and the rule."""
 
 
 def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
     request, answered = item.request, item.response
     for rule in _rules(request.url, redactor.url(request.url)):
-        yield "request.uri", ("request", "uri"), rule
+        yield ("request", "uri"), rule
     yield from _header_leaks("request", request.headers, redactor)
     for rule in _rules(_text(request.body), _text(redacted_body(request.body, redactor))):
-        yield "request.body", ("request", "body"), rule
+        yield ("request", "body"), rule
     yield from _header_leaks("response", answered.headers, redactor)
     after = redacted_response(answered, redactor).body
     for rule in _rules(_text(answered.body), _text(after)):
-        yield "response.body", ("response", "body"), rule
+        yield ("response", "body"), rule
 
 
 def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_Place]:
@@ -205,7 +205,7 @@ def _header_leaks(part: str, headers: Headers, redactor: Redactor) -> Iterator[_
             name, redactor.value({name: value}).get(name, ""), redactor
         )
         for rule in _rules(value, redacted_value):
-            yield f"{part}.headers.{name.lower()}", (part, "headers", name), rule
+            yield (part, "headers", name), rule
 
 
 def _rules(before: str, after: str) -> list[str]:

@@ -177,14 +177,14 @@ def _finish(reply: OutgoingReply) -> str:
 
 
 def _usage(usage: Usage) -> dict[str, JsonValue]:
-    read, cached_writes = usage.input_tokens or 0, usage.output_tokens or 0
+    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
     cache_writes = (
         {"cache_write_tokens": usage.cache_write_tokens} if usage.cache_write_tokens else {}
     )
     return {
-        "prompt_tokens": read,
-        "completion_tokens": cached_writes,
-        "total_tokens": read + cached_writes,
+        "prompt_tokens": sent,
+        "completion_tokens": made,
+        "total_tokens": sent + made,
         "prompt_tokens_details": {
             "cached_tokens": usage.cached_tokens or 0,
             "audio_tokens": 0,

@@ -17,7 +17,6 @@ from simkit.trace.reducers import (
     is_reset,
     reducer_of,
 )
-from simkit.trace.store import MORE, WITH
 
 if TYPE_CHECKING:
     from simkit.trace.views.view import View
@@ -226,25 +225,17 @@ class States:
         self, event: e.StateUpdated, field: str, raws: Mapping[str, JsonValue]
     ) -> dict[str, Any]:
         """Return what a field of an event has for channels: whole, with references resolved."""
-        last, resolved, session, state = (
-            self._last_values,
-            self._view.resolved,
-            event.session,
-            event.state,
-        )
         values: dict[str, Any] = {}
-        for name in raws:
-            raw, place = raws[name], (session, state, field, name)
-            if type(raw) not in NESTED:
-                values[name] = last[place] = raw
-            elif type(raw) is dict and (MORE in raw or WITH in raw or DECLARED_RESET in raw):
-                self._has_changes = self._has_changes or is_change(raw)
-                resets = is_reset(raw)
-                inner = raw[DECLARED_RESET] if resets else raw
-                value = last[place] = apply_change(last.get(place), inner, resolved)
-                values[name] = {DECLARED_RESET: value} if resets else value
-            else:
-                values[name] = last[place] = resolved(raw)
+        for name, raw in raws.items():
+            place, resets = (event.session, event.state, field, name), is_reset(raw)
+            self._has_changes = self._has_changes or is_change(raw)
+            value = apply_change(
+                self._last_values.get(place),
+                raw[DECLARED_RESET] if resets else raw,
+                self._view.resolved,
+            )
+            self._last_values[place] = value
+            values[name] = {DECLARED_RESET: value} if resets else value
         return values
 
     def _session_updated(

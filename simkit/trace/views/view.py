@@ -314,17 +314,19 @@ class View:
         """Return the channels that an update may write."""
         return self._channels[event.state] if event.state else self.pipeline.channels
 
+    def _whole(self, event: e.StateUpdated) -> tuple[Mapping[str, Any], ...]:
+        if has_changes(event):
+            return self._states.whole(event)
+        raws = event.update, event.values or {}
+        return tuple({name: self.resolved(raw) for name, raw in part.items()} for part in raws)
+
     def update_of(self, event: e.StateUpdated) -> Mapping[str, Any]:
         """Return an event's updates as whole values, with their references resolved."""
-        if has_changes(event):
-            return self._states.whole(event)[0]
-        return {name: self.resolved(raw) for name, raw in event.update.items()}
+        return self._whole(event)[0]
 
     def values_of(self, event: e.StateUpdated) -> Mapping[str, Any]:
         """Return the new values that an event has, as whole values with references resolved."""
-        if has_changes(event):
-            return self._states.whole(event)[1]
-        return {name: self.resolved(raw) for name, raw in (event.values or {}).items()}
+        return self._whole(event)[1]
 
     def whole_event(self, event: e.AnyEvent) -> e.AnyEvent:
         """Return an event with whole values in place of changes."""
