@@ -7,26 +7,21 @@ end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
 
 from simkit.core.determinism import World
 from simkit.core.errors import LimitExceeded, ModelError, PipelineError, ScriptMisfit, TurnCut
 from simkit.core.rng import Chance
-from simkit.runtime.compiled import CompiledPipeline, facts_of
+from simkit.runtime.compiled import facts_of
 from simkit.runtime.conversation import Conversation, Numbers
-from simkit.runtime.flows import flow_of
 from simkit.runtime.handoff_execution import TurnStopped
 from simkit.runtime.journal import Journal, recovered
-from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Schedule, Tools, TurnModel, UserTurn
+from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
-from simkit.runtime.schedules import Fifo
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.stores import Store
 from simkit.runtime.turn import Turn
-from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Position, Sink
 from simkit.trace.store import canonical
@@ -142,17 +137,11 @@ class NativeDriver:
 
     def __init__(
         self,
-        compiled: CompiledPipeline,
+        doors: Doors,
         *,
         scenario: str,
         seed: int,
         start: str,
-        initial_state: Mapping[str, Any],
-        model: TurnModel,
-        tools: Tools,
-        plan: FaultPlan,
-        limits: Limits,
-        schedule: Schedule | None = None,
         store: Store | None = None,
         before: Sequence[UserTurn] = (),
         given_project: str | None = None,
@@ -162,21 +151,11 @@ class NativeDriver:
         ``given_project`` is the project that gets given project channels; None means the first
         turn's.
         """
-        self._scenario, self._seed, self._start = scenario, seed, start
+        self._doors, self._scenario, self._seed, self._start = doors, scenario, seed, start
         self._store, self._turns_before = store, list(before)
         if given_project is None and before:
             given_project = before[0].project
         self._given_project = given_project
-        self._doors = Doors(
-            compiled,
-            flow_of(compiled),
-            initial_state,
-            model,
-            tools,
-            plan,
-            limits,
-            schedule or Fifo(),
-        )
         self._session, self._number = "", 0
         self._turns_of = Counter(turn.session for turn in before)
         """Session to the number of its turns."""
@@ -186,7 +165,7 @@ class NativeDriver:
         self._world = World(self._clock, Chance(seed).child(f"declared/{scenario}"))
         self._world_of = 0
         """The turn that the world began last: it does so when a function is first called."""
-        self._functions = compiled.functions
+        self._functions = doors.compiled.functions
         self._waiting: dict[str, Turn] = {}
 
     def start(self, sink: Sink) -> None:

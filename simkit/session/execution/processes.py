@@ -10,12 +10,14 @@ import msgspec
 
 from simkit.core.messages import JsonValue
 from simkit.runtime.compiled import CompiledPipeline, compiled
+from simkit.runtime.flows import flow_of
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.schedules import CODE_TOOLS, DECLARED_TOOLS, ScenarioSchedule
+from simkit.runtime.sessions import Doors
 from simkit.runtime.stores import Store
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
@@ -220,17 +222,21 @@ class InProcessWorker:
         schedule = self._schedule(scenario, DECLARED_TOOLS)
         if task.simulate is not None:
             model, tools, schedule = task.simulate(ready)
-        return NativeDriver(
+        doors = Doors(
             ready,
+            flow_of(ready),
+            state,
+            FaultyModel(model, self._plan),
+            tools,
+            self._plan,
+            limits_of(pipeline.limits, scenario),
+            schedule,
+        )
+        return NativeDriver(
+            doors,
             scenario=task.prepared.item.name,
             seed=scenario.seed,
             start=scenario.start,
-            initial_state=state,
-            model=FaultyModel(model, self._plan),
-            tools=tools,
-            plan=self._plan,
-            limits=limits_of(pipeline.limits, scenario),
-            schedule=schedule,
             store=self._store,
             before=[user_turn(turn) for turn in task.before],
             given_project=task.given_project,
