@@ -142,7 +142,7 @@ def test_edges_that_do_not_connect_the_nodes_are_told_before_anything_runs(
 @pytest.mark.golden
 def test_what_is_told_answers_the_questions() -> None:
     call = "[calls: {search_codebase: {names: [a.py], pat: b}}, login.py]"
-    told = {
+    answers = {
         "a tool that is not defined": refusal(
             edited(("[search_codebase, search_history]", "[search_codebas, search_history]")),
             scenario(),
@@ -177,5 +177,5 @@ def test_what_is_told_answers_the_questions() -> None:
         ),
     }
 
-    text = "\n\n".join(f"# {case}\n\n{answer}" for case, answer in told.items())
+    text = "\n\n".join(f"# {case}\n\n{answer}" for case, answer in answers.items())
     assert_file_is(Path(__file__).parent / "golden" / "debugging_cases.txt", f"{text}\n")

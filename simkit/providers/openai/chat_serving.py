@@ -177,14 +177,14 @@ def _finish(reply: OutgoingReply) -> str:
 
 
 def _usage(usage: Usage) -> dict[str, JsonValue]:
-    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     cache_writes = (
         {"cache_write_tokens": usage.cache_write_tokens} if usage.cache_write_tokens else {}
     )
     return {
-        "prompt_tokens": sent,
-        "completion_tokens": made,
-        "total_tokens": sent + made,
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
         "prompt_tokens_details": {
             "cached_tokens": usage.cached_tokens or 0,
             "audio_tokens": 0,

@@ -121,16 +121,16 @@ def _response(
 
 
 def _usage(usage: Usage) -> _OutputItem:
-    sent, made = usage.input_tokens or 0, usage.output_tokens or 0
+    input_tokens, output_tokens = usage.input_tokens or 0, usage.output_tokens or 0
     return {
-        "input_tokens": sent,
+        "input_tokens": input_tokens,
         "input_tokens_details": {
             "cached_tokens": usage.cached_tokens or 0,
             "cache_write_tokens": usage.cache_write_tokens or 0,
         },
-        "output_tokens": made,
+        "output_tokens": output_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
-        "total_tokens": sent + made,
+        "total_tokens": input_tokens + output_tokens,
     }
 
 
