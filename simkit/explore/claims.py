@@ -47,11 +47,7 @@ def _applicable(
     for key, claim in always.items():
         if key in ("context", "runs"):
             claim = {name: inner for name, inner in claim.items() if _took_place(key, name, turn)}
-        elif (
-            key == "state"
-            and isinstance(claim, Mapping)
-            and not any(str(name).startswith("$") for name in claim)
-        ):
+        elif key == "state" and _names_channels(claim):
             claim = {name: inner for name, inner in claim.items() if name in channels}
         elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
             continue
@@ -59,6 +55,11 @@ def _applicable(
             continue
         claims[key] = with_persona(claim, persona)
     return claims
+
+
+def _names_channels(claim: Any) -> bool:
+    """Return whether a claim on the state is by channel, and no matcher of it as a whole."""
+    return isinstance(claim, Mapping) and not any(str(name).startswith("$") for name in claim)
 
 
 def _took_place(key: str, name: str, turn: TurnView) -> bool:

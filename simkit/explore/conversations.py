@@ -239,8 +239,7 @@ class _Conversation:
                 subject.prepared, subject.simulation, subject.of_profile, conversation.events
             )
             _raise_broken(judgement)
-            if subject.has_claims and self._scene.tool_args:
-                check_called(subject.prepared, self._scene.tool_args, conversation.events)
+            self._check_called(conversation.events)
             events, facts = conversation.events, conversation.view.pipeline
             observed = (subject.prepared, conversation.view) if observes else None
         causes = {
@@ -255,6 +254,10 @@ class _Conversation:
             self._denials,
             observed=observed,
         )
+
+    def _check_called(self, events: Sequence[Event]) -> None:
+        if self._subject.has_claims and self._scene.tool_args:
+            check_called(self._subject.prepared, self._scene.tool_args, events)
 
     def _reach(self, events: Sequence[Event], facts: PipelineFacts, judgement: Judgement) -> Reach:
         """Return what the conversation may have reached, and what it did reach."""

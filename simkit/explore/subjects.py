@@ -143,15 +143,7 @@ def _several(
     library: Library, name: str, file: str, chosen: str
 ) -> Iterator[tuple[str, Subject | SimkitError]]:
     """Yield the subjects of a folder, or of a file of simulations; only the chosen one, if any."""
-    entries: list[tuple[str, str, ScenarioCase | Subject | SimkitError]] = []
-    """Each with its name, and the part of it that may be chosen."""
-    files = sorted(map(str, Path(file).rglob(f"*{SIMULATION_SUFFIX}")))
-    for simulation_file in files if Path(file).is_dir() else [file]:
-        try:
-            cases = simulations_in(simulation_file, library.cache)
-            entries += [(case.id, case.name, case) for case in cases]
-        except SimkitError as problem:
-            entries.append((simulation_file, "", problem))
+    entries = _simulations(library, file)
     known = [own for own, _, subject in entries if isinstance(subject, ScenarioCase)]
     if Path(file).is_dir():
         scenarios = _scenario_subjects(library, file)
@@ -160,21 +152,39 @@ def _several(
     if not picked:
         problems = (subject for _, _, subject in entries if isinstance(subject, SimkitError))
         raise next(problems, SimkitError(_nothing_there(name, known)))
-    is_single = len(picked) == 1
     for own, subject in picked:
-        if not isinstance(subject, ScenarioCase):
-            if is_single and isinstance(subject, SimkitError):
-                raise subject
-            yield own, subject
-            continue
+        explored = _explored(library, subject)
+        if len(picked) == 1:
+            if isinstance(explored, SimkitError):
+                raise explored
+            own = name if isinstance(subject, ScenarioCase) else own
+        yield own, explored
+
+
+def _explored(
+    library: Library, subject: ScenarioCase | Subject | SimkitError
+) -> Subject | SimkitError:
+    if not isinstance(subject, ScenarioCase):
+        return subject
+    try:
+        return simulation_subject(library, subject)
+    except SimkitError as problem:
+        return problem
+
+
+def _simulations(
+    library: Library, file: str
+) -> list[tuple[str, str, ScenarioCase | Subject | SimkitError]]:
+    """Return the simulations of a folder or a file, each with its name, and the part to choose."""
+    entries: list[tuple[str, str, ScenarioCase | Subject | SimkitError]] = []
+    files = sorted(map(str, Path(file).rglob(f"*{SIMULATION_SUFFIX}")))
+    for simulation_file in files if Path(file).is_dir() else [file]:
         try:
-            explored = simulation_subject(library, subject)
+            cases = simulations_in(simulation_file, library.cache)
+            entries += [(case.id, case.name, case) for case in cases]
         except SimkitError as problem:
-            if is_single:
-                raise
-            yield own, problem
-        else:
-            yield name if is_single else own, explored
+            entries.append((simulation_file, "", problem))
+    return entries
 
 
 def _setup_of(prepared: Prepared, file: str) -> tuple[str, bytes]:

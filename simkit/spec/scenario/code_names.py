@@ -46,6 +46,11 @@ def advice_on(name: str) -> str:
         return f"For a first scenario of this code: `simkit init --app {name}`."
     if inner := advice_on_inner(name):
         return inner
+    return _advice_on_file(file)
+
+
+def _advice_on_file(file: str) -> str:
+    """Return what to type for a file of code, with the names that it binds."""
     names = [
         name
         for name, node in _bindings(Path(file))
