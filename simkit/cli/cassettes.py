@@ -16,7 +16,6 @@ from tabulate import tabulate
 
 from simkit.capture.cassettes import (
     Cassette,
-    Interaction,
     Keying,
     Leak,
     cassettes_in,
@@ -139,14 +138,14 @@ def import_cassette(source: str, target: str) -> int:
     if os.path.lexists(target):
         raise CassetteInvalid(f"{target}: this file is there, and is not overwritten")
     interactions = load_foreign(source).interactions
-    save(target, [_with_protocol(item) for item in interactions], Keying(Redactor(os.environ)))
+    protocols = [protocol_of(item.request) for item in interactions]
+    items = [
+        replace(item, protocol=protocol.name if protocol else "")
+        for item, protocol in zip(interactions, protocols, strict=True)
+    ]
+    save(target, items, Keying(Redactor(os.environ)))
     echo(f"{target}: {counted(len(interactions), 'interaction')} from {source}")
     return 0
-
-
-def _with_protocol(item: Interaction) -> Interaction:
-    protocol = protocol_of(item.request)
-    return msgspec.structs.replace(item, protocol=protocol.name if protocol else "")
 
 
 def _is_meant(file: Path, paths: Sequence[str]) -> bool:

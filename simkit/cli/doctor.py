@@ -244,13 +244,6 @@ _UNSEEN: Final = {
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 
 
-class FirstTurn(msgspec.Struct, frozen=True):
-    """The result of a first turn."""
-
-    is_well: bool
-    text: str
-
-
 class _RequestRow(msgspec.Struct, frozen=True):
     """One request that reached the router."""
 
@@ -262,18 +255,20 @@ class _RequestRow(msgspec.Struct, frozen=True):
     where: str
 
 
-def first_turn(path: str) -> FirstTurn:
-    """Run the first turn of a scenario, and return the observations; raise SimkitError."""
+def first_turn(path: str) -> tuple[bool, str]:
+    """Run the first turn of a scenario; return whether all is well, and the observations.
+
+    Raise SimkitError if it cannot be run.
+    """
     library = Library()
     case = only_case(path, library.cache, "`simkit doctor` looks at")
     prepared = library.prepared(case)
     title = f"First turn of {case.id}\n\n"
     if isinstance(prepared.pipeline, Pipeline):
-        return FirstTurn(
-            True, f"{title}Its pipeline is declared: simkit runs it itself, and no client is used."
-        )
+        sentence = "Its pipeline is declared: simkit runs it itself, and no client is used."
+        return True, f"{title}{sentence}"
     if prepared.skip is not None:
-        return FirstTurn(False, f"{title}It is skipped: {prepared.skip}")
+        return False, f"{title}It is skipped: {prepared.skip}"
     trace, requests, started, problem = _run_once(prepared)
     lines = [
         *_report_lines(trace, requests, prepared.pipeline),
@@ -283,7 +278,7 @@ def first_turn(path: str) -> FirstTurn:
     is_well = any(request.protocol for request in requests) and not problem
     if not any(request.protocol for request in requests):
         lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
-    return FirstTurn(is_well, title + "\n".join(lines))
+    return is_well, title + "\n".join(lines)
 
 
 def _run_once(prepared: Prepared) -> tuple[Trace, list[_RequestRow], list[str], list[str]]:

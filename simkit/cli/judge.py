@@ -35,7 +35,7 @@ from simkit.language.yaml import DocumentCache
 from simkit.report.github import result_annotations
 from simkit.report.json import json_text
 from simkit.report.last_run import FOLDER
-from simkit.report.results import Result, lints_off, result_of, skips, summary_of
+from simkit.report.results import Result, lints_off, not_run, result_of, skips, summary_of
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
@@ -145,7 +145,8 @@ class JudgeRunner(Runner):
             trace = stored(file, with_lints=True)
             prepared = _prepared(trace, self._library, self._scenarios)
             if prepared.skip is not None:
-                return self._report(self._skipped(prepared, file, prepared.skip), None)
+                skipped = not_run(prepared.item, "skipped", reason=prepared.skip)
+                return self._report(self._judged(skipped, file), None)
             with output_to_stderr():
                 outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
@@ -155,24 +156,15 @@ class JudgeRunner(Runner):
             return self._report(self._broken(file, bug_text(problem, again)), None)
         outcome = self._strictly(outcome)
         result = result_of(prepared, outcome, trace.started.seed)
-        facts = {name: getattr(result, name) for name in Result.__struct_fields__}
-        facts |= {"trace": file, "pipeline": trace.view.pipeline.name, "question": self._question}
-        facts["strict"] = self._job.strict
-        judged = Judged(**facts, unjudged=_unjudged(prepared.scenario))
+        pipeline, unjudged = trace.view.pipeline.name, _unjudged(prepared.scenario)
+        judged = self._judged(
+            result, file, pipeline=pipeline, strict=self._job.strict, unjudged=unjudged
+        )
         return self._report(judged, outcome, prepared)
 
-    def _skipped(self, prepared: Prepared, file: str, reason: str) -> Judged:
-        item = prepared.item
-        return Judged(
-            item.id,
-            item.file,
-            item.line,
-            item.name,
-            "skipped",
-            reason=reason,
-            trace=file,
-            question=self._question,
-        )
+    def _judged(self, result: Result, file: str, **more: Any) -> Judged:
+        facts = {name: getattr(result, name) for name in Result.__struct_fields__}
+        return Judged(**{**facts, "trace": file, "question": self._question, **more})
 
     def _broken(self, file: str, error: str) -> Judged:
         return Judged(file, file, 1, "", "broken", error=error, trace=file, question=self._question)

@@ -268,9 +268,8 @@ class SimulatedUsers:
         self._moments = (*_AT_CALLS, *_AT_TOOLS) if may_use_tools else _AT_CALLS
         """The moments at which a turn may be cut, each with its weight."""
         choices = source.personas
-        users = [(name, user) for name, user in simulation.users.items()]
-        count = sum(user.sessions for _, user in users)
         self._users = simulation.users
+        count = sum(user.sessions for user in self._users.values())
         self._sessions_of = {
             name: [
                 UserSession(
@@ -282,7 +281,7 @@ class SimulatedUsers:
                 )
                 for number in range(user.sessions)
             ]
-            for name, user in users
+            for name, user in self._users.items()
         }
         self._sessions = [session for each in self._sessions_of.values() for session in each]
         self.turns: list[dict[str, Any]] = []

@@ -188,9 +188,9 @@ def doctor_command(scenario: str) -> int:
         if [*installed(("langgraph",))] or server_file(Path()):
             echo(f"\n{server_text(Path())}")
         return 0
-    turn = first_turn(scenario)
-    echo(f"\n{turn.text}")
-    return 0 if turn.is_well else 2
+    is_well, text = first_turn(scenario)
+    echo(f"\n{text}")
+    return 0 if is_well else 2
 
 
 @cli.command(
