@@ -71,8 +71,8 @@ def walk(
             else:
                 yield from walk(inner, (*at, key), leave)
     elif is_array(value):
-        for place, inner in enumerate(value):
-            yield from walk(inner, (*at, place), leave)
+        for index, inner in enumerate(value):
+            yield from walk(inner, (*at, index), leave)
 
 
 def is_array(value: Any) -> bool:

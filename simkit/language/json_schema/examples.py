@@ -107,17 +107,17 @@ def _of_type(kind: str, schema: Mapping[str, Any], root: Any, name: str, depth: 
 
 def _unlike(items: list[Any], schemas: Sequence[Any], root: Any) -> list[Any]:
     """Return items of which no two are equal, as far as their schemas allow simple values."""
-    for place, item in enumerate(items):
-        if item not in items[:place]:
+    for index, item in enumerate(items):
+        if item not in items[:index]:
             continue
-        schema = schemas[place]
+        schema = schemas[index]
         if isinstance(schema, Mapping) and "$ref" in schema:
             schema = schema_at(root, str(schema["$ref"]))
         known = schema if isinstance(schema, Mapping) else {}
         bounds = {key: known[key] for key in _BOUNDS if key in known}
-        for other in _others(item, bounds, place):
-            if other not in items[:place] and not schema_errors(bounds, other):
-                items[place] = other
+        for other in _others(item, bounds, index):
+            if other not in items[:index] and not schema_errors(bounds, other):
+                items[index] = other
                 break
     return items
 

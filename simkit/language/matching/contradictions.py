@@ -52,8 +52,8 @@ def check_possible(matcher: Any, at: Path = ()) -> None:
     if type(matcher) is str:
         return  # Most are texts, and `Mapping` is slow to say no.
     if isinstance(matcher, (list, tuple)):
-        for place, element in enumerate(matcher):
-            check_possible(element, (*at, place))
+        for index, element in enumerate(matcher):
+            check_possible(element, (*at, index))
     elif isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             _check_inside(key, operand, (*at, key))
@@ -80,8 +80,8 @@ def _parts(matcher: Any, at: Path) -> Iterator[_Part]:
     if isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key == "$all":
-                for place, element in enumerate(operand):
-                    yield from _parts(element, (*at, key, place))
+                for index, element in enumerate(operand):
+                    yield from _parts(element, (*at, key, index))
             else:
                 yield _Part(key, operand, (*at, key))
     elif not isinstance(matcher, (list, tuple)):
@@ -181,4 +181,4 @@ def _contradiction(left: _Part, right: _Part, parts: Sequence[_Part]) -> Matcher
 
 
 def _place_of(part: _Part, parts: Sequence[_Part]) -> int:
-    return next(place for place, candidate in enumerate(parts) if candidate is part)
+    return next(index for index, candidate in enumerate(parts) if candidate is part)

@@ -219,8 +219,8 @@ def _check_list(matcher: Any, kind: Kind, at: Path) -> None:
     if not _is_listed(kind):
         raise _never(f"the list {line(matcher)}", kind, at)
     if kind.element is not None:
-        for place, inner in enumerate(matcher):
-            check_kind(inner, kind.element, (*at, place))
+        for index, inner in enumerate(matcher):
+            check_kind(inner, kind.element, (*at, index))
     if len(matcher) < kind.items_min:
         raise _never(f"the list {line(matcher)}", kind, at)
 

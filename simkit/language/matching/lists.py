@@ -245,14 +245,14 @@ def unique(operand: Any, at: Path, build: Build) -> Condition:
     reads = [getter(key) for key in keys]
 
     def misses(value: Sequence[Any]) -> Iterator[Miss]:
-        known: dict[Hashable, int] = {}
+        first_indexes: dict[Hashable, int] = {}
         for index, element in enumerate(value):
             if inner is not None and not inner.holds(element):
                 continue
             values = [read(structure_of(element)) for read in reads] or [element]
             if ABSENT in values:
                 continue
-            first = known.setdefault(_comparable(values), index)
+            first = first_indexes.setdefault(_comparable(values), index)
             if first != index:
                 actual = values[0] if len(values) == 1 else values
                 yield Miss((index,), at, "$unique", operand, actual, f"[{first}] has the same")
@@ -298,12 +298,12 @@ def _comparable(value: Any) -> Hashable:
 def _paired(elements: list[WantedElement], value: Sequence[Any]) -> dict[int, int]:
     """Return the largest pairing, index of the actual → index of the expected element."""
     pairing: dict[int, int] = {}
-    known: dict[tuple[int, int], bool] = {}
+    results: dict[tuple[int, int], bool] = {}
 
     def matches(number: int, index: int) -> bool:
-        if (number, index) not in known:
-            known[number, index] = elements[number].inner.holds(value[index])
-        return known[number, index]
+        if (number, index) not in results:
+            results[number, index] = elements[number].inner.holds(value[index])
+        return results[number, index]
 
     def place(number: int, tried: set[int]) -> bool:
         for index in range(len(value)):

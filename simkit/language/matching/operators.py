@@ -201,7 +201,7 @@ def inner_matchers(key: str, operand: Any, at: Path) -> Iterator[tuple[Path, Any
     elif key in _OF_ONE or not isinstance(operand, (list, tuple)):
         yield at, operand
     else:
-        yield from (((*at, place), inner) for place, inner in enumerate(operand))
+        yield from (((*at, index), inner) for index, inner in enumerate(operand))
 
 
 # The JSON Schema of a matcher, so that an editor knows the operators

@@ -174,18 +174,18 @@ def _refuse_between_tokens(text: str, file: str) -> None:
 
 def _refuse_endless(root: Node) -> None:
     """Raise a fault if aliases make the document below ``root`` endless, too large or too deep."""
-    known: dict[int, tuple[int, int] | None] = {}
+    totals: dict[int, tuple[int, int] | None] = {}
 
     def expansion(node: Node) -> tuple[int, int]:
         """Return the number of nodes, and of their levels, that ``node`` expands to."""
         if isinstance(node, ScalarNode):
             return 1, 0
-        if id(node) in known:
-            total = known[id(node)]
+        if id(node) in totals:
+            total = totals[id(node)]
             if total is None:
                 raise Fault(node, "an alias stands inside the very value that it names")
             return total
-        known[id(node)] = None
+        totals[id(node)] = None
         size, height = 1, 0
         for below in children(node):
             child_size, child_height = expansion(below)
@@ -194,7 +194,7 @@ def _refuse_endless(root: Node) -> None:
             raise Fault(node, f"aliases expand this to more than {NODES_MAX:,} values")
         if height > NESTING_MAX:
             raise Fault(node, f"aliases nest this deeper than {NESTING_MAX} levels")
-        known[id(node)] = size, height
+        totals[id(node)] = size, height
         return size, height
 
     expansion(root)

@@ -36,8 +36,8 @@ class GraphCheck:
     def __init__(self, graph: GraphFlow, document: Document) -> None:
         self._graph, self._document = graph, document
         self._out: dict[str, list[tuple[int, Edge]]] = {name: [] for name in graph.nodes}
-        for place, edge in enumerate(graph.edges):
-            self._out[edge.from_].append((place, edge))
+        for index, edge in enumerate(graph.edges):
+            self._out[edge.from_].append((index, edge))
 
     def check(self) -> None:
         """Raise SourceError for missing parts, or for the first thing that could not run."""

@@ -91,8 +91,8 @@ def pipeline_mutants(data: Mapping[str, Any]) -> Iterator[PipelineMutant]:
     for agent, path, spec in owners:
         yield from _of_recipe(agent, path, _list(spec.get("context")))
         yield from _of_agent(agent, path, spec)
-    for place, contract in enumerate(_list(data.get("contracts"))):
-        yield from _of_contract(("contracts", place), _mapping(contract))
+    for index, contract in enumerate(_list(data.get("contracts"))):
+        yield from _of_contract(("contracts", index), _mapping(contract))
     yield from _of_flow(data)
 
 
@@ -123,9 +123,9 @@ def _of_channel(name: str, channel: Mapping[str, Any]) -> Iterator[PipelineMutan
 def _of_recipe(agent: str, owner: SourcePath, recipe: Sequence[Any]) -> Iterator[PipelineMutant]:
     owner_words = f"{agent}'s" if agent else "every"
     base = (*owner, "context")
-    for place, entry in enumerate(recipe):
+    for index, entry in enumerate(recipe):
         for inner, item in enumerate(entry) if isinstance(entry, list) else ((-1, entry),):
-            path = (*base, place) if inner < 0 else (*base, place, inner)
+            path = (*base, index) if inner < 0 else (*base, index, inner)
             name, options = _section(item)
             is_alone = len(recipe) == 1 if inner < 0 else len(entry) == 1
             if not is_alone:
@@ -136,15 +136,15 @@ def _of_recipe(agent: str, owner: SourcePath, recipe: Sequence[Any]) -> Iterator
             yield from _of_section(
                 agent, f"section `{name}` of {owner_words} context", inside, options
             )
-        if place:
-            first, second = _section(recipe[place - 1])[0], _section(entry)[0]
+        if index:
+            first, second = _section(recipe[index - 1])[0], _section(entry)[0]
             yield PipelineMutant(
                 kind="sections",
                 text=f"sections `{first}` and `{second}` of {owner_words} context are swapped",
-                path=(*base, place),
+                path=(*base, index),
                 edits=(
-                    {"set": (*base, place - 1), "to": entry},
-                    {"set": (*base, place), "to": recipe[place - 1]},
+                    {"set": (*base, index - 1), "to": entry},
+                    {"set": (*base, index), "to": recipe[index - 1]},
                 ),
                 agent=agent,
             )
@@ -166,10 +166,10 @@ def _of_section(
     for key, value in options.items():
         at = (*path, key)
         if key == "filters":
-            for place, entry in enumerate(_list(value)):
+            for index, entry in enumerate(_list(value)):
                 name = next(iter(entry)) if isinstance(entry, dict) and entry else entry
                 text = f"{words} has no filter `{name}`"
-                yield _removed("filters", text, (*at, place), agent)
+                yield _removed("filters", text, (*at, index), agent)
         elif key == "window":
             for unit in _mapping(value):
                 text = f"`{unit}` of the window in {words}"

@@ -155,8 +155,8 @@ class _Check:
         for name, tool in pipeline.tools.items():
             yield ("tools", name, "args"), tool.args
             yield ("tools", name, "returns"), tool.returns
-        for place, contract in enumerate(pipeline.contracts):
-            yield ("contracts", place, "payload"), contract.payload
+        for index, contract in enumerate(pipeline.contracts):
+            yield ("contracts", index, "payload"), contract.payload
 
     def tools(self) -> None:
         """Check the channels that tools read."""
@@ -197,8 +197,8 @@ class _Check:
             check_references(self.document, (*at, key), self.channels)
 
     def _rules(self, at: SourcePath, rules: tuple[Rule, ...] | None) -> None:
-        for place, rule in enumerate(rules or ()):
-            check_when(self.document, (*at, place, "when"), rule.when, self.channels)
+        for index, rule in enumerate(rules or ()):
+            check_when(self.document, (*at, index, "when"), rule.when, self.channels)
 
     # Recipes
 
@@ -284,14 +284,14 @@ class _Check:
         )
 
     def _filters(self, at: SourcePath, filters: Iterable[str | FilterSpec]) -> None:
-        for place, filter in enumerate(filters):
+        for index, filter in enumerate(filters):
             if isinstance(filter, str):
                 continue
             said_by = filter.drop.get("agent") if isinstance(filter.drop, Mapping) else None
             if isinstance(said_by, str):
-                self.require((*at, place, "drop", "agent"), "agent", said_by, self.agents)
+                self.require((*at, index, "drop", "agent"), "agent", said_by, self.agents)
             if filter.older_than is not None:
-                self._older_than((*at, place, "older_than"), filter.older_than)
+                self._older_than((*at, index, "older_than"), filter.older_than)
 
     def _older_than(self, at: SourcePath, options: OlderThan) -> None:
         """Reject an age that no message can have, or that has no effect."""
@@ -310,12 +310,12 @@ class _Check:
     def contracts(self) -> None:
         """Check the agents and channels of each contract, and that no two contracts are equal."""
         first_places: dict[tuple[str, str, str], int] = {}
-        for place, contract in enumerate(self.pipeline.contracts):
-            at: SourcePath = ("contracts", place)
+        for index, contract in enumerate(self.pipeline.contracts):
+            at: SourcePath = ("contracts", index)
             self._contract(at, contract)
             for source in contract.from_:
-                first = first_places.setdefault((source, contract.to, contract.type), place)
-                if first != place:
+                first = first_places.setdefault((source, contract.to, contract.type), index)
+                if first != index:
                     raise self.document.error(
                         at,
                         f"there are two contracts from `{source}` to `{contract.to}` of type "
@@ -327,8 +327,8 @@ class _Check:
         self._contract_writes((*at, "writes"), contract)
         if not isinstance(contract.history, str):
             self._filters((*at, "history"), contract.history)
-        for place, rule in enumerate(contract.rules):
-            for path, key in keys_in(rule, (*at, "rules", place)):
+        for index, rule in enumerate(contract.rules):
+            for path, key in keys_in(rule, (*at, "rules", index)):
                 if not leads_to(key, HANDOFF_FIELDS):
                     word = head_of(key)
                     self.require(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
@@ -364,12 +364,12 @@ class _Check:
     def _modes_of_ways(self) -> None:
         """Reject a contract that would make an edge or a step return to its source."""
         ways = set(ways_of(self.pipeline))
-        for place, contract in enumerate(self.pipeline.contracts):
+        for index, contract in enumerate(self.pipeline.contracts):
             sources = {a for a, b in ways if b == contract.to} & {*contract.from_}
             if contract.mode != "transfer" and sources:
                 source = sorted(sources)[0]
                 raise self.document.error(
-                    ("contracts", place, "mode"),
+                    ("contracts", index, "mode"),
                     f"control goes on from `{source}` to `{contract.to}` by itself, so their "
                     f"contract cannot have mode `{contract.mode}`",
                     advice="An edge or a step is a transfer.",
@@ -395,8 +395,8 @@ class _Check:
             steps = ("flow", "supervisor", "goals", goal, "steps")
             if not value.steps:
                 raise self.document.error(steps, f"goal `{goal}` has no steps")
-            for place, step in enumerate(value.steps):
-                at = (*steps, place)
+            for index, step in enumerate(value.steps):
+                at = (*steps, index)
                 if len(step) != 1:
                     raise self.document.error(
                         at,

@@ -229,8 +229,8 @@ class HandoffSection(Section):
 def _channels(value: Any) -> Any:
     if not value:
         raise refuse("must name a channel, or a list of channels")
-    for place, name in enumerate(value):
-        if name in value[:place]:
+    for index, name in enumerate(value):
+        if name in value[:index]:
             raise refuse(f"channel `{name}` is named twice")
     return value
 
@@ -421,8 +421,8 @@ def items_of(recipe: Recipe) -> list[Item]:
 
 def placed_items(recipe: Recipe, at: SourcePath) -> Iterator[tuple[SourcePath, Item]]:
     """Yield the same sections, each with its path in the recipe at ``at``."""
-    for place, entry in enumerate(recipe):
+    for index, entry in enumerate(recipe):
         if isinstance(entry, tuple):
-            yield from (((*at, place, number), item) for number, item in enumerate(entry))
+            yield from (((*at, index, number), item) for number, item in enumerate(entry))
         else:
-            yield (*at, place), entry
+            yield (*at, index), entry

@@ -108,7 +108,7 @@ def _calls(value: Any) -> tuple[ToolCall, ...]:
         return ()
     if not isinstance(value, (list, tuple)):
         raise MessageInvalid(("calls",), "`calls` must be a list", advice=_CALL)
-    return tuple(_call(call, ("calls", place)) for place, call in enumerate(value))
+    return tuple(_call(call, ("calls", index)) for index, call in enumerate(value))
 
 
 def _call(value: Any, at: SourcePath) -> ToolCall:

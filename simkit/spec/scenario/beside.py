@@ -106,17 +106,17 @@ def _logprobs(value: Any) -> Any:
     if not isinstance(value, list) or not value:
         raise refuse("logprobs must be a list of tokens: `- {Yes: -0.1, No: -2.3}`")
     alternatives = []
-    for place, token in enumerate(value):
+    for index, token in enumerate(value):
         if not isinstance(token, dict) or not token:
             raise refuse(
                 "a token is a mapping of texts to their log probabilities, the one that is said "
                 "first: `{Yes: -0.1, No: -2.3}`",
-                at=(place,),
+                at=(index,),
             )
         for text, logprob in token.items():
             is_number = isinstance(logprob, (int, float)) and not isinstance(logprob, bool)
             if not is_number or logprob > 0:
-                raise refuse("a log probability is a number from 0 down", at=(place, text))
+                raise refuse("a log probability is a number from 0 down", at=(index, text))
         (text, logprob), *others = ((text, float(number)) for text, number in token.items())
         alternatives.append(m.Token(text, logprob, tuple(others)))
     return tuple(alternatives)
@@ -203,9 +203,9 @@ def check_words(extras: m.ResponseExtras, text: str) -> None:
             advice="The first key of each mapping is the token that is said, blanks too.",
             at=("logprobs",),
         )
-    for place, citation in enumerate(extras.citations):
+    for index, citation in enumerate(extras.citations):
         if citation.at not in text:
-            raise refuse(f"the reply does not say `{citation.at}`", at=("citations", place, "at"))
+            raise refuse(f"the reply does not say `{citation.at}`", at=("citations", index, "at"))
     ends = sorted(m.spans_of(text, extras.citations), key=lambda span: span[:2])
     for (_, end, _), (start, _, later) in pairwise(ends):
         if start < end:

@@ -72,13 +72,13 @@ def _with_states(
     # References are resolved; what is left is meant literally, where references are read at all.
     is_read = document.mentions("${")
     states = {}
-    for place, turn in enumerate(messages):
+    for index, turn in enumerate(messages):
         says = turn["user"]
         state = {
             "says": literal(says) if is_read else says,
-            "then": _next(place, len(messages)),
+            "then": _next(index, len(messages)),
         }
-        states[_name(place)] = {**state, **({"pause": turn["pause"]} if "pause" in turn else {})}
+        states[_name(index)] = {**state, **({"pause": turn["pause"]} if "pause" in turn else {})}
     rest = {key: user[key] for key in user if key != SAYS_OF}
     answers = [turn["resume"] for turn in turns if "resume" in turn]
     return {**({"answers": answers} if answers else {}), **rest, "states": states}
@@ -168,11 +168,11 @@ def _names_file(line: Any) -> bool:
 
 def _borrowed(library: Library, document: Document, agent: str, lines: Any) -> list[Any]:
     result: list[Any] = []
-    for place, line in enumerate(_listed(lines)):
+    for index, line in enumerate(_listed(lines)):
         if not _names_file(line):
             result.append(line)
             continue
-        at: SourcePath = ("models", agent, place) if isinstance(lines, list) else ("models", agent)
+        at: SourcePath = ("models", agent, index) if isinstance(lines, list) else ("models", agent)
         for key in line:
             if key not in (REPLIES_OF, *_BESIDE_REPLIES_OF):
                 known = (REPLIES_OF, *_BESIDE_REPLIES_OF)
@@ -200,13 +200,13 @@ def _lines_in(
     agents: dict[str, None] = {}
     for item in _items_of(library, document, name, at):
         scenario = library.prepared(item)
-        for place, turn in enumerate(scenario.document.data["turns"]):
+        for index, turn in enumerate(scenario.document.data["turns"]):
             for other, lines in (turn.get("replies") or {}).items():
                 agents[other] = None
                 if other == agent:
                     for line in _listed(lines):
                         if waits(line):
-                            path = ("turns", place, "replies", agent)
+                            path = ("turns", index, "replies", agent)
                             where = scenario.document.position(path)
                             problem = (
                                 "a line that repeats an earlier reply has no meaning elsewhere"

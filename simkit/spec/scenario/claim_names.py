@@ -360,8 +360,8 @@ def _mappings_in(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Map
 def _inner(matcher: Any, at: SourcePath) -> Iterator[tuple[SourcePath, Any]]:
     """Yield the matchers directly inside one: elements of a list, operands of operators."""
     if isinstance(matcher, (list, tuple)):
-        for place, element in enumerate(matcher):
-            yield (*at, place), element
+        for index, element in enumerate(matcher):
+            yield (*at, index), element
     elif isinstance(matcher, Mapping):
         for key, operand in matcher.items():
             if key in ("$eq", "$ne"):

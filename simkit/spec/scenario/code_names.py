@@ -204,7 +204,7 @@ _UP_WITHOUT_ROOT: Final = 2
 def project_folders(start: Path) -> Iterator[Path]:
     """Yield a folder and those above it in the same project, the nearest first."""
     folders = [start, *start.parents[:_UP_MAX]]
-    tops = (place for place, folder in enumerate(folders) if holds_root_file(folder))
+    tops = (index for index, folder in enumerate(folders) if holds_root_file(folder))
     yield from folders[: next(tops, _UP_WITHOUT_ROOT) + 1]
 
 

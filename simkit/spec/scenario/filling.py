@@ -210,7 +210,7 @@ class Filling:
         self, document: Document, turns: Sequence[Any], filled: dict[str, Any]
     ) -> Document:
         data = document.data
-        times = [self._times(document, place, turn) for place, turn in enumerate(turns)]
+        times = [self._times(document, index, turn) for index, turn in enumerate(turns)]
         spots_taken = list(spots(times, self._numbers))
         which: list[tuple[int, str]] = []
         if max(times, default=1) > 1:
@@ -223,8 +223,8 @@ class Filling:
             ]
         document_with_turns = document.with_turns(data, which)
         filled["turns"] = [
-            self._turn(document_with_turns, ("turns", place), turns[spot.place], spot)
-            for place, spot in enumerate(spots_taken)
+            self._turn(document_with_turns, ("turns", index), turns[spot.place], spot)
+            for index, spot in enumerate(spots_taken)
         ]
         if "expect" in data:
             number = (self._numbers[-1] if self._numbers else len(spots_taken)) + 1
@@ -420,11 +420,11 @@ def root_of_files(document: Document, row: int | None) -> Mapping[str, Any]:
 def used_files(document: Document, root: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     """Yield the files under `use` with their places, but for those with a reference to nothing."""
     use = document.data.get("use") if isinstance(document.data, dict) else None
-    for place, name in enumerate(use if isinstance(use, list) else ()):
+    for index, name in enumerate(use if isinstance(use, list) else ()):
         with suppress(ReferenceInvalid):
             targets = [lookup(root, reference) for _, reference in references_in(name)]
             if not any(target is ABSENT or target is None for target in targets):
-                yield place, str(compile_references(name).resolve(root))
+                yield index, str(compile_references(name).resolve(root))
 
 
 def _refers(value: Any) -> bool:

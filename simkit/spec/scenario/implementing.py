@@ -72,9 +72,9 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
         return
     folder = Path(document.file).parent
     single = isinstance(document.data["implements"]["designs"], str)
-    for place, name in enumerate(code.implements.designs):
+    for index, name in enumerate(code.implements.designs):
         path: SourcePath = ("implements", "designs")
-        path = path if single else (*path, place)
+        path = path if single else (*path, index)
         if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not (folder / name).is_file():
             known = tuple(sorted(file.name for file in folder.glob(f"*{PIPELINE_SUFFIX}")))
             raise document.error(

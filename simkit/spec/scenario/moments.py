@@ -120,9 +120,9 @@ def places_of_orders(data: Mapping[str, Any]) -> Iterator[SourcePath]:
     """Yield the path of each key of a scenario that asks for an order other than `FIFO`."""
     if data.get("schedule", FIFO) != FIFO:
         yield ("schedule",)
-    for place, turn in enumerate(data["turns"]):
+    for index, turn in enumerate(data["turns"]):
         if turn.get("schedule"):
-            yield ("turns", place, "schedule")
+            yield ("turns", index, "schedule")
 
 
 _UNITS: Final = {

@@ -39,9 +39,9 @@ def check_scores(items: Any, document: Document, at: SourcePath) -> None:
     """Raise SourceError for the first invalid score in a channel of items."""
     if not isinstance(items, (list, tuple)):
         return
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         score = item.get("score") if isinstance(item, dict) else None
-        path = (*at, place, "score")
+        path = (*at, index, "score")
         if isinstance(score, (list, tuple)):
             for number, rule in enumerate(score):
                 _check_rule(rule, document, (*path, number))
@@ -95,11 +95,11 @@ def _check_shown(scenario: Scenario, document: Document) -> None:
 def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
         for agent, lines in turn.replies.items():
-            for place, line in enumerate(lines_of(lines)):
+            for index, line in enumerate(lines_of(lines)):
                 if _ON_A_WIRE.isdisjoint(line.__pydantic_fields_set__):
                     continue
                 at: SourcePath = ("turns", number, "replies", agent)
-                at = (*at, place) if isinstance(lines, tuple) else at
+                at = (*at, index) if isinstance(lines, tuple) else at
                 if _is_wire_only(kind := _kind(line.error)):
                     yield (*at, "error"), kind
                 if line.chunks == "bytes":
@@ -112,9 +112,9 @@ def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
 
 
 def _in_faults(at: SourcePath, faults: Sequence[Fault]) -> Iterator[tuple[SourcePath, str]]:
-    for place, fault in enumerate(faults):
+    for index, fault in enumerate(faults):
         if _is_wire_only(kind := _kind(fault.error)):
-            yield (*at, place, "error"), kind
+            yield (*at, index, "error"), kind
 
 
 def _kind(error: str | ErrorLine | None) -> str:
@@ -133,8 +133,8 @@ def check_messages(messages: Any, document: Document, at: SourcePath) -> None:
     is_list = isinstance(messages, (list, tuple))
     if messages is None or (isinstance(messages, dict) and "$set" in messages):
         return
-    for place, message in enumerate(messages if is_list else [messages]):
-        path = (*at, place) if is_list else at
+    for index, message in enumerate(messages if is_list else [messages]):
+        path = (*at, index) if is_list else at
         try:
             message_of(message)
         except MessageInvalid as problem:
@@ -160,11 +160,11 @@ def check_scenario(scenario: Scenario, document: Document, subject: Subject) -> 
     _check_given(scenario.given.state, document, known)
     claims = ClaimNames(document, known, scenario.given.state, partial(values_in, scenario))
     projects: dict[str, str] = {}
-    for place, turn in enumerate(scenario.turns):
-        at = ("turns", place)
+    for index, turn in enumerate(scenario.turns):
+        at = ("turns", index)
         _check_project(turn, document, at, projects)
         _check_turn(turn, document, at, known, subject)
-        if place == 0 and turn.restart:
+        if index == 0 and turn.restart:
             raise document.error(
                 (*at, "restart"),
                 "nothing has run before the first turn that could be restarted",
@@ -330,9 +330,9 @@ def _check_project(
 def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownNames) -> None:
     """Check the tools that reply lines call, and what their `when` looks at."""
     for agent, lines in turn.replies.items():
-        for place, line in enumerate(lines_of(lines)):
+        for index, line in enumerate(lines_of(lines)):
             path: SourcePath = (*at, "replies", agent)
-            inside = (*path, place) if isinstance(lines, tuple) else path
+            inside = (*path, index) if isinstance(lines, tuple) else path
             if line.calls is not None and not line.unchecked:
                 tools = known.tools_of(agent)
                 _check_calls(agent, document, inside, tools, known.declared_tools)
@@ -344,9 +344,9 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownN
 def _check_order(
     order: Sequence[str], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
-    for place, name in enumerate(order):
+    for index, name in enumerate(order):
         word = _PLACE.sub("", name)
-        path = (*at, place)
+        path = (*at, index)
         if word.endswith(TOOL_MARK):
             require(document, path, "tool", word.removesuffix(TOOL_MARK), known.declared_tools)
         else:
@@ -392,8 +392,8 @@ def _calls_of(calls_data: Any, at: SourcePath) -> Iterator[tuple[SourcePath, str
         for tool in calls_data:
             yield (*at, tool), tool
     elif isinstance(calls_data, list):
-        for place, call in enumerate(calls_data):
-            yield from _calls_of(call, (*at, place))
+        for index, call in enumerate(calls_data):
+            yield from _calls_of(call, (*at, index))
 
 
 def _check_results(
@@ -457,6 +457,6 @@ def check_no_model_is_asked(scenario: Scenario, document: Document) -> None:
 
 
 def _parts(scenario: Scenario) -> Iterator[tuple[Expect, Mapping[str, Any], SourcePath]]:
-    for place, turn in enumerate(scenario.turns):
-        yield turn.expect, turn.judge_replies, ("turns", place)
+    for index, turn in enumerate(scenario.turns):
+        yield turn.expect, turn.judge_replies, ("turns", index)
     yield scenario.expect, scenario.judge_replies, ()

@@ -101,11 +101,11 @@ def possible_answers(options: Any) -> tuple[str, ...]:
         or not all(map(_is_text, options))
     ):
         raise MatcherError((ONE_OF,), "must be a list of two texts or more", "", (), "")
-    for place, option in enumerate(options):
+    for index, option in enumerate(options):
         if not option.strip():
-            raise MatcherError((ONE_OF, place), "an answer must not be empty", "", (), "")
-        if option in options[:place]:
-            raise MatcherError((ONE_OF, place), f"the answer `{option}` is here twice", "", (), "")
+            raise MatcherError((ONE_OF, index), "an answer must not be empty", "", (), "")
+        if option in options[:index]:
+            raise MatcherError((ONE_OF, index), f"the answer `{option}` is here twice", "", (), "")
     return tuple(options)
 
 
@@ -147,8 +147,8 @@ def _kinds_of(matcher: Any, at: SourcePath) -> Iterator[str]:
 
 def _kinds_under(key: str, operand: Any, at: SourcePath) -> Iterator[str]:
     if key in _JOINING:
-        for place, element in enumerate(operand):
-            yield from _kinds_of(element, (*at, place))
+        for index, element in enumerate(operand):
+            yield from _kinds_of(element, (*at, index))
     elif key in _COMPARING:
         yield from _kinds_of(operand, at)
     elif key in OF_NUMBERS:

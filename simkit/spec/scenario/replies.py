@@ -305,12 +305,12 @@ def compiled_script(replies: Mapping[str, tuple[ReplyLine, ...] | ReplyLine]) ->
     for agent in replies:
         script[agent] = tuple(
             ScriptLine(
-                place,
+                index,
                 line.answer(),
                 compile_matcher(line.when) if "when" in line.model_fields_set else None,
                 line.unchecked,
             )
-            for place, line in enumerate(lines_of(replies[agent]))
+            for index, line in enumerate(lines_of(replies[agent]))
         )
     return script
 
@@ -393,7 +393,7 @@ def _tool_answers(value: Any) -> Any:
                 "a list answers successive calls and must not be empty",
                 advice="A tool that returns an empty list is written `returns: []`.",
             )
-        answers = tuple(_tool_answer(item, (place,)) for place, item in enumerate(value))
+        answers = tuple(_tool_answer(item, (index,)) for index, item in enumerate(value))
         return ToolAnswers(answers, successive=True)
     return ToolAnswers((_tool_answer(value),), successive=False)
 

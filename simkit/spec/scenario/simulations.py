@@ -110,7 +110,7 @@ class JoinedClaims:
         self.claims: dict[str, Any] = dict(own)
         self._at = at
         self._places: dict[str, list[SourcePath]] = {}
-        for place, thing in enumerate(things):
+        for index, thing in enumerate(things):
             if not isinstance(thing, Mapping) or is_of_whole(thing) is not is_whole:
                 continue
             ((family, denial),) = claim_against(thing).items()
@@ -118,7 +118,7 @@ class JoinedClaims:
                 self._places[family] = [(at, family)] if family in own else []
                 self.claims[family] = {"$all": [own[family]] if family in own else []}
             self.claims[family]["$all"].append(denial)
-            self._places[family].append(("never", place))
+            self._places[family].append(("never", index))
 
     def moved(self, path: SourcePath) -> SourcePath:
         """Return the path in the file of a path in the claims."""
@@ -358,7 +358,7 @@ def prepare_simulation(
         "expect": with_persona(finally_.claims, first),
     }
     places = {
-        agent: tuple(place for place, line in enumerate(agent_lines) if line is not None)
+        agent: tuple(index for index, line in enumerate(agent_lines) if line is not None)
         for agent, agent_lines in lines.items()
     }
     prepared = library.assembled(
@@ -372,8 +372,8 @@ def _check_finally(document: Document) -> None:
     """Raise SourceError for a claim on a whole conversation that refers to one user's persona."""
     places: list[tuple[SourcePath, Any]] = [(("finally",), document.data.get("finally", {}))]
     places += [
-        (("never", place), thing)
-        for place, thing in enumerate(document.data.get("never", ()))
+        (("never", index), thing)
+        for index, thing in enumerate(document.data.get("never", ()))
         if is_of_whole(thing)
     ]
     for at, claims in places:

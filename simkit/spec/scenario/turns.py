@@ -57,10 +57,10 @@ def spots(times: Sequence[int], numbers: Sequence[int] = ()) -> Iterator[Spot]:
     ``numbers`` are their numbers if only a part of the conversation is used.
     """
     number = 0
-    for place, often in enumerate(times):
+    for index, often in enumerate(times):
         for repetition in range(1, often + 1):
-            number = numbers[place] if numbers else number + 1
-            yield Spot(number, place, repetition, often)
+            number = numbers[index] if numbers else number + 1
+            yield Spot(number, index, repetition, often)
 
 
 def waits(value: Any) -> bool:

@@ -42,8 +42,8 @@ def missing_functions(pipeline: Pipeline) -> Iterator[Flaw]:
 def missing_in_scenario(scenario: Scenario) -> Iterator[Flaw]:
     """Yield VAL-26: a reply line or a `satisfies` names a missing function."""
     yield from _flaws(_satisfies(("expect", "satisfies"), scenario.expect.satisfies))
-    for place, turn in enumerate(scenario.turns):
-        at: SourcePath = ("turns", place)
+    for index, turn in enumerate(scenario.turns):
+        at: SourcePath = ("turns", index)
         yield from _flaws(_satisfies((*at, "expect", "satisfies"), turn.expect.satisfies))
         for agent, reply_lines in turn.replies.items():
             yield from _flaws(_in_lines((*at, "replies", agent), reply_lines))
@@ -53,12 +53,12 @@ def _satisfies(at: SourcePath, names: str | Sequence[str] | None) -> Iterator[Na
     if isinstance(names, str):
         yield at, names
     else:
-        yield from (((*at, place), name) for place, name in enumerate(names or ()))
+        yield from (((*at, index), name) for index, name in enumerate(names or ()))
 
 
 def _in_lines(at: SourcePath, reply_lines: ReplyLine | tuple[ReplyLine, ...]) -> Iterator[Named]:
-    for place, line in enumerate(lines_of(reply_lines)):
-        where = (*at, place) if isinstance(reply_lines, tuple) else at
+    for index, line in enumerate(lines_of(reply_lines)):
+        where = (*at, index) if isinstance(reply_lines, tuple) else at
         yield (*where, "function"), line.function or ""
 
 

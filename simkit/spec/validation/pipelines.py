@@ -90,9 +90,9 @@ class _Finder:
                     if name in pipeline.of_agent(agent_, "tools")
                 )
                 yield Read(tool.reads, ("tools", name, "reads"), tuple(users))
-        for place, contract in enumerate(pipeline.contracts):
+        for index, contract in enumerate(pipeline.contracts):
             if contract.writes:
-                yield from self._in_texts(("contracts", place, "writes"), self._sources(contract))
+                yield from self._in_texts(("contracts", index, "writes"), self._sources(contract))
         yield from self._in_texts(("flow",), ())
 
     def _sources(self, contract: Contract) -> tuple[str, ...]:
@@ -313,9 +313,9 @@ def _trapped(graph: GraphFlow) -> list[str]:
 
 def _labelled(graph: GraphFlow) -> dict[str, list[tuple[int, str]]]:
     by_label: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for place, edge in enumerate(graph.edges):
+    for index, edge in enumerate(graph.edges):
         if edge.label not in (None, ELSE) and graph.nodes[edge.from_].role == "decision":
-            by_label[edge.from_].append((place, edge.label or ""))
+            by_label[edge.from_].append((index, edge.label or ""))
     return by_label
 
 

@@ -31,11 +31,11 @@ def unreachable(pipeline: Pipeline) -> Iterator[Flaw]:
     for name in pipeline.agents:
         if name not in running:
             yield Flaw("VAL-10", ("agents", name), f"nothing can start agent `{name}`", key=True)
-    for place, contract in enumerate(pipeline.contracts):
+    for index, contract in enumerate(pipeline.contracts):
         if "*" not in contract.from_ and reached.isdisjoint(contract.from_):
             sources = listed(contract.from_)
             problem = f"nothing can use this contract: nothing can start {sources}"
-            yield Flaw("VAL-14", ("contracts", place), problem)
+            yield Flaw("VAL-14", ("contracts", index), problem)
 
 
 # Reply lines and tool results of a scenario, as far as they are known before a run
@@ -51,8 +51,8 @@ def line_flaws(scenario: Scenario, pipeline: Pipeline, read: Read) -> Iterator[F
     """Yield VAL-20 to VAL-23: flaws of lines and results that are known without a run."""
     lines = _Lines(pipeline, read)
     speaks_anyway = is_off(scenario.lints, UNREGISTERED) or _speaks_of_refusals(scenario.expect)
-    for place, turn in enumerate(scenario.turns):
-        at = ("turns", place)
+    for index, turn in enumerate(scenario.turns):
+        at = ("turns", index)
         speaks = speaks_anyway or _speaks_of_refusals(turn.expect)
         for agent, reply_lines in turn.replies.items():
             path = (*at, "replies", agent)
@@ -86,8 +86,8 @@ class _Lines:
             problem = f"agent `{agent}` has reply lines, but nothing can ever start it"
             yield Flaw("VAL-20", at, problem, key=True)
             return
-        for place, line in enumerate(lines_of(reply_lines)):
-            path = (*at, place) if isinstance(reply_lines, tuple) else at
+        for index, line in enumerate(lines_of(reply_lines)):
+            path = (*at, index) if isinstance(reply_lines, tuple) else at
             if line.handoff is not None:
                 yield from self._of_handoff(agent, line.handoff, (*path, "handoff"), speaks)
             elif line.function is None and line.error is None:
@@ -226,8 +226,8 @@ _BETTER: Final = "Claim the value itself, or a bound that could be missed."
 
 def vacuous_claims(scenario: Scenario, pipeline: Pipeline) -> Iterator[Flaw]:
     """Yield every claim that cannot fail."""
-    for place, turn in enumerate(scenario.turns):
-        yield from _of(turn.expect, ("turns", place, "expect"), pipeline)
+    for index, turn in enumerate(scenario.turns):
+        yield from _of(turn.expect, ("turns", index, "expect"), pipeline)
     yield from _of(scenario.expect, ("expect",), pipeline)
 
 
@@ -262,10 +262,10 @@ def _of_contexts(expect: Expect, at: SourcePath) -> Iterator[Flaw]:
                 if not matcher:
                     advice = f"Name what must {'not ' if name == 'excludes' else ''}be there."
                     yield Flaw("VAL-24", inside, f"an empty `{name}` claims nothing", advice)
-                for place, element in enumerate(matcher or ()):
+                for index, element in enumerate(matcher or ()):
                     if name == "excludes" and _never(element, "value"):
                         problem = "no message could ever match this, so none has to be left out"
-                        yield Flaw("VAL-24", (*inside, place), problem)
+                        yield Flaw("VAL-24", (*inside, index), problem)
             else:
                 kind = CONTEXT_CLAIMS.get(name, SECTION_CLAIM)
                 yield from _certain(matcher, inside, kind.domain)
@@ -301,8 +301,8 @@ def _inside(matcher: Any, at: SourcePath) -> Iterator[Flaw]:
             if key not in _NEGATIONS:
                 yield from _inside(inner, (*at, key))
     elif isinstance(matcher, (list, tuple)):
-        for place, inner in enumerate(matcher):
-            yield from _inside(inner, (*at, place))
+        for index, inner in enumerate(matcher):
+            yield from _inside(inner, (*at, index))
 
 
 def _always(matcher: Any, domain: Domain) -> bool:
