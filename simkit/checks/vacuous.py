@@ -121,21 +121,14 @@ def _negatives(expect: Expect) -> Iterator[tuple[Path, Any]]:
         for place, matcher in enumerate(context.excludes or ()):
             yield ("context", key, "excludes", place), matcher
         for name, matcher in context.claimed().items():
-            if name != "excludes" and may_deny(matcher):
+            if name != "excludes":
                 yield from _nots(("context", key, name), matcher)
     for key, run in expect.runs.items():
         for name, matcher in run.claimed().items():
-            if may_deny(matcher):
-                yield from _nots(("runs", key, name), matcher)
+            yield from _nots(("runs", key, name), matcher)
     for name, kind in TURN_CLAIMS.items():
-        if kind.values is not None and expect.has(name) and may_deny(getattr(expect, name)):
+        if kind.values is not None and expect.has(name):
             yield from _nots((name,), getattr(expect, name))
-
-
-def may_deny(matcher: Any) -> bool:
-    """Return whether a matcher may contain what is vacuous in some traces; false if it cannot."""
-    text = str(matcher)
-    return any(key in text for key in _NEGATIVE)
 
 
 def _nots(at: Path, matcher: Any) -> Iterator[tuple[Path, Any]]:

@@ -35,8 +35,13 @@ def whole(claims: str) -> str:
     return describe_findings(f"{TALK}  {claims}")
 
 
+def first(key: str, claim: str) -> str:
+    """What is found of a claim on the contexts of the first turn."""
+    return describe_findings(FIRST_MEAL, f'context: {{"{key}": {{{claim}}}}}')
+
+
 def test_what_is_excluded_is_in_no_call_of_the_turn() -> None:
-    assert describe_findings(FIRST_MEAL, f"context: {{nutrition: {{excludes: [{TOOL}]}}}}") == text("""
+    assert first("nutrition", f"excludes: [{TOOL}]") == text("""
         claim E [turn 1, nutrition, call 1]
         context.nutrition.excludes[0] matches a message
         at `{role: tool}]}}`
@@ -74,13 +79,13 @@ def test_what_is_excluded_is_in_no_call_of_the_whole_run() -> None:
     ],
 )
 def test_a_denial_is_of_every_call_however_it_is_written(claim: str) -> None:
-    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = first("nutrition", claim)
 
     assert "[turn 1, nutrition, call 1]" in result
     assert "does not hold of `nutrition[1]`" in result
-    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[0]": {{{claim}}}}}') == ""
-    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[run 0]": {{{claim}}}}}')
-    assert describe_findings(FIRST_MEAL, f'context: {{"nutrition[run 0][0]": {{{claim}}}}}') == ""
+    assert first("nutrition[0]", claim) == ""
+    assert first("nutrition[run 0]", claim)
+    assert first("nutrition[run 0][0]", claim) == ""
     assert whole(f"context: {{nutrition: {{{claim}}}}}")
 
 
@@ -97,17 +102,14 @@ def test_a_denial_is_of_every_call_however_it_is_written(claim: str) -> None:
     ],
 )
 def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: str) -> None:
-    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = first("nutrition", claim)
 
     assert "it affirms, so it is of the first of 2 model calls of 'nutrition' in turn 1; " in result
     assert "it holds of `nutrition[1]`" in result
     for key in ("nutrition[1]", "nutrition[-1]", "nutrition[any]", "nutrition[run 0][1]"):
-        assert describe_findings(FIRST_MEAL, f'context: {{"{key}": {{{claim}}}}}') == ""
-    for key in ("nutrition[*]", '"*"', "nutrition[run 0]", "nutrition[run 0][*]"):
-        assert describe_findings(
-            FIRST_MEAL,
-            f"context: {{{key.join(chr(34) * 2) if key[0] != chr(34) else key}: {{{claim}}}}}",
-        )
+        assert first(key, claim) == ""
+    for key in ("nutrition[*]", "*", "nutrition[run 0]", "nutrition[run 0][*]"):
+        assert first(key, claim)
     with pytest.raises(SourceError) as refused:
         whole(f"context: {{nutrition: {{{claim}}}}}")
     assert "so that a claim on the whole run must name the model call of `nutrition`" in str(
@@ -119,7 +121,7 @@ def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: s
 def test_what_a_claim_denies_beside_what_it_affirms_is_of_every_call() -> None:
     claim = "messages: {$has: {user: I ate pizza for lunch}, $not: {$has: {role: tool}}}"
 
-    result = describe_findings(FIRST_MEAL, f"context: {{nutrition: {{{claim}}}}}")
+    result = first("nutrition", claim)
 
     assert "what it denies is of all 2 model calls of 'nutrition' in turn 1" in result
     assert "[turn 1, nutrition, call 1]" in result
@@ -156,16 +158,11 @@ def test_some_call_holds_all_that_is_claimed_of_it() -> None:
 
 
 def test_every_agent_is_held_against_each_form() -> None:
-    assert (
-        describe_findings(FIRST_MEAL, 'context: {"*": {includes: [{user: I ate pizza for lunch}]}}')
-        == ""
-    )
-    assert describe_findings(FIRST_MEAL, f'context: {{"*[0]": {{excludes: [{TOOL}]}}}}') == ""
-    assert describe_findings(FIRST_MEAL, f'context: {{"*": {{excludes: [{TOOL}]}}}}')
-    assert "router" in describe_findings(
-        FIRST_MEAL, f'context: {{"*[any]": {{includes: [{TOOL}]}}}}'
-    )
-    assert describe_findings(FIRST_MEAL, f'context: {{"*[run 0][-1]": {{excludes: [{TOOL}]}}}}')
+    assert first("*", "includes: [{user: I ate pizza for lunch}]") == ""
+    assert first("*[0]", f"excludes: [{TOOL}]") == ""
+    assert first("*", f"excludes: [{TOOL}]")
+    assert "router" in first("*[any]", f"includes: [{TOOL}]")
+    assert first("*[run 0][-1]", f"excludes: [{TOOL}]")
 
 
 @pytest.mark.parametrize(
