@@ -87,8 +87,7 @@ def written_twice() -> View:
     story.resume("b", second)
     story.finish()
     story.start("c")
-    story.finish()
-    story.end()
+    story.finish_turn()
     return view_of(story.trace.events)
 
 

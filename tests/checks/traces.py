@@ -137,8 +137,8 @@ class Story:
 
     # Turns
 
-    def turn(self, text: str = "hello", *, session: str = "s1") -> int:
-        """The user says something; returns the message's number."""
+    def turn(self, text: str = "hello", *, session: str = "s1", agent: str = "") -> int:
+        """The user says something, which an agent answers if one is named; returns the number."""
         self.session = session
         if session not in self._sessions:
             self._sessions.add(session)
@@ -149,6 +149,8 @@ class Story:
         self.emit(e.TurnStarted(self.at, session, self.number, message=number))
         self.message("user", text)
         self.write({"messages": [{"$message": number}]}, cause="user")
+        if agent:
+            self.start(agent)
         return number
 
     def end(
@@ -165,6 +167,11 @@ class Story:
                 *self.where()[:3], reply=reply or self._reply, error=error, unused=tuple(unused)
             )
         )
+
+    def finish_turn(self) -> None:
+        """The acting run is over, and with it the turn."""
+        self.finish()
+        self.end()
 
     def route(self, *targets: str, parallel: bool = False) -> None:
         """The run that acts names who runs next."""

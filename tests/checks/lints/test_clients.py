@@ -16,8 +16,7 @@ def failing(
 ) -> tuple[Story, str]:
     """Turn 1 in which the first call of ``a`` fails."""
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     call = story.call()
     story.emit(
         e.ModelFailed(
@@ -79,8 +78,7 @@ def test_another_model_is_another_question() -> None:
 def test_the_same_question_in_a_later_turn_is_another() -> None:
     story, call = failing(status=400)
     story.end()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     again(story, call)
 
     assert hits_of("NET-01", story.trace) == []
@@ -162,8 +160,7 @@ def remembered(*, after: str = "", is_said: bool = False) -> Story:
     """Turn 2 shows what broke off in turn 1 as what the assistant said, with something after it."""
     story = broken_off()
     story.end("Sorry.")
-    story.turn("and?")
-    story.start("a")
+    story.turn("and?", agent="a")
     if is_said:
         story.call()
         number = story.says("Take two")

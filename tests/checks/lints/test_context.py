@@ -21,12 +21,10 @@ AGENTS = {
 
 def send_parts(agent: str, *parts: e.Part) -> Story:
     story = Story(AGENTS)
-    story.turn()
-    story.start(agent)
+    story.turn(agent=agent)
     story.call(*parts)
     story.says("Hi.")
-    story.finish()
-    story.end()
+    story.finish_turn()
     return story
 
 
@@ -93,8 +91,7 @@ def test_an_agents_own_instructions_pass(agent: str, parts: list[e.Part]) -> Non
 
 def test_instructions_are_not_judged_where_sections_are_not_observed() -> None:
     story = Story(AGENTS, observes=("state",))
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call(CURRENT)
     story.end()
 
@@ -103,8 +100,7 @@ def test_instructions_are_not_judged_where_sections_are_not_observed() -> None:
 
 def test_a_runs_later_calls_repeat_no_finding() -> None:
     story = Story(AGENTS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     base = story.call(CURRENT)
     reply = story.says("Hm.")
     story.call(base=base, numbers=[reply])
@@ -155,8 +151,7 @@ def test_a_context_near_or_over_its_budget_is_found(
     tokens: int, severity: Literal["W"] | None, problem: str
 ) -> None:
     story = Story(AGENTS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call(tokens=tokens, budget=100)
     story.end()
 
@@ -167,8 +162,7 @@ def test_a_context_near_or_over_its_budget_is_found(
 @pytest.mark.parametrize(("tokens", "budget"), [(79, 100), (5000, 0)])
 def test_a_context_below_its_budget_or_without_one_passes(tokens: int, budget: int) -> None:
     story = Story(AGENTS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call(tokens=tokens, budget=budget)
     story.end()
 
@@ -248,8 +242,7 @@ def sent_by_code(*systems: str, own: str = "I am b.") -> list[str]:
     """What is said of agent ``b`` of code, which is sent these system messages."""
     agents = {"a": e.AgentFacts("I am a."), "b": e.AgentFacts(own)}
     story = Story(agents, observes=("runs", "handoffs", "state"))
-    story.turn()
-    story.start("b")
+    story.turn(agent="b")
     for _ in range(2):
         story.call(*[context_message("", text, agent="b") for text in systems])
     return texts_of("CTX-03", story.trace)

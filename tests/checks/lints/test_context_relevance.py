@@ -30,8 +30,7 @@ def answered_by(*agents: str, text: str = TEN, **facts: Any) -> Story:
     for agent in agents:
         story.answers(agent, text)
     story.end()
-    story.turn(TEN)
-    story.start("sport")
+    story.turn(TEN, agent="sport")
     return story
 
 

@@ -24,8 +24,7 @@ def handed(*parts: e.Part, agent: str = "b", facts: dict[str, Any] | None = None
            **request: Any) -> Story:  # fmt: skip
     """Agent ``a`` hands off to ``b``, which is sent the parts."""
     story = Story(["a", "b"], **(facts or {}))
-    story.turn("How far is it?")
-    story.start("a")
+    story.turn("How far is it?", agent="a")
     story.call()
     story.passes_to("b", **request)
     story.call(*parts, agent=agent)
@@ -66,17 +65,14 @@ def test_code_may_show_a_user_who_repeats_himself_the_older_message_is_taken_for
     now: str, is_lost: bool
 ) -> None:
     story = Story(["a", "b"], **CODE)
-    story.turn("Go on.")
-    story.start("b")
+    story.turn("Go on.", agent="b")
     story.call(history("s1/b/history", tail=[1]))
     story.finish()
-    story.turn(now)
-    story.start("a")
+    story.turn(now, agent="a")
     story.call()
     story.passes_to("b")
     story.call(INSTRUCTIONS, history("s1/b/history", numbers=[1]), agent="b")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert bool(hits_of("HND-03", story.trace)) is is_lost
 
@@ -86,17 +82,14 @@ def test_a_query_in_the_words_of_an_earlier_turn_counts_where_it_is_the_whole_me
     query: str, expected: bool
 ) -> None:
     story = Story(["a", "b"], **CODE)
-    story.turn("Measure it.")
-    story.start("b")
+    story.turn("Measure it.", agent="b")
     story.call(history("s1/b/history", tail=[1]))
     story.finish()
-    story.turn("How far is it?")
-    story.start("a")
+    story.turn("How far is it?", agent="a")
     story.call()
     story.passes_to("b", query=query)
     story.call(INSTRUCTIONS, history("s1/b/history", numbers=[1]), agent="b")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert (hits_of("HND-03", story.trace) == []) is expected
 
@@ -160,8 +153,7 @@ def test_an_agent_that_is_used_as_a_tool_owes_the_user_nothing(
     output: str, severities: list[str]
 ) -> None:
     story = Story(["a", "b"], **CODE)
-    story.turn("How far is it?")
-    story.start("a")
+    story.turn("How far is it?", agent="a")
     story.passes_to("b", payload={"task": "Measure the road"})
     story.call(context_message("", output, role="user"))
     story.finish()
@@ -217,8 +209,7 @@ def test_a_document_in_the_query_is_found(
 ) -> None:
     channels = {"doc": e.ChannelFacts("append", "session")}
     story = Story(["a", "b"], channels=channels)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.write(given)
     story.hands_off("b", query=query, payload=payload)
 
@@ -261,8 +252,7 @@ def test_a_query_that_only_asks_passes(query: str | None, payload: Any) -> None:
 
 def test_what_the_user_said_may_be_quoted() -> None:
     story = Story(["a", "b"])
-    story.turn(WORDS)
-    story.start("a")
+    story.turn(WORDS, agent="a")
     story.hands_off("b", query=WORDS)
 
     assert hits_of("HND-10", story.trace) == []
@@ -273,8 +263,7 @@ def test_a_document_of_another_session_is_not_in_this_state() -> None:
     story.turn(session="s2")
     story.write({"doc": WORDS})
     story.end()
-    story.turn(session="s1")
-    story.start("a")
+    story.turn(session="s1", agent="a")
     story.hands_off("b", query=WORDS)
 
     assert hits_of("HND-10", story.trace) == []
@@ -294,8 +283,7 @@ def test_state_updates_are_indexed_once(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(delivery._Blocks, "add_all", counted)
         story = Story(["a", "b"], channels={"doc": e.ChannelFacts("append", "session")})
         for turn in range(turns):
-            story.turn()
-            story.start("a")
+            story.turn(agent="a")
             story.write({"doc": [f"{turn} {WORDS}"]})
             story.hands_off("b", query=f"{turn} {'x' * 90}")
             story.end()
@@ -339,8 +327,7 @@ def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
 def test_a_payload_of_which_something_arrives_passes(part: e.Part) -> None:
     payload = {"km": 8.25, "says": 'He said "far away", they told us, and nobody knew.'}
     story = Story(["a", "b"])
-    story.turn("hello")
-    story.start("a")
+    story.turn("hello", agent="a")
     story.call()
     story.says("So far: 8.25")
     story.says("I measured 8.25 km")

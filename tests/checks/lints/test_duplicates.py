@@ -18,15 +18,12 @@ STREAM = "s1/a/history"
 def make_story(*texts: str) -> Story:
     """Turn 1, in which agent ``a`` says the texts (m2, m3, …), then the start of turn 2."""
     story = Story(["a", "b"])
-    story.turn("hello")
-    story.start("a")
+    story.turn("hello", agent="a")
     story.call()
     for text in texts:
         story.says(text)
-    story.finish()
-    story.end()
-    story.turn("and now?")
-    story.start("a")
+    story.finish_turn()
+    story.turn("and now?", agent="a")
     return story
 
 
@@ -123,17 +120,14 @@ def test_a_user_may_say_the_same_in_every_turn() -> None:
 
 def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     base = story.call()
     results = []
     for call in ("call1", "call2"):
         results += [story.says("", ToolCall(call, "look", {})), story.hears(call, "nothing")]
         story.call(base=base, numbers=results)
-    story.finish()
-    story.end()
-    story.turn()
-    story.start("a")
+    story.finish_turn()
+    story.turn(agent="a")
     story.call(history(STREAM, numbers=[1, *results]))
 
     assert hits_of("CTX-07", story.trace) == []
@@ -141,8 +135,7 @@ def test_tools_may_be_asked_and_answer_the_same_twice() -> None:
 
 def test_one_result_twice_is_found() -> None:
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     base = story.call()
     items = [story.says("", ToolCall("call1", "look", {}), ToolCall("call2", "look", {}))]
     items += [story.hears("call1", "no"), story.hears("call2", "no"), story.hears("call1", "no")]

@@ -252,8 +252,7 @@ def test_the_same_agent_with_the_same_state_and_handoff_is_found() -> None:
 
 def test_where_the_driver_sees_no_state_no_cycle_is_told() -> None:
     story = Story(["a", "b"], observes=("runs", "handoffs"))
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     for target in ("b", "a", "b"):
         story.passes_to(target)
 
@@ -397,8 +396,7 @@ def test_a_model_call_of_the_next_turn_passes() -> None:
 
 def decided(*labels: str) -> Story:
     story = Story(["classify", "make", "change"])
-    story.turn()
-    story.start("classify")
+    story.turn(agent="classify")
     story.emit(e.RouteChosen(*story.where(), targets=("make",), labels=labels))
     return story
 
@@ -506,8 +504,7 @@ def test_the_same_question_in_a_new_turn_passes() -> None:
     story = make_story("a")
     answers(story)
     story.start("a")
-    story.finish()
-    story.end()
+    story.finish_turn()
     story.turn("something else")
     asks(story)
 
@@ -528,8 +525,7 @@ def test_an_answer_that_goes_to_another_agent_is_found() -> None:
     story.start("b")
     story.finish()
     story.start("a")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-06", story.trace) == [
         Hit(
@@ -545,8 +541,7 @@ def test_an_answer_that_goes_to_who_asked_passes() -> None:
     story.start("a")
     story.finish()
     story.start("b")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-06", story.trace) == []
 
@@ -555,12 +550,10 @@ def test_of_two_that_asked_each_may_be_answered_first() -> None:
     story = make_story("a", "b")
     answers(story)
     story.start("a")
-    story.finish()
-    story.end()
+    story.finish_turn()
     answers(story)
     story.start("b")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-06", story.trace) == []
 

@@ -26,8 +26,7 @@ def contract(**fields: Any) -> e.ContractFacts:
 def asking(*contracts: e.ContractFacts) -> Story:
     """Agent ``a`` at work in turn 1."""
     story = Story(["a", "b", "c"], contracts=contracts)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call()
     return story
 
@@ -119,8 +118,7 @@ def test_a_handoff_that_does_not_start_its_target_is_found(
 def test_a_handoff_that_starts_its_target_passes() -> None:
     story = asking()
     story.passes_to("b", type="analysis")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("HND-04", story.trace) == []
 

@@ -66,8 +66,7 @@ def test_a_condition_that_facts_do_not_have_is_refused() -> None:
 def test_hits_at_one_event_are_in_the_order_of_the_catalogue() -> None:
     """Lints that share a condition are asked together, and CTX-12 waits for another one."""
     story = Story(["a"])
-    message = story.turn("Hello")
-    story.start("a")
+    message = story.turn("Hello", agent="a")
     twice = context_message("input", "Hello", role="user", of=message, turn=1)
     story.call(story.instructions(), twice, twice, context_message("notes", "", role="user"))
 

@@ -21,14 +21,11 @@ STREAM = "s1/b/history"
 def requiring(*facts: Any) -> Story:
     """Agent ``a`` says "No nuts, please." (m2) in turn 1; ``b`` starts in turn 2 (m3)."""
     story = Story({"a": e.AgentFacts("I am a."), "b": e.AgentFacts("I am b.", requires=facts)})
-    story.turn("hello")
-    story.start("a")
+    story.turn("hello", agent="a")
     story.call()
     story.says("No nuts, please.", ToolCall("call1", "look", {"in": "larder"}))
-    story.finish()
-    story.end()
-    story.turn("and now?")
-    story.start("b")
+    story.finish_turn()
+    story.turn("and now?", agent="b")
     return story
 
 
@@ -104,14 +101,12 @@ def keeping(value: Any = "tulip seven", **channel: Any) -> Story:
         {"a": e.AgentFacts("I am a.", private=("pin",)), "b": e.AgentFacts("Grow a tulip seven.")},
         channels={"pin": e.ChannelFacts("replace", "session", **channel)},
     )
-    story.turn("hello")
-    story.start("a")
+    story.turn("hello", agent="a")
     story.call()
     story.says("It is tulip seven.")
     story.finish(pin=value)
     story.end()
-    story.turn("and now?")
-    story.start("b")
+    story.turn("and now?", agent="b")
     return story
 
 

@@ -91,8 +91,7 @@ def test_lines_left_over_in_a_turn_with_a_planned_fault_pass(turn: int, expected
 
 def test_a_providers_failure_is_no_mismatch() -> None:
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     call = story.call()
     story.emit(
         e.ModelFailed(
@@ -165,8 +164,7 @@ def test_an_unused_line_is_found_natively(tmp_path: Path) -> None:
 
 def test_an_uncontrolled_effect_is_found() -> None:
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.emit(e.UncontrolledEffect(*story.where(), effect="time.time", where="app.py:3"))
 
     assert hits_of("RUN-02", story.trace) == [

@@ -28,15 +28,12 @@ def used_a_tool(*, turns: int = 1) -> Story:
     """In turn 1 agent ``a`` asks (m2), hears (m3), answers (m4); then turn 2 starts (m5)."""
     story = Story(["a", "b"])
     for number in range(1, turns + 1):
-        story.turn("hello")
-        story.start("a")
+        story.turn("hello", agent="a")
         story.says("", look(f"call{number}"))
         story.hears(f"call{number}", "nothing")
         story.says("Done.")
-        story.finish()
-        story.end()
-    story.turn("and now?")
-    story.start("a")
+        story.finish_turn()
+    story.turn("and now?", agent="a")
     return story
 
 
@@ -94,15 +91,13 @@ def test_a_window_that_moves_finds_each_result_once() -> None:
 
 def test_a_window_within_a_delegation_finds_its_result_alone() -> None:
     story = Story(["a", "b"])
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     delegated = story.says("", ToolCall("call1", "transfer_to_b", {}))
     story.resume("b", "r2")
     inside = [story.says("", look("call2")), story.hears("call2", "no"), story.says("Sure.")]
     story.resume("a", "r1")
     back = story.hears("call1", "Sure.")
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call(history(STREAM, numbers=[1, delegated, *inside, back], lo=2))
 
     assert texts_of("CTX-01", story.trace) == [WITHOUT_CALL]
@@ -161,8 +156,7 @@ def test_a_result_that_comes_too_late_is_told_once() -> None:
 
 def test_a_delegates_first_context_with_the_open_transfer_is_found() -> None:
     story = Story(["a", "b"])
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     request = story.says("", ToolCall("call1", "transfer_to_b", {}))
     story.start("b")
     query = context_message("current_message", "Look it up.", role="user", turn=1)
@@ -175,8 +169,7 @@ def test_a_delegates_first_context_with_the_open_transfer_is_found() -> None:
 
 def test_one_of_two_calls_left_open_is_found_at_the_end_of_a_context() -> None:
     story = Story(["a", "b"])
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.says("", look("call1"), look("call2"))
     story.hears("call1", "nothing")
     story.start("b")
@@ -189,8 +182,7 @@ def test_one_of_two_calls_left_open_is_found_at_the_end_of_a_context() -> None:
 
 def test_calls_that_end_a_context_may_wait() -> None:
     story = Story(["a", "b"])
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.says("", look("call1"), look("call2"))
     story.start("b")
     story.call(history(STREAM, tail=[1, 2]))
@@ -242,13 +234,11 @@ def test_many_orphans_are_named_up_to_five() -> None:
 
 def saying(text: str) -> Story:
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.says(text)
     story.hears("call1", "")
     story.end()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     return story
 
 
@@ -288,8 +278,7 @@ def test_a_message_that_only_calls_and_a_tool_without_an_answer_pass() -> None:
 def with_system_message(agent: str | None = None) -> Story:
     """Turn 1: the user (m1), agent ``a`` (m2), and a system message (m3)."""
     story = Story(["a"])
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.says("Done.")
     run, story.agent = story.run, agent or ""
     added = Message("system", "Be brief.", "m3", agent, 1)
@@ -297,8 +286,7 @@ def with_system_message(agent: str | None = None) -> Story:
     story.next("m")
     story.resume("a", run)
     story.end()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     return story
 
 
@@ -346,8 +334,7 @@ def test_what_an_agent_was_told_in_its_run_passes() -> None:
 
 def test_where_no_recipe_is_known_every_system_message_counts() -> None:
     story = Story(["a"], observes=())
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.call(context_message("", "hello", role="user"), context_message("", "Be brief."))
 
     assert texts_of("CTX-15", story.trace) == [
@@ -424,8 +411,7 @@ def test_calls_that_end_a_context_of_code_may_not_wait(is_answered: bool) -> Non
 
 def test_an_empty_text_in_place_of_a_history_is_reported() -> None:
     story = Story()
-    number = story.turn()
-    story.start("a")
+    number = story.turn(agent="a")
     text = Message("user", "", section="history")
     story.call(story.instructions(), history("s1/a", tail=[number], rendered=text))
 

@@ -133,16 +133,14 @@ def test_runs_one_after_the_other_may_push_items_out() -> None:
 def holding(*messages: tuple[str, str]) -> Story:
     """Messages are added to a channel: role, and the call that each makes or answers."""
     story = Story(["a"], channels=CHANNELS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     for role, call in messages:
         if role == "tool":
             number = story.hears(call, "found")
         else:
             number = story.says("", ToolCall(call, "look", {}))
         story.write({"messages": [{"$message": number}]})
-    story.finish()
-    story.end()
+    story.finish_turn()
     return story
 
 
@@ -213,8 +211,7 @@ def test_a_lost_update_is_found_natively(tmp_path: Path, reducer: str, count: in
 
 def test_an_impure_reducer_is_found_and_a_pure_one_passes() -> None:
     story = Story(channels=CHANNELS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.write({"own": 1}, values={"own": [1]})
     story.write({"own": 2}, values={"own": [1, 2]}, impure={"own": "it changes its argument"})
 
@@ -230,8 +227,7 @@ def test_an_impure_reducer_is_found_and_a_pure_one_passes() -> None:
 def writing(*updates: dict[str, Any]) -> Story:
     """One turn, in which agent ``a`` writes each update; of user reducers, with new values."""
     story = Story(channels=CHANNELS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     for update in updates:
         values = update.pop("values", None)
         story.write(update, values=values)
@@ -292,8 +288,7 @@ def test_growth_and_declared_resets_pass(updates: list[dict[str, Any]]) -> None:
 def test_the_end_of_a_turn_empties_its_channels() -> None:
     story = writing({"brief": 1, "values": {"brief": [1, 2]}})
     story.end()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.write({"brief": 3}, values={"brief": [3]})
 
     assert hits_of("STA-05", story.trace) == []
@@ -385,8 +380,7 @@ def test_a_list_that_doubles_by_chance_passes(items: list[Any]) -> None:
 
 def test_a_change_in_place_is_found_and_an_update_passes() -> None:
     story = Story(channels=CHANNELS)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     story.finish(topic="sun")
     story.start("a")
     story.finish(changed=["messages", "topic"])

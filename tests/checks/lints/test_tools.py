@@ -15,8 +15,7 @@ from tests.checks.traces import Story, history, hits_of, ran, run_lints, texts_o
 
 def working(**facts: Any) -> Story:
     story = Story(["a", "b"], **facts)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     return story
 
 
@@ -150,8 +149,7 @@ def test_calls_of_one_message_stand_in_its_order_whoever_began_first() -> None:
 def test_a_call_that_nobody_answers_is_found() -> None:
     story = working()
     asks(story)
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-07", story.trace) == [
         Hit(
@@ -166,8 +164,7 @@ def test_a_call_that_was_asked_for_and_not_made_is_found() -> None:
     story = working()
     story.says("", ToolCall("call1", "look", {}), ToolCall("call2", "find", {}))
     story.hears("call1", "nothing")
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert texts_of("FLW-07", story.trace) == [
         "turn 1 ended, but call2 of agent 'a' (tool 'find') was never answered"
@@ -186,8 +183,7 @@ def test_a_call_that_was_answered_passes(answer: e.AnyEvent) -> None:
     story = working()
     asks(story)
     story.emit(answer)
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-07", story.trace) == []
 
@@ -206,8 +202,7 @@ def test_a_turn_that_ends_with_an_error_or_a_question_owes_nothing() -> None:
     story = working()
     asks(story)
     story.end(error=e.ErrorFacts("ModelError", "no"))
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     asks(story)
     story.emit(e.TurnInterrupted(*story.where(), question="Which one?"))
     story.finish("interrupted")
@@ -238,8 +233,7 @@ def test_a_call_that_a_model_had_to_make_may_be_the_answer(
         )
     )
     story.says("", ToolCall("call1", "look", {}))
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert [hit.id for hit in hits_of("FLW-07", story.trace)] == expected
 
@@ -302,8 +296,7 @@ def test_code_may_go_on_without_a_call(goes_on: bool, expected: list[str | None]
 def test_handoffs_and_calls_beside_them_are_not_judged_here() -> None:
     story = working()
     asks(story, ToolCall("call2", f"{HANDOFF_PREFIX}b", {}))
-    story.finish()
-    story.end()
+    story.finish_turn()
 
     assert hits_of("FLW-07", story.trace) == []
 

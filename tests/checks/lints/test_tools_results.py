@@ -262,8 +262,7 @@ agent = create_agent(model, [weather, time], name="desk", middleware=[Turned()])
 def test_results_that_are_corrected_before_a_context_shows_them_pass(is_corrected: bool) -> None:
     results = {"c8": "Sunny and warm.", "c9": "Half past nine."}
     story = Story()
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     call = story.call()
     numbers = [story.says("", *(ToolCall(call_id, f"tool {call_id}", {}) for call_id in results))]
     for call_id, result in results.items():

@@ -71,8 +71,7 @@ def circles(*inputs: Any, reply: Iterable[str] = ("again", "again")) -> Story:
 def calling(*args: Any) -> Story:
     """An agent of code calls a tool once for each argument, and hears the same each time."""
     story = Story(["a"], observes=CODE)
-    story.turn()
-    story.start("a")
+    story.turn(agent="a")
     for number, item in enumerate(args):
         call = ToolCall(f"call{number}", "look", item)
         story.says("", call)
