@@ -124,7 +124,7 @@ class _Teller:
         story = step_func_args.get("story")
         if not isinstance(story, Story):
             return
-        if not story.has_begun:
+        if "scenario" not in story.values:
             line = scenario.line_number
             story.begin(Places(self._feature(feature.filename), (line, line)), scenario.name)
         story.lines = _lines_of(step)

@@ -44,22 +44,13 @@ class Places:
     """
 
     def __init__(self, feature: FeatureText, scenario: Lines) -> None:
-        self._feature = feature
-        self._scenario = scenario
+        self._feature, self.file = feature, feature.file
+        self.scenario = scenario
+        """The lines of the scenario's title."""
         self._whole: dict[SourcePath, Lines] = {}
         """Values outside turns."""
         self._turns: list[dict[SourcePath, Lines]] = []
         """Values of each turn, by the path below it."""
-
-    @property
-    def file(self) -> str:
-        """Return the feature file."""
-        return self._feature.file
-
-    @property
-    def scenario(self) -> Lines:
-        """Return the lines of the scenario's title."""
-        return self._scenario
 
     def say(self, path: SourcePath, lines: Lines, below: int) -> None:
         """Record that a step set the value at a path, and touched everything above it.
@@ -76,7 +67,7 @@ class Places:
 
         ``turns`` are the only turns in it, in this order; None means all.
         """
-        other = Places(self._feature, self._scenario)
+        other = Places(self._feature, self.scenario)
         other._whole = dict(self._whole)
         chosen = self._turns if turns is None else [self._turns[turn] for turn in turns]
         other._turns = [dict(line) for line in chosen]
@@ -88,7 +79,7 @@ class Places:
 
     def root(self, data: dict[str, Any]) -> Node:
         """Return the data as nodes with the steps' marks."""
-        return self._node(data, (), self._scenario)
+        return self._node(data, (), self.scenario)
 
     def document(self, data: dict[str, Any], root: Callable[[], Node]) -> Document:
         """Return the data as a document of the feature file; ``root`` returns its nodes."""

@@ -80,7 +80,8 @@ class Story:
         self._conversation: Conversation | None = None
         self._judged = 0
         self._places = Places(FeatureText("", ""), (1, 1))
-        self._values: dict[str, Any] = {"version": 1}
+        self.values: dict[str, Any] = {"version": 1}
+        """The scenario so far, without its claims."""
         self._names = Names()
         self._claims = Claims()
         self._coming: list[_Answer] = []
@@ -107,22 +108,7 @@ class Story:
     def begin(self, places: Places, name: str) -> None:
         """Begin the scenario of this name, whose steps are in these places."""
         self._places = places
-        self._values["scenario"] = name
-
-    @property
-    def has_begun(self) -> bool:
-        """Return whether the scenario is known."""
-        return "scenario" in self._values
-
-    @property
-    def file(self) -> str:
-        """Return the feature file."""
-        return self._places.file
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Return the scenario so far, without its claims."""
-        return self._values
+        self.values["scenario"] = name
 
     # State
 
@@ -146,7 +132,7 @@ class Story:
     def give(self, path: Sequence[str], value: Any) -> None:
         """Set a value of the scenario under a path of keys."""
         *above, key = path
-        place = self._values
+        place = self.values
         for step in above:
             place = place.setdefault(step, {})
         place[key] = value
@@ -182,14 +168,14 @@ class Story:
 
     def explore(self, texts: Sequence[str], file: str, runs: int | None) -> None:
         """Let simulated users speak, and models answer anything, in many conversations."""
-        if self._values.get("turns") or self._explored is not None:
+        if self.values.get("turns") or self._explored is not None:
             raise self.error("the story says already what happens", "Explore in one of its own.")
         if runs == 0:
             raise self.error("no conversation shows nothing", "Explore at least one.")
         if file:
             file = os.path.relpath(Path(self._places.file).parent / file)
         (explore,) = EXPLORERS
-        self._explored = explore(self._library, self._places, self._values, texts, file, runs)
+        self._explored = explore(self._library, self._places, self.values, texts, file, runs)
 
     def explore_rules(self) -> None:
         """Explore without a claim of the story; raise SourceError for an error or a lint."""
@@ -262,7 +248,7 @@ class Story:
     def _yaml(self) -> Any:
         # The text begins a line below its quotes, which are below the step.
         lines_above = "\n" * (self.lines[0] + 1)
-        (document,) = load_text(f"{lines_above}{self.text or ''}", self.file)
+        (document,) = load_text(f"{lines_above}{self.text or ''}", self._places.file)
         return document.data
 
     def _schema(self, name: str) -> Any:
@@ -310,9 +296,9 @@ class Story:
         self._conversation, self._judged = None, 0
 
     def _parts(self) -> StoryParts:
-        if not self._values.get("turns"):
+        if not self.values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        return StoryParts(self._values, self._claims, self._places, self._stood)
+        return StoryParts(self.values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
         last = len(self._parts().values["turns"]) - 1
@@ -331,7 +317,7 @@ class Story:
         ended = self._claims.speak_of_the_end
         if ended is not None:
             raise self.error(f"the story goes on, but line {ended[0]} speaks of its end")
-        turns = self._values.setdefault("turns", [])
+        turns = self.values.setdefault("turns", [])
         path = ("turns", len(turns))
         turns.append(turn)
         for key in turn:
@@ -397,7 +383,7 @@ class Story:
 
     def _last_turns(self) -> Iterator[tuple[tuple[str, int], dict[str, Any]]]:
         """Yield the turns of the user's last message, with their paths."""
-        turns = self._values.get("turns")
+        turns = self.values.get("turns")
         if not turns:
             raise self.error("the user has said nothing yet that this could answer")
         for place in range(len(turns) - self._times, len(turns)):

@@ -34,7 +34,7 @@ class FindingBuilder:
 
     def __init__(self, document: Document, is_code: bool = False) -> None:
         """``is_code``: the findings concern code, so that their advice does, too."""
-        self._document, self.is_code = document, is_code
+        self.document, self.is_code = document, is_code
         self.search = Search()
         self.passed_over: list[Finding] = []
         """Claims that were skipped, because a file declares what they need as unseen."""
@@ -92,27 +92,19 @@ class FindingBuilder:
 
         ``event`` is the index in the trace of the event that it concerns.
         """
-        which = self._document.repetition(path)
+        which = self.document.repetition(path)
         what = f"{what}, {which}" if which else what
         return Finding(
-            CLAIM, "E", what, self._document.position((*path, *at)), (*path, *at), turn, agent,
+            CLAIM, "E", what, self.document.position((*path, *at)), (*path, *at), turn, agent,
             call, tuple(differences), tuple(context), self._around(path, at), fix, breaks,
             event=event,
         )  # fmt: skip
-
-    def position(self, path: Path) -> str:
-        """Return ``file:line:column`` of a place in the scenario."""
-        return self._document.position(path)
-
-    def excerpt(self, path: Path) -> str:
-        """Return the scenario's lines at a place."""
-        return self._document.excerpt(path)
 
     def _around(self, path: Path, at: Path) -> str:
         """Return the whole claim, or the largest short enough part around the failing one."""
         excerpt = ""
         for size in range(len(at) + 1):
-            excerpt = self._document.excerpt((*path, *at[:size]))
+            excerpt = self.document.excerpt((*path, *at[:size]))
             if not excerpt.endswith(_CUT):
                 break
         return excerpt

@@ -53,7 +53,7 @@ def check_waivers(
 def _texts(hit: Hit, builder: FindingBuilder) -> list[str]:
     """Return the texts of a finding in which a place may occur."""
     fields = [value for value in hit.fields().values() if isinstance(value, str)]
-    position = [builder.position(hit.path)] if hit.path else []
+    position = [builder.document.position(hit.path)] if hit.path else []
     return [*fields, *position, f"turn {hit.turn}" if hit.turn else ""]
 
 
@@ -181,11 +181,11 @@ def severity_of(hit: Hit) -> str:
 def as_finding(hit: Hit, builder: FindingBuilder, more: Sequence[str] = ()) -> Finding:
     """Return a hit as a finding, at its turn."""
     path: Path = hit.path or (("turns", hit.turn - 1) if hit.turn else ())
-    entry = LINTS[hit.id]
+    entry, document = LINTS[hit.id], builder.document
     return Finding(
-        hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, builder.position(path), path,
+        hit.id, "E" if severity_of(hit) == "E" else "W", hit.what, document.position(path), path,
         hit.turn, hit.agent, hit.call, (), (f"{hit.id} {entry.name}: {entry.rule}", *more),
-        builder.excerpt(path) if hit.path else "", entry.advice(builder.is_code), hit.breaks,
+        document.excerpt(path) if hit.path else "", entry.advice(builder.is_code), hit.breaks,
         event=hit.event,
     )  # fmt: skip
 

@@ -28,7 +28,8 @@ def coverage_lines(report: CoverageReport) -> Iterator[str]:
     if len(files) > 1:
         yield ""
         yield from _table("file", files)
-    for _, rows in groupby(report.missing, lambda item: item.file):
+    missing = (item for item in items if not item.hits)
+    for _, rows in groupby(missing, lambda item: item.file):
         yield ""
         yield from _missing_lines(list(rows))
 
@@ -187,11 +188,6 @@ class MutationReport(msgspec.Struct, frozen=True, kw_only=True):
         """Return the mutation score; 100 if there is no mutant."""
         return 100 * self.killed / len(self.verdicts) if self.verdicts else 100.0
 
-    @property
-    def survivors(self) -> list[Verdict]:
-        """Return the mutants that nothing noticed."""
-        return [verdict for verdict in self.verdicts if not verdict.is_killed]
-
 
 def mutation_lines(report: MutationReport) -> Iterator[str]:
     """Yield the scores by kind, and each survivor with the claim that would kill it."""
@@ -200,8 +196,8 @@ def mutation_lines(report: MutationReport) -> Iterator[str]:
         for kind in report.kinds
     }
     yield from _score_table(("kind", "killed", "of", "%"), groups)
-    by_place = sorted(report.survivors, key=_place)
-    for where, at_place in groupby(by_place, lambda verdict: verdict.where):
+    survivors = [verdict for verdict in report.verdicts if not verdict.is_killed]
+    for where, at_place in groupby(sorted(survivors, key=_place), lambda verdict: verdict.where):
         yield ""
         yield where
         # One claim may notice several mutants.

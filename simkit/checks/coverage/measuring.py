@@ -72,11 +72,6 @@ class CoverageReport(msgspec.Struct, frozen=True):
         """Return the share of items that happened; 100 if there are none."""
         return 100 * self.covered / len(self.items) if self.items else 100.0
 
-    @property
-    def missing(self) -> list[PlacedItem]:
-        """Return the items that never happened."""
-        return [item for item in self.items if not item.hits]
-
 
 def coverage_of(items: Iterable[PlacedItem], *, keeps_given: bool = False) -> CoverageReport:
     """Return the report on items of several measurements, of which some may be the same.
