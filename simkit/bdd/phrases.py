@@ -283,14 +283,6 @@ def _words(names: Sequence[str]) -> str:
     return f"(?:{'|'.join(sorted((name.replace('_', ' ') for name in names), reverse=True))})"
 
 
-def _underscored(text: str) -> str:
-    return text.replace(" ", "_")
-
-
-def _time(text: str) -> str:
-    return text.replace(" ", "T")
-
-
 KINDS: Final[Mapping[str, Kind]] = {
     "agent": Kind(AGENT, agent_of, "nutrition", "an agent: `workout_coach`, the workout coach"),
     "agents": Kind(
@@ -307,7 +299,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "failure": Kind(f"(?:{'|'.join(FAILURES)})", str, "rate_limit", "how a provider fails"),
     "lint": Kind(f"(?:{'|'.join(LINTS)})", str, "CTX-02", "a lint's id"),
     "limit": Kind(
-        _words(list(ScenarioLimits.model_fields)), _underscored, "handoffs per turn",
+        _words(list(ScenarioLimits.model_fields)), lambda text: text.replace(" ", "_"),
+        "handoffs per turn",
         "a limit of a scenario",
     ),
     "list": Kind(
@@ -332,7 +325,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         rf"{TEXT}(?:{AND}{TEXT})*", _texts,
         '"pizza" and "lunch"', "texts in quotes",
     ),
-    "time": Kind(_TIME, _time, "2026-01-05 09:00", "a time; without a zone it is UTC"),
+    "time": Kind(
+        _TIME, lambda text: text.replace(" ", "T"), "2026-01-05 09:00",
+        "a time; without a zone it is UTC",
+    ),
     "value": Kind(VALUE, typed, '"Europe/Berlin"', 
         "a text in quotes, a number, true, false, null, a list in brackets"),
     "values": Kind(

@@ -42,7 +42,7 @@ def resumed_differs(view: View, unbroken: View, restarts: Mapping[int, Path]) ->
             f"{_words(parting, 'here', 'there')}"
         )
     path = restarts[restart]
-    return [Hit("STA-06", problem, parting.turn, parting.agent, data=_data(parting), path=path)]
+    return [Hit("STA-06", problem, parting.turn, parting.agent, data={"at": parting.at}, path=path)]
 
 
 def session_differs(view: View, alone: View, session: str) -> list[Hit]:
@@ -58,7 +58,7 @@ def session_differs(view: View, alone: View, session: str) -> list[Hit]:
         f"session {session!r} is not what it is alone, from turn {parting.turn} on: "
         f"{_words(parting, 'among others', 'alone')}"
     )
-    return [Hit("STA-08", problem, parting.turn, parting.agent, data=_data(parting))]
+    return [Hit("STA-08", problem, parting.turn, parting.agent, data={"at": parting.at})]
 
 
 def reached_by_others(view: View) -> set[str]:
@@ -88,7 +88,3 @@ def _is_cut(turn: TurnView) -> bool:
 
 def _words(parting: Parting, left: str, right_name: str) -> str:
     return f"{parting.at} is {parting.left} {left}, {parting.right} {right_name}"
-
-
-def _data(parting: Parting) -> dict[str, str]:
-    return {"at": parting.at}

@@ -196,8 +196,6 @@ def _went(sign: str, text: str, paint: Paint) -> Iterator[str]:
 
 
 def _has_grown(old: Any, new: Any) -> bool:
-    return is_array(old) and is_array(new) and len(new) > len(old) and _begins(new, old)
-
-
-def _begins(whole: Sequence[Any], start: Sequence[Any]) -> bool:
-    return list(whole[: len(start)]) == list(start)
+    if not is_array(old) or not is_array(new):
+        return False
+    return len(new) > len(old) and list(new[: len(old)]) == list(old)

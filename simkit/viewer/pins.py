@@ -107,7 +107,8 @@ def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
         if finding is None:
             finding = _at(path, skipped)
             state = "held" if finding is None else "skipped"
-        differences, reason = _detail(finding)
+        differences = () if finding is None else difference_data(finding)
+        reason = "" if finding is None else finding.what
         if finding is None and _turn_of(path) > result.turns:
             state, reason = "skipped", NOT_RUN
         words = ".".join(map(str, path))
@@ -159,9 +160,3 @@ def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | N
         if other and (other[: len(path)] == path or path[: len(other)] == other):
             return finding
     return None
-
-
-def _detail(finding: Finding | None) -> tuple[tuple[tuple[str, str, str, str], ...], str]:
-    if finding is None:
-        return (), ""
-    return difference_data(finding), finding.what

@@ -31,7 +31,7 @@ from simkit.viewer.document import (
 )
 from simkit.viewer.pins import Pins
 from simkit.viewer.pipeline_graph import graph_of
-from simkit.viewer.tables import Contexts, StateChanges, Tables, run_input
+from simkit.viewer.tables import Contexts, StateChanges, Tables
 
 MARK_MAX: Final = 300
 """The length of a mark's own text; what it refers to is whole."""
@@ -129,8 +129,11 @@ class _Reader:
             until=self._ends.get(run.id, run.at),
             group=run.group or self._group_around(run.id),
             after=self._after.get(run.id, ()),
-            input=self._tables.value(run_input(run)),
-            output=self._tables.value(_plain_output(run.output)),
+            # The user's message is shown by its turn.
+            input=-1 if isinstance(run.input, Message) else self._tables.value(run.input),
+            output=self._tables.value(
+                run.output.content if isinstance(run.output, Message) else run.output
+            ),
         )
 
     def _group_around(self, run: str) -> str:
@@ -305,10 +308,6 @@ def _without_reset(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"$set"}:
         return value["$set"]
     return value
-
-
-def _plain_output(output: Any) -> Any:
-    return output.content if isinstance(output, Message) else output
 
 
 _MARKS: Final[Mapping[type, str]] = {

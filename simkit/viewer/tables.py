@@ -15,7 +15,7 @@ from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
-from simkit.trace.views import CallView, ContextView, MadePart, RunView, ShownPart, TurnView, View
+from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View
 from simkit.viewer.document import (
     CallData,
     CallLine,
@@ -248,11 +248,6 @@ def _named(context: ContextView) -> Iterable[tuple[str, int]]:
         yield section, count
 
 
-def run_input(run: RunView) -> Any:
-    """Return what a run was given, unless it is the user's message, which its turn shows."""
-    return None if isinstance(run.input, Message) else run.input
-
-
 SET, MORE, WITH = "=", "+", "~"
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -290,13 +285,10 @@ def change_of(old: Any, new: Any) -> JsonValue:
         cut, more = new.start - old.start, len(new) + new.start - (len(old) + old.start)
         if cut >= 0 and 0 <= more <= len(new):
             return [MORE, [canonical(item) for item in new[len(new) - more :]], cut]
-    if isinstance(old, (dict, Keyed)) and isinstance(new, (dict, Keyed)) and _keeps_keys(old, new):
+    are_mappings = isinstance(old, (dict, Keyed)) and isinstance(new, (dict, Keyed))
+    if are_mappings and 0 < len(old) <= len(new) and all(key in new for key in old):
         return [WITH, changes(old, new)]
     return [SET, canonical(new)]
-
-
-def _keeps_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return 0 < len(old) <= len(new) and all(key in new for key in old)
 
 
 def _is_equal(old: Any, new: Any) -> bool:
