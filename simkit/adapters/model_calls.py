@@ -86,6 +86,8 @@ class ModelCall(msgspec.Struct, frozen=True):
     request: HttpRequest
     chains: Chains
     """The contexts that later requests may continue."""
+    tokens: int = 0
+    """The size of its context."""
 
 
 def record_answer(

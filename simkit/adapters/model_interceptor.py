@@ -305,6 +305,7 @@ class ModelInterceptor(CodeListener):
             protocol,
             request,
             self._chains,
+            self._recorder.context_tokens,
         )
         self._last[run.agent, self._recorder.session] = _LastRequest(call, attempt)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from simkit.adapters.model_calls import ModelCall, args_of, concluded, output_tool
 from simkit.adapters.recorder.handoffs import agents_named, args_for, misfit_of, passes_to
-from simkit.adapters.recorder.histories import MessageSizes
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.http.request_router import Decision
@@ -122,13 +121,7 @@ _WORD: Final = re.compile(r"\w+")
 _WORDS: Final = ("thinking", "logprobs", "citations", "usage")
 
 
-def counted_usage(
-    answer: Answer,
-    message: Message,
-    history: Sequence[Message],
-    sizes: MessageSizes,
-    count: Counter,
-) -> Usage:
+def counted_usage(answer: Answer, message: Message, context_tokens: int, count: Counter) -> Usage:
     """Return a provider's token counts: the line's, or else simkit's.
 
     Cached tokens are part of the input and thinking is part of the output, so that neither side is
@@ -141,7 +134,7 @@ def counted_usage(
     input_tokens, output_tokens = usage.input_tokens, usage.output_tokens
     if input_tokens is None:
         cached = (usage.cached_tokens or 0) + (usage.cache_write_tokens or 0)
-        input_tokens = max(sizes.total(history), cached)
+        input_tokens = max(context_tokens, cached)
     if output_tokens is None:
         output_tokens = tokens_of(message, count) + (thought or 0)
     thought = thought and min(thought, output_tokens)
@@ -226,8 +219,6 @@ class ScriptedAnswers:
         """``is_marked`` returns whether user code itself reports the end of a run."""
         self._recorder, self._model, self.has_lines = recorder, model, has_lines
         self.is_marked = is_marked
-        self._sizes: dict[str, MessageSizes] = {}
-        """Agent to the sizes of the messages that it last sent."""
         self.misfit = ""
         """The error of the last handoff by its tool's schema; empty if none."""
 
@@ -250,10 +241,7 @@ class ScriptedAnswers:
         message, kind = self._message(reply, call)
         if isinstance(reply, m.Handoff):
             self.misfit = _misfit(reply, answer.line, message.calls[0], call, recorder.turn)
-        if run.agent not in self._sizes:
-            self._sizes[run.agent] = MessageSizes(recorder.count)
-        history, sizes = model_request.messages, self._sizes[run.agent]
-        usage = counted_usage(answer, message, history, sizes, recorder.count)
+        usage = counted_usage(answer, message, call.tokens, recorder.count)
         chunks = None if answer.chunks == "bytes" else answer.chunks
         out = self._in_its_ids(message, call)
         words = OutgoingReply(call.id, out, usage, chunks, extras=answer.extras)

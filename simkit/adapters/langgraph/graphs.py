@@ -177,11 +177,9 @@ def path_of(namespace: str) -> tuple[str, ...]:
 
 def told_write(input: Any) -> Any:
     """Return a node's write to a channel, with `Overwrite` in simkit's form."""
-    if input is None or type(input) is list or type(input) is str:
-        return input
     if isinstance(input, Overwrite):
         return {DECLARED_RESET: input.value}
-    if type(input) is dict or isinstance(input, Mapping):
+    if isinstance(input, Mapping):
         if list(input) == [compat.OVERWRITE]:
             return {DECLARED_RESET: input[compat.OVERWRITE]}
         if input.get("type") == compat.OVERWRITE and "value" in input:
@@ -191,9 +189,6 @@ def told_write(input: Any) -> Any:
 
 def is_reset(input: Any) -> bool:
     """Return whether a write replaces the old value."""
-    kind = type(input)
-    if kind is list or kind is str:
-        return False
     return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -192,8 +193,7 @@ class State:
         writes: dict[str, Any] = {}
         for name in update:
             if name in self._facts:
-                value = update[name]
-                writes[name] = value if type(value) is list else told_write(value)
+                writes[name] = told_write(update[name])
         if writes and self._is_told:
             self._writes.append(_Write(writes, agent, run, group, branch))
 
@@ -211,7 +211,7 @@ class State:
             return
         self._values = values
         if self._is_told:
-            self._settle(values)
+            self.settle(values)
 
     def open(self) -> None:
         """Record the state from now on, because a run uses it."""
@@ -239,7 +239,7 @@ class State:
 
         LangGraph leaves out empty channels of those that the node ``reads``.
         """
-        if type(input) is not dict and not isinstance(input, Mapping):
+        if not isinstance(input, Mapping):
             names = names_of(input)
             if names is None or isinstance(input, BaseMessage):
                 return (), self._plain(input, None)
@@ -248,7 +248,7 @@ class State:
         channels, more = list[str](), dict[str, Any]()
         for name in input:
             value = input[name]
-            if name in facts and self._is_reported(name, value):
+            if name in facts and is_held(value, self._now(name)):
                 channels.append(name)
             else:
                 more[name] = value
@@ -256,11 +256,6 @@ class State:
             if name not in input and name in facts and self._now(name) is not UNKNOWN:
                 channels.append(name)
         return tuple(channels), (self._plain(more, None) or None) if more else None
-
-    def _is_reported(self, name: str, value: Any) -> bool:
-        """Return whether a channel's recorded value is this one."""
-        reported = self._reported
-        return (name in reported and value is reported[name]) or is_held(value, self._now(name))
 
     def _now(self, name: str) -> Any:
         """Return the recorded value of a channel."""
@@ -283,15 +278,13 @@ class State:
             if name not in self._facts or name in self._resumed:
                 continue
             value, facts = values[name], self._facts[name]
-            before = reported.get(name, facts.default)
-            if value is before or is_same(value, before):
+            if is_same(value, reported.get(name, facts.default)):
                 continue
             update |= self._update_to(name, value)
             reported[name] = value
             if not self._is_ours(name, facts):
                 now[name] = value
-        if (expired := self._expired(values)) is not None:
-            update |= expired
+        update |= self._expired(values)
         if update:
             self._recorder.wrote(
                 self._plain_whole(update),
@@ -308,34 +301,25 @@ class State:
             return {name: added} if added else {}
         return {name: value if reducer == "replace" else {DECLARED_RESET: value}}
 
-    def _expired(self, values: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return resets of the channels that are empty now; None if there are none."""
-        reported, expired = self._reported, list[str]()
-        for name in reported:
-            if name not in values and name in self._facts and reported[name] is not None:
-                expired.append(name)
-        if not expired:
-            return None
-        channels = {}
-        for name in expired:
-            facts = self._facts[name]
-            del reported[name]
-            channels[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
-        return channels
+    def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return resets of the channels that are empty now."""
+        resets = {}
+        for name, value in [*self._reported.items()]:
+            if name not in values and name in self._facts and value is not None:
+                facts = self._facts[name]
+                del self._reported[name]
+                resets[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
+        return resets
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
         """Continue a waiting step, if the channels have the values from before it."""
-        if not self._is_sessions or self._session not in self._states.waiting:
+        before = self._states.waiting.get(self._session)
+        if not self._is_sessions or before is None:
             return
-        before = self._states.waiting.get(self._session, {})
         if all(is_unchanged(values.get(name), value) for name, value in before.items()):
-            self._resumed = frozenset(self._states.waiting.pop(self._session, ()))
+            self._resumed = frozenset(self._states.waiting.pop(self._session))
 
-    def settle(self) -> None:
-        """Apply the pending writes, if no output channel was written."""
-        self._settle({})
-
-    def _settle(self, values: Mapping[str, Any]) -> None:
+    def settle(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Record each write, the last one of a channel with its new value."""
         writes, self._writes = self._writes, []
         resumed, self._resumed = self._resumed, self._resumed if not writes else frozenset()
@@ -348,8 +332,8 @@ class State:
         for place, write in enumerate(writes):
             ended = (name for name in write.update if last[name] == place and name in values)
             self._record_write(write, {name: values[name] for name in ended}, resumed)
-        expired = self._expired(values) if values else None
-        if expired is not None:
+        expired = self._expired(values) if values else {}
+        if expired:
             self._recorder.wrote(self._plain_whole(expired), state=self.id)
 
     def _record_write(
@@ -381,7 +365,7 @@ class State:
     def _update_of(self, name: str, value: Any, after: Any, *, is_resumed: bool) -> Any:
         """Return how the write of a value to a channel is recorded; ``after`` is its result."""
         reducer, reported = self._facts[name].reducer, self._reported
-        if type(value) is not list and is_reset(value):
+        if is_reset(value):
             reported[name] = value[DECLARED_RESET]
             return value
         if reducer == "append":

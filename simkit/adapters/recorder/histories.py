@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import is_
-from typing import Any, Final, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,8 +19,6 @@ from simkit.trace.store import References
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
-_NEAR: Final = (16, 256)
-"""How near to their ends two lists mostly differ."""
 Print: TypeAlias = tuple[Any, ...]
 """The identity of a message: role, text, calls, answered call, thinking."""
 
@@ -117,15 +115,10 @@ class SentStream:
 
 def leading_equal(before: Sequence[Any], after: Sequence[Any]) -> int:
     """Return the number of equal first items of two lists."""
-    size = len(before)
-    if before == after[:size]:
-        return size
-    start = leading_same(before, after)
-    for old, new in zip(before[start:], after[start:], strict=False):
-        if old != new:
-            break
-        start += 1
-    return start
+    if before == after[: len(before)]:
+        return len(before)
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((size for size, (old, new) in pairs if old != new), min(len(before), len(after)))
 
 
 def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
@@ -133,46 +126,15 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 
     An equal object between such items counts too.
     """
-    same = 0
-    if len(after) > _NEAR[0] and type(before) is list and type(after) is list:
-        # They mostly differ near the end: lists compare their common part without a look at it.
-        same = _common_front(before, after)
-    for old, new in zip(before[same:], after[same:], strict=False):
-        if old is not new:
-            break
-        same += 1
-    else:
-        return same
-    rest = [*map(is_, before[same:], after[same:])]
-    tail = rest[: -_NEAR[0] - 1 : -1]
-    if True in tail:
-        end = same + len(rest) - tail.index(True)
+    same = [*map(is_, before, after)]
+    if False not in same:
+        return len(same)
+    first = same.index(False)
+    if True in same[first:]:
+        end = len(same) - same[::-1].index(True)
         if is_equal(before[:end], after[:end]):
             return end
-    return same
-
-
-def _common_front(before: list[Any], after: list[Any]) -> int:
-    """Return a length below which two lists are equal; 0 if they differ early."""
-    length = min(len(before), len(after))
-    if not length or before[0] is not after[0]:
-        return 0
-    if before[length - 1] is after[length - 1] and is_equal(
-        before if len(before) == length else before[:length],
-        after if len(after) == length else after[:length],
-    ):
-        return length
-    for near in _NEAR:
-        start = length - near
-        if start <= 0:
-            break
-        if before[start - 1] is after[start - 1] and is_equal(before[:start], after[:start]):
-            return start
-    return 0
-
-
-_DEARER: Final = 32
-"""The cost of reading a message, in messages copied from another list."""
+    return first
 
 
 class MessageHistory:
@@ -212,28 +174,6 @@ class MessageHistory:
         self.tokens[size:] = map(tokens_of, new, repeat(count))
         del self.references[size:]
 
-    def take(self, other: MessageHistory, size: int) -> None:
-        """Copy the first messages of another history."""
-        self.items, self.messages = other.items[:size], other.messages[:size]
-        self.prints, self.tokens = other.prints[:size], other.tokens[:size]
-        self.references.clear()
-
-
-class MessageSizes:
-    """The sizes of the messages of one growing history, so that only new ones are counted."""
-
-    def __init__(self, count: Counter) -> None:
-        self._count = count
-        self._messages: Sequence[Message] = ()
-        self._sizes: list[int] = []
-
-    def total(self, messages: Sequence[Message]) -> int:
-        """Return the number of tokens of the next history."""
-        same = leading_same(self._messages, messages)
-        self._sizes[same:] = [tokens_of(message, self._count) for message in messages[same:]]
-        self._messages = messages
-        return sum(self._sizes)
-
 
 class KnownList(Protocol):
     """The known items of one growing list."""
@@ -246,9 +186,6 @@ class KnownList(Protocol):
     def words(self) -> object:
         """Return what is known of them depends on besides, as ``find`` got it last."""
 
-    def take(self, other: Self, size: int) -> None:
-        """Copy the first items of another list."""
-
 
 ListT = TypeVar("ListT", bound=KnownList)
 
@@ -257,15 +194,13 @@ class GrowingLists(Generic[ListT]):
     """The known items of lists that are read again and again, so that only new items are read.
 
     Each list has an owner, as an agent has its history. Known items at the front of a list are not
-    read again, and neither are those of the list that was read before it: the histories of agents
-    mostly begin alike.
+    read again.
     """
 
     def __init__(self, make: Callable[[], ListT]) -> None:
         """``make`` returns the items of an empty list."""
         self._make = make
         self._last: dict[tuple[str, str], ListT] = {}
-        self._newest = make()
 
     def find(
         self, owner: tuple[str, str], current: Sequence[Any], words: object = None
@@ -276,15 +211,8 @@ class GrowingLists(Generic[ListT]):
         """
         if owner not in self._last:
             self._last[owner] = self._make()
-        items, newest, length = self._last[owner], self._newest, len(current)
-        size = leading_same(items.items, current) if words == items.words else 0
-        # Is it cheaper to copy a list than to read the messages that differ?
-        if (length - size) * _DEARER > length and items is not newest and words == newest.words:
-            theirs = leading_same(newest.items, current)
-            if (theirs - size) * _DEARER > theirs:
-                items.take(newest, size := theirs)
-        self._newest = items
-        return items, size
+        items = self._last[owner]
+        return items, leading_same(items.items, current) if words == items.words else 0
 
 
 class Readings:

@@ -52,6 +52,8 @@ class TraceRecorder(LogRecorder):
         """The number of this turn's runs that count for the limit."""
         self.is_cut = False
         """Whether the scenario has ended this turn before its reply."""
+        self.context_tokens = 0
+        """The size of the last context."""
         self.failures: set[str] = set()
         """Model calls that failed."""
         self.offered: dict[str, JsonValue] = {}
@@ -308,7 +310,7 @@ class TraceRecorder(LogRecorder):
         if run.agent not in session.streams:
             session.streams[run.agent] = SentStream(f"{self.session}/{run.agent}")
         stream = session.streams[run.agent]
-        tokens += sum(reading.tokens)
+        self.context_tokens = tokens = tokens + sum(reading.tokens)
         cuts = (*run.lasting_cuts, *run.cuts)
         run.cuts = ()
         if rest or cuts:

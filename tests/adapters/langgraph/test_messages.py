@@ -77,16 +77,6 @@ def test_a_message_made_again_with_another_text_is_another_and_so_are_changed_on
     assert conversions.of(A, deepcopy(again)) == after
 
 
-def test_what_two_lists_share_is_converted_once() -> None:
-    conversions, messages = Conversions(), make_messages()
-    before = conversions.of(A, messages)
-
-    after = conversions.of(B, [*messages, HumanMessage("More")])
-
-    assert [item is other for item, other in zip(before, after, strict=False)] == [True] * 5
-    assert after[5:] == [Message("user", "More")]
-
-
 def test_lists_that_share_their_front_stay_apart_behind_it() -> None:
     conversions, messages = Conversions(), make_messages()
     conversions.of(A, messages)
@@ -127,16 +117,15 @@ def part(messages: list[Any]) -> None:
     messages[3].content[0]["text"] = "and that"
 
 
-@pytest.mark.parametrize("pair", [A, B])
 @pytest.mark.parametrize("change", [text, name, argument, calls, part])
 def test_a_message_that_is_changed_in_place_is_converted_again(
-    change: Callable[[list[Any]], None], pair: tuple[str, str]
+    change: Callable[[list[Any]], None],
 ) -> None:
     conversions, messages = Conversions(), make_messages()
     before = conversions.of(A, messages)
     change(messages)
 
-    after = conversions.of(pair, messages)
+    after = conversions.of(A, messages)
 
     assert after == [as_message(message) for message in messages]
     assert after != before

@@ -58,24 +58,6 @@ def test_a_history_of_which_something_was_taken_is_read_from_there() -> None:
     assert read.reading.tokens == [1, 2]
 
 
-def test_what_two_histories_share_is_read_once() -> None:
-    read = Read()
-    read.go_on(A, B)
-
-    assert read.go_on(A, B, C, owner="other") == ["three"]
-    assert read.reading.messages == [replace(item, agent="ours") for item in (A, B, C)]
-    assert read.reading.prints == [print_of(item) for item in (A, B, C)]
-    assert read.reading.tokens == [1, 1, 2]
-
-
-def test_a_history_goes_on_from_its_own_last_one_where_that_shares_more() -> None:
-    read = Read()
-    read.go_on(A, B)
-    read.go_on(A, C, owner="other")
-
-    assert read.go_on(A, B, C) == ["three"]
-
-
 def test_histories_that_share_their_front_stay_apart_behind_it() -> None:
     read = Read()
     read.go_on(A, B)
@@ -84,13 +66,6 @@ def test_histories_that_share_their_front_stay_apart_behind_it() -> None:
 
     assert [message.content for message in first.messages] == ["one", "two"]
     assert [message.content for message in read.reading.messages] == ["one", "three"]
-
-
-def test_another_history_is_read_again_where_calls_go_by_other_names() -> None:
-    read = Read()
-    read.go_on(A, B, words="before")
-
-    assert read.go_on(A, B, words="after", owner="other") == ["one", "two"]
 
 
 def test_a_history_is_read_again_where_calls_go_by_other_names() -> None:
