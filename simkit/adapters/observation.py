@@ -161,17 +161,10 @@ class ContextListeners(Generic[ListenerT]):
             installation = Installation(lambda: [listeners.wrap(Agent, "run")])
         """
 
-        def replace(before: Replacement) -> Replacement:
-            @functools.wraps(before)
-            def wrapper(*args: Any, **kwargs: Any) -> Any:
-                listener = self.current()
-                if listener is None:
-                    return before(*args, **kwargs)
-                return getattr(listener, method or name)(before, *args, **kwargs)
+        def call(listener: ListenerT, before: Replacement, *args: Any, **kwargs: Any) -> Any:
+            return getattr(listener, method or name)(before, *args, **kwargs)
 
-            return wrapper
-
-        return owner, name, replace
+        return owner, name, self.around(call)
 
 
 KeyT = TypeVar("KeyT")

@@ -168,18 +168,15 @@ class ToolUse:
             call = _Execution(request, self._gate.begin_tool(request), in_loop)
             # A call at which the turn ends was never made.
             is_cancelled = self._gate.end_turn_if_due(call.start, AT_START)
-            if not (is_cancelled and in_loop):
-                self._recorder.tool_called(request, plain)
-                if self._tools.scripts(tool):
-                    return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
 
         def go_on() -> Any:
-            self._recorder.tool_called(request, plain)
-            if self._tools.scripts(tool):
-                return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
+            with self._gate.lock:
+                self._recorder.tool_called(request, plain)
+                if self._tools.has_result_for(tool):
+                    return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
             return self._observed(call, real)
 
-        return self._settled(go_on) if is_cancelled and in_loop else self._observed(call, real)
+        return self._settled(go_on) if is_cancelled and in_loop else go_on()
 
     async def _settled(self, go_on: Callable[[], Any]) -> Any:
         """Go on with a call that its cancellation does not reach."""
@@ -329,33 +326,33 @@ class ToolUse:
             await self._gate.settle()
         return self._returned(call, value)
 
-    def _items(self, call: _Execution, items: Iterator[Any]) -> Iterator[Any]:
-        results = []
+    @contextmanager
+    def _collecting(self, call: _Execution, items: list[Any]) -> Iterator[None]:
+        """Record the items of a generator as its result, or its failure."""
         try:
-            for item in items:
-                results.append(item)
-                yield item
+            yield
         except GeneratorExit:  # The reader wants no more: the items so far are the result.
-            self._returned(call, results)
+            self._returned(call, items)
             raise
         except Exception as problem:
             self._failed(call, problem)
             raise
+
+    def _items(self, call: _Execution, items: Iterator[Any]) -> Iterator[Any]:
+        results = list[Any]()
+        with self._collecting(call, results):
+            for item in items:
+                results.append(item)
+                yield item
         self._gate.end_turn_if_due(call.start, AT_END)
         self._returned(call, results)
 
     async def _async_items(self, call: _Execution, items: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        results = []
-        try:
+        results = list[Any]()
+        with self._collecting(call, results):
             async for item in items:
                 results.append(item)
                 yield item
-        except GeneratorExit:
-            self._returned(call, results)
-            raise
-        except Exception as problem:
-            self._failed(call, problem)
-            raise
         if self._gate.end_turn_if_due(call.start, AT_END):
             await self._gate.settle()
         self._returned(call, results)

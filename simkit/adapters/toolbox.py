@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -237,12 +237,17 @@ def _answering(function: FunctionType) -> Toolbox | None:
 
 def jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer in place of a function; a call that waits for its turn blocks its thread."""
-    function, _ = _by_number(number)
-    toolbox = _answering(function)
-    waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
+    waits = _waits_of(number)
     if waits is not None:
         waits.sleep(0.0)
     return _jumped(number, args, kwargs, in_loop=False)
+
+
+def _waits_of(number: int) -> Pauses | None:
+    """Return the way in which a call of a function waits until it is chosen, if it does."""
+    function, _ = _by_number(number)
+    toolbox = _answering(function)
+    return toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
 
 
 def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_loop: bool) -> Any:
@@ -250,10 +255,9 @@ def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_lo
     toolbox = _answering(function)
     if toolbox is None:
         return exchanged.real(*args, **kwargs)
-    named = None
-    with suppress(TypeError):
+    try:
         named = exchanged.arguments(args, kwargs)
-    if named is None:
+    except TypeError:
         return exchanged.real(*args, **kwargs)  # The function itself reports the wrong arguments.
     return toolbox.stand_in(
         toolbox.tools[function],
@@ -266,9 +270,7 @@ def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_lo
 
 async def jumped_async(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Answer in place of a coroutine function; a call that waits for its turn blocks its task."""
-    function, _ = _by_number(number)
-    toolbox = _answering(function)
-    waits = toolbox.waits_as(toolbox.tools[function]) if toolbox is not None else None
+    waits = _waits_of(number)
     if waits is not None:
         await waits.sleep_in_loop(0.0)
     result = _jumped(number, args, kwargs, in_loop=True)

@@ -342,13 +342,13 @@ class ChoosingTools:
         """Return nothing: choices that are left over decide nothing."""
         return ()
 
-    def scripts(self, tool: str) -> bool:
+    def has_result_for(self, tool: str) -> bool:
         """Return whether the tool is answered by choice."""
         return tool in self._scene.simulation.tools or not self._real(tool)
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:
         """Return a result that the tool may have, or that of its function."""
-        if not self.scripts(tool):
+        if not self.has_result_for(tool):
             return reply_of(lambda: self._run(tool, args))
         return self._scene.once("tool", tool, lambda: self._chosen(tool))
 

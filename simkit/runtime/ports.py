@@ -83,7 +83,7 @@ class Tools(Protocol):
     def begin_turn(self, place: int) -> None:
         """Begin the turn at this index."""
 
-    def scripts(self, tool: str) -> bool:
+    def has_result_for(self, tool: str) -> bool:
         """Return whether the turn has an answer of its own for a tool."""
 
     def call(self, agent: str, tool: str, args: JsonValue) -> ToolReply:

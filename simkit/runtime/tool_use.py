@@ -169,7 +169,7 @@ class ToolUse(msgspec.Struct, eq=False):
         if name not in compiled.tool_names:
             # Only a line with `unchecked` says this: models make such calls, too.
             return ToolReply(None, f"there is no tool {name!r}")
-        if name in compiled.tool_reads and not tools.scripts(name):
+        if name in compiled.tool_reads and not tools.has_result_for(name):
             channel = compiled.tool_reads[name]
             reply = looked_up(channel, state.get(channel), call.args)
         else:

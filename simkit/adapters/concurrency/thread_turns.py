@@ -23,6 +23,7 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+from asyncio import _get_running_loop
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -177,8 +178,7 @@ class ThreadTurns:
     async def sleep_in_loop(self, seconds: float) -> None:
         """Let this task sleep until no others can continue and the virtual time has come."""
         wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
-        is_known = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
-        if self.is_led and not self._is_over and is_known:
+        if self.is_led and not self._is_over and is_in_loop():
             await self._tasks.sleep(wakes)
             return
         self._advance_to(wakes or 0)
@@ -392,10 +392,7 @@ class ThreadTurns:
 
 def is_in_loop() -> bool:
     """Return whether this thread runs a loop in which tasks can wait here."""
-    try:
-        return isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
-    except RuntimeError:
-        return False
+    return isinstance(_get_running_loop(), asyncio.BaseEventLoop)
 
 
 class Waits:
@@ -435,7 +432,7 @@ class Waits:
 
     async def sleep_in_loop(self, seconds: float) -> None:
         """Let this task wait for an answer; raise RunHalted in code that outlives the run."""
-        if _is_in_loop():
+        if _get_running_loop() is not None:
             await self._turns.sleep_in_loop(seconds)
         else:  # In a loop that is not asyncio's, tasks wait one after the other.
             self.sleep_alone(0.0)
@@ -446,7 +443,7 @@ class Waits:
         """Let this thread sleep in virtual time, as its code asks for."""
         if self._turns.is_over:  # A thread that outlives its scenario sleeps for real.
             threading.Event().wait(seconds)
-        elif _is_in_loop():
+        elif _get_running_loop() is not None:
             self._clock.advance_to(self._clock.now + round(seconds * 1_000))
         else:
             self._turns.sleep(seconds)
@@ -485,12 +482,3 @@ class _InOrder:
         with self._waits.halting():
             await self._turns.wait_answer_in_loop(self._name)
         self._waits.refuse_late()
-
-
-def _is_in_loop() -> bool:
-    """Return whether this code is inside an event loop, which must not wait for threads."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -294,9 +294,13 @@ def starts_of(graph: Pregel) -> tuple[str, ...]:
     return tuple(sorted({to for source, to in _edges(graph) if source == START and to != END}))
 
 
-def plain_edges_of(graph: Pregel | None) -> Iterator[tuple[str, str]]:
-    """Yield the unconditional edges from node to node."""
-    yield from (edge for edge in _plain_edges(graph) if not set(edge) & set(ENDS))
+def plain_targets_of(graph: Pregel | None) -> Mapping[str, list[str]]:
+    """Return the targets of a graph's unconditional edges, by node."""
+    targets: dict[str, list[str]] = {}
+    for node, to in _plain_edges(graph):
+        if not {node, to} & set(ENDS):
+            targets.setdefault(node, []).append(to)
+    return targets
 
 
 def _plain_edges(graph: Pregel | None) -> Iterator[tuple[str, str]]:

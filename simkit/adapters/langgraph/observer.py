@@ -6,7 +6,7 @@ those started before it, so that a run is the same every time.
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import _get_running_loop
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -434,7 +434,7 @@ class GraphObserver(ControlFlow):
             path = path_of(namespace)
             task = self._tasks[path[-1]] if path and path[-1] in self._tasks else None
         before = task.before if task is not None else None
-        if before is None or _is_in_a_loop():
+        if before is None or _get_running_loop() is not None:
             return
         # The earlier task goes first; while it sleeps, the next one continues.
         if not wait_for_thread(lambda: before.is_over):
@@ -479,11 +479,3 @@ def _run_continued(outer: NodeTask | None, agent: str | None) -> Run | None:
     """Return the outer task's run if its inner task belongs to the same agent, or names none."""
     run = outer.run if outer is not None else None
     return run if run is not None and agent in (None, run.agent) else None
-
-
-def _is_in_a_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

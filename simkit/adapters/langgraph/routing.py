@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -29,7 +30,7 @@ from simkit.adapters.langgraph.graphs import (
     has_tools,
     holds_messages,
     path_of,
-    plain_edges_of,
+    plain_targets_of,
     reads_of,
 )
 from simkit.adapters.langgraph.messages import as_message, plain
@@ -38,8 +39,6 @@ from simkit.adapters.langgraph.state import State
 
 class Root:
     """One call of an outermost graph."""
-
-    __slots__ = ("done", "graph", "parts", "state", "states", "steps")
 
     def __init__(self, graph: Pregel, state: State) -> None:
         self.graph, self.state = graph, state
@@ -56,29 +55,6 @@ class Root:
 
 class NodeTask:
     """One execution of a node."""
-
-    __slots__ = (
-        "_over",
-        "agent",
-        "before",
-        "branch",
-        "graph",
-        "group",
-        "id",
-        "input",
-        "is_over",
-        "is_own",
-        "is_saved",
-        "is_sent",
-        "node",
-        "parent",
-        "path",
-        "root",
-        "run",
-        "sent_input",
-        "state",
-        "targets",
-    )  # fmt: skip
 
     def __init__(
         self,
@@ -312,10 +288,9 @@ class ControlFlow:
         self._tasks: dict[str, NodeTask] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
         """Seen commands, with their places: a command passes through several graphs."""
-        self._known: dict[Pregel, Mapping[str, str]] = {}
-        self._plain_targets: dict[Pregel | None, Mapping[str, list[str]]] = {}
-        self._reads: dict[tuple[Pregel | None, str], tuple[str, ...]] = {}
-        """Graph and node to the channels that the node reads."""
+        # The definition of a graph stays the same.
+        self._nodes_of = cache(agents_in)
+        self._plain_targets_of, self._reads = cache(plain_targets_of), cache(reads_of)
 
     def returned(self, namespace: str, value: Any) -> None:
         """Handle the result of a node's code, which may pass control."""
@@ -410,27 +385,9 @@ class ControlFlow:
             return self.named[node]
         return self._nodes_of(root.graph).get(node, node) if root is not None else node
 
-    def _nodes_of(self, graph: Pregel) -> Mapping[str, str]:
-        if graph not in self._known:
-            self._known[graph] = agents_in(graph)
-        return self._known[graph]
-
     def _reads_of(self, task: NodeTask) -> tuple[str, ...]:
         """Return the channels that a task's node reads; none for a task with its own input."""
-        if task.is_sent:
-            return ()
-        place = task.graph, task.node
-        if place not in self._reads:
-            self._reads[place] = reads_of(*place)
-        return self._reads[place]
-
-    def _plain_targets_of(self, graph: Pregel | None) -> Mapping[str, list[str]]:
-        """Return the targets of a graph's unconditional edges, by node."""
-        if graph not in self._plain_targets:
-            targets = self._plain_targets[graph] = dict[str, list[str]]()
-            for node, to in plain_edges_of(graph):
-                targets.setdefault(node, []).append(to)
-        return self._plain_targets[graph]
+        return () if task.is_sent else self._reads(task.graph, task.node)
 
     def _parallel_root(self, input: Any, root: Root | None) -> Any:
         """Return the payload without the conversation."""

@@ -405,5 +405,5 @@ def open_endpoint(
         recorder, Attribution(app.agents), answers, models, lambda url: False, script.plan
     )
     use = ToolUse(recorder, gate, script.tools, tools)
-    reports = Reports(recorder, use, script.tools.scripts, app.channels)
+    reports = Reports(recorder, use, script.tools.has_result_for, app.channels)
     return ProgramEndpoint(recorder, gate, use, reports)

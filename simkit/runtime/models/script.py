@@ -335,7 +335,7 @@ class ScriptedTools:
                 lines_unused.append(UnusedResults(tool, left, calls, scripted.successive))
         return tuple(lines_unused)
 
-    def scripts(self, tool: str) -> bool:
+    def has_result_for(self, tool: str) -> bool:
         """Return whether the scenario answers a tool in this turn."""
         return self._answers(tool) is not None
 
