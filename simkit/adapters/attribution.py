@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import CallUnattributed
-from simkit.core.text import PASSING
+from simkit.core.text import PASSING, short
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.providers.http import HttpRequest, header
 from simkit.providers.values import ParsedRequest
@@ -168,7 +168,7 @@ def _several(agents: list[str], model_request: ParsedRequest) -> str:
 def _prompt_lines(model_request: ParsedRequest) -> list[str]:
     prompts = [m for m in model_request.messages if m.role == "system"][:1]
     prompts += [m for m in model_request.messages if m.role == "user"][-1:]
-    return [f"  {m.role}: {_short(m.content, _SHOWN_MAX)}" for m in prompts]
+    return [f"  {m.role}: {short(m.content, _SHOWN_MAX)}" for m in prompts]
 
 
 def rule_lines(
@@ -245,11 +245,6 @@ def _root(model_request: ParsedRequest, request: HttpRequest) -> dict[str, Any]:
         "settings": dict(model_request.settings),
         "header": {name.lower(): value for name, value in request.headers},
     }
-
-
-def _short(text: str, most: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 # Names for agents without one, and rules that distinguish their calls

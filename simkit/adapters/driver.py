@@ -60,12 +60,12 @@ from simkit.adapters.refusals import (
     refuse_nodes,
     refuse_unreachable,
     refuse_unreached,
-    unnamed,
 )
 from simkit.adapters.script import (
     COUNTER,
     Script,
     ScriptedAnswers,
+    error_facts,
     facts_of,
     record_run_start,
     sectioned,
@@ -280,19 +280,11 @@ class CodeDriver:
             place if turn.turns_before is None else turn.turns_before,
             of_session=turn.session,
         )
-        self._clock.advance_to(turn.not_before)
-        recorder.handoff_tools.know(script.agents())
-        recorder.begin_turn(
-            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
-        )
+        script.begin_turn(turn, recorder)
         # An error of an earlier turn was claimed, or there is none now.
         self._gate.halted = self._gate.last_failure = self._gate.cut = None
-        script.schedule.begin_turn(place)
-        script.model.begin_turn(place)
-        script.plan.begin_turn(place)
-        script.tools.begin_turn(place)
         reply, error = None, None
-        stubs = tuple(unnamed(script.stubs(place), self._app))
+        stubs = [tool for tool in script.stubs(place) if tool not in self._app.options.tools]
         if stubs and not self._driver.stands_in():
             refuse_unreachable(stubs, self._app, recorder.turn)
         try:
@@ -305,13 +297,8 @@ class CodeDriver:
             script.schedule.end_turn()
             refuse_unreached(stubs, self._app, recorder, self._use.reached)
         except PipelineError as problem:
-            error = e.ErrorFacts(
-                problem.type, self._problem_text(problem), status=getattr(problem, "status", 0) or 0
-            )
-        if error is None and reply is None and not recorder.waits_for:
-            last = recorder.last_message()
-            reply = last.content if last is not None else None
-        recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
+            error = error_facts(problem, self._problem_text(problem))
+        script.end_turn(reply, error, recorder)
         self._agents_met.update((run.agent, None) for run in recorder.runs)
         return error
 
@@ -414,9 +401,7 @@ class CodeDriver:
         """Keep an error for the end of the turn: the collector may find it in any place."""
         app = self._app
         failure = failure_of(problem, self._gate.last_failure, app.entry, app.options.errors)
-        status = getattr(failure, "status", 0) or 0
-        error = e.ErrorFacts(failure.type, str(failure), status=status)
-        self._lost_errors.append((ended, error, self._driver.run_around()))
+        self._lost_errors.append((ended, error_facts(failure), self._driver.run_around()))
 
     def _tell_losses(self) -> None:
         losses, self._lost_errors = self._lost_errors, []

@@ -11,11 +11,10 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from threading import RLock
 from types import ModuleType
 from typing import Any, Final, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -164,31 +163,10 @@ COMPUTED_PROMPT: Final = "${instructions}"
 """Placeholder for instructions that a function computes."""
 
 
-class _Writing:
-    """A recorder's lock, as a cheap context manager; reentrant, for any thread."""
-
-    __slots__ = ("_halt", "_lock")
-
-    def __init__(self, lock: RLock, halt: Callable[[SimkitError], RunHalted]) -> None:
-        self._lock, self._halt = lock, halt
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
-    ) -> None:
-        try:
-            if problem is not None and isinstance(problem, SimkitError):
-                raise self._halt(problem) from problem
-        finally:
-            self._lock.release()
-
-
 class AdapterContext:
     """The object that simkit passes to an adapter: recorder, caller, `use_tool`, `halt`."""
 
-    __slots__ = ("_writing", "caller", "halt", "recorder", "use_tool")
+    __slots__ = ("caller", "halt", "recorder", "use_tool")
 
     def __init__(
         self,
@@ -202,14 +180,15 @@ class AdapterContext:
         ``halt`` records why the run cannot continue, and returns the exception to raise.
         """
         self.recorder, self.caller, self.use_tool, self.halt = recorder, caller, use_tool, halt
-        self._writing = _Writing(recorder.lock, halt)
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Return what lets one thread write; it raises if the run cannot continue.
-
-        It may be kept, and entered again.
-        """
-        return self._writing
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let one thread write; raise RunHalted after an error by which the run cannot continue."""
+        with self.recorder.lock:
+            try:
+                yield
+            except SimkitError as problem:
+                raise self.halt(problem) from problem
 
     async def carry_out(
         self,

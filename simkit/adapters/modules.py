@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from functools import lru_cache
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -309,45 +309,26 @@ _read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
 
 def reached_by(home: str) -> frozenset[str]:
     """Return the modules that a top-level package's code, or user code it uses, uses."""
-    return _reach(home).modules
+    return _reach(home, sys.modules.get(home), len(sys.modules))[0]
 
 
 def imports_by_text(home: str) -> bool:
     """Return whether reached code may import modules with names built at run time."""
-    return _reach(home).imports_by_text
+    return _reach(home, sys.modules.get(home), len(sys.modules))[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reach:
-    """The modules that a top-level package's code reaches, until another module is imported."""
+@lru_cache(maxsize=8)  # Every turn asks.
+def _reach(home: str, module: ModuleType | None, count: int) -> tuple[frozenset[str], bool]:
+    """Return the modules that a package's code reaches, and whether it imports others by text.
 
-    module: ModuleType | None
-    count: int
-    """The number of modules imported at that time."""
-    modules: frozenset[str]
-    imports_by_text: bool
-
-
-_known: Final[dict[str, _Reach]] = {}
-"""The last results by package; every turn uses them."""
-
-
-def _reach(home: str) -> _Reach:
-    module, count = sys.modules.get(home), len(sys.modules)
-    reach_known = _known.get(home)
-    if reach_known is None or reach_known.module is not module or reach_known.count != count:
-        reached = [*_reached(home)]
-        by_text = any(
-            reach is not None and _is_of(home, name, reach) and _reading(reach).imports_by_text
-            for name, reach in reached
-        )
-        reach_known = _known[home] = _Reach(
-            module=module,
-            count=count,
-            modules=frozenset(name for name, _ in reached),
-            imports_by_text=by_text,
-        )
-    return reach_known
+    That stays the same until another module is imported: ``count`` is their number.
+    """
+    reached = [*_reached(home)]
+    by_text = any(
+        reach is not None and _is_of(home, name, reach) and _reading(reach).imports_by_text
+        for name, reach in reached
+    )
+    return frozenset(name for name, _ in reached), by_text
 
 
 def is_among(reached: Collection[str], package: str) -> bool:

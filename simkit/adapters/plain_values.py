@@ -38,9 +38,8 @@ def plain(value: Any, depth: int = 0) -> JsonValue:
         return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item, depth + 1) for item in value]
-    names = names_of(value)
-    if names is not None:
-        return {name: plain(getattr(value, name, None), depth + 1) for name in names}
+    if (fields := _declared(value)) is not None:
+        return {name: plain(item, depth + 1) for name, item in fields.items()}
     plain_value = canonical(value)
     if isinstance(plain_value, dict) and set(plain_value) == {"$object"}:
         raise NotPlain
@@ -78,16 +77,11 @@ def _held_by(thing: Any, otherwise: str) -> Iterator[tuple[str, Any]]:
     """Yield the public fields of an object as they are."""
     if thing is None:
         return
-    fields: Mapping[str, Any]
-    names = names_of(thing)
-    if names is not None:
-        fields = {name: getattr(thing, name, None) for name in names}
-    elif isinstance(thing, Mapping):
+    fields = _declared(thing)
+    if fields is None and isinstance(thing, Mapping):
         fields = {str(key): value for key, value in thing.items()}
-    elif hasattr(thing, "__dict__"):
-        fields = vars(thing)
-    else:
-        fields = {otherwise: thing}
+    elif fields is None:
+        fields = vars(thing) if hasattr(thing, "__dict__") else {otherwise: thing}
     for name, value in fields.items():
         if not name.startswith("_"):
             yield name, value
@@ -100,6 +94,12 @@ def names_of(value: Any) -> tuple[str, ...] | None:
         if names is not None:
             return tuple(names)
     return None
+
+
+def _declared(value: Any) -> Mapping[str, Any] | None:
+    """Return the fields of a model, a dataclass or a struct; None for anything else."""
+    names = names_of(value)
+    return {name: getattr(value, name, None) for name in names} if names is not None else None
 
 
 def _mark(value: Any) -> bytes:
@@ -130,19 +130,13 @@ _pack: Final = msgspec.msgpack.Encoder(enc_hook=_parts_of).encode
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:
     """Return a mapping with texts as keys, or an object's fields; None for anything else."""
-    names = names_of(value)
-    if names is not None:
-        return {name: getattr(value, name, None) for name in names}
-    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+    fields = _declared(value)
+    if fields is None and isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return value
-    return None
+    return fields
 
 
-def _plain_at(value: Any, depth: int) -> JsonValue:
-    return plain(value, depth)
-
-
-_READER: Final = Reader(_plain_at, _mark, _mapping, _encode)
+_READER: Final = Reader(plain, _mark, _mapping, _encode)
 
 
 class _Field(msgspec.Struct, frozen=True):

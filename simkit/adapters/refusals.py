@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import FrameType, MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
@@ -26,7 +26,7 @@ from simkit.core.text import exception_text
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS, unsupported_interface
-from simkit.spec.scenario.apps import AgentRule, App
+from simkit.spec.scenario.apps import App
 
 _UNKNOWN: Final = "module:function"
 
@@ -87,11 +87,6 @@ def _function(frame: FrameType | None) -> str:
 
 
 # Tool results of a turn
-
-
-def unnamed(stubs: Iterable[str], app: App) -> Iterator[str]:
-    """Yield the tools with results whose functions the scenario does not name."""
-    yield from (tool for tool in stubs if tool not in app.options.tools)
 
 
 def refuse_unreachable(tools: Iterable[str], app: App, turn: int) -> None:
@@ -200,17 +195,12 @@ def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) 
     ``known`` are the framework's agents, ``agents_met`` those that ran. Code may make further
     agents, so that only a similar name shows a typo.
     """
-    for agent in _unmet(app.agents, {*known, *agents_met}):
-        names = dict.fromkeys((*known, *agents_met))
-        if near(agent, [name for name in names if name not in app.agents]):
+    names = dict.fromkeys((*known, *agents_met))
+    others = [name for name in names if name not in app.agents]
+    for agent, rule in app.agents.items():
+        matches_itself = bool(rule.node or rule.matchers())
+        if agent not in names and not matches_itself and near(agent, others):
             raise ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
-
-
-def _unmet(rules: Mapping[str, AgentRule], names: Collection[str]) -> Iterator[str]:
-    """Yield the agents of rules that match no call by themselves, and are none of the names."""
-    for agent, rule in rules.items():
-        if agent not in names and not rule.node and not rule.matchers():
-            yield agent
 
 
 def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:

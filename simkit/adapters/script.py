@@ -14,7 +14,7 @@ from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.capture.http.request_router import Decision
 from simkit.core import messages as m
-from simkit.core.errors import ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
+from simkit.core.errors import PipelineError, ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
 from simkit.core.messages import Answer, JsonValue, Message, ToolCall, Usage
 from simkit.language.yaml import SourcePath, near, path_text
 from simkit.providers.failures import FAILURES, patience_ms
@@ -22,7 +22,7 @@ from simkit.providers.http import HttpResponse, bytewise
 from simkit.providers.values import Offer, OutgoingReply
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.runtime.models.faults import FaultPlan
-from simkit.runtime.ports import Model, ModelRequest, Schedule, Tools, TurnModel
+from simkit.runtime.ports import Model, ModelRequest, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.running import parsed
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
@@ -99,6 +99,36 @@ class Script(msgspec.Struct, frozen=True):
     """Whether the scenario claims log records."""
     given_project: str | None = None
     """The project that gets given project channels; None means the first turn's."""
+
+    def begin_turn(self, turn: UserTurn, recorder: TraceRecorder) -> None:
+        """Begin the next turn of a pipeline that is given one turn after the other."""
+        place = recorder.turn
+        recorder.clock.advance_to(turn.not_before)
+        recorder.handoff_tools.know(self.agents())
+        recorder.begin_turn(
+            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
+        )
+        self.begin_parts(place)
+
+    def begin_parts(self, place: int) -> None:
+        """Begin the turn at an index: its lines, failures, results and order."""
+        for part in (self.schedule, self.model, self.plan, self.tools):
+            part.begin_turn(place)
+
+    def end_turn(
+        self, reply: JsonValue, error: e.ErrorFacts | None, recorder: TraceRecorder
+    ) -> None:
+        """End a turn; without a reply of the pipeline, it is the last message of an agent."""
+        if error is None and reply is None and not recorder.waits_for:
+            last = recorder.last_message()
+            reply = last.content if last is not None else None
+        recorder.end_turn(reply, error, self.model.unused(), self.tools.unused())
+
+
+def error_facts(problem: PipelineError, text: str = "") -> e.ErrorFacts:
+    """Return the facts of a pipeline's error, with its own text or another one."""
+    status = getattr(problem, "status", 0) or 0
+    return e.ErrorFacts(problem.type, text or str(problem), status=status)
 
 
 def record_run_start(

@@ -11,7 +11,7 @@ import contextvars
 import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final
@@ -255,10 +255,12 @@ def _jumped(number: int, args: tuple[Any, ...], kwargs: dict[str, Any], *, in_lo
     toolbox = _answering(function)
     if toolbox is None:
         return exchanged.real(*args, **kwargs)
-    try:
+    named = None
+    with suppress(TypeError):
         named = exchanged.arguments(args, kwargs)
-    except TypeError:
-        return exchanged.real(*args, **kwargs)  # The function itself reports the wrong arguments.
+    if named is None:
+        # The function itself reports the wrong arguments; no error stands before its own.
+        return exchanged.real(*args, **kwargs)
     return toolbox.stand_in(
         toolbox.tools[function],
         named,

@@ -178,7 +178,7 @@ _TAKERS: Final = (
 
 
 def _opname(frame: FrameType) -> str:
-    place = _places(frame.f_code).get(frame.f_lasti)
+    place = _index_at(frame.f_code, frame.f_lasti)
     return _instructions(frame.f_code)[place].opname if place is not None else ""
 
 
@@ -187,15 +187,15 @@ def _instructions(code: CodeType) -> tuple[dis.Instruction, ...]:
     return tuple(dis.get_instructions(code))
 
 
-@lru_cache(maxsize=512)
-def _places(code: CodeType) -> dict[int, int]:
-    return {step.offset: place for place, step in enumerate(_instructions(code))}
+def _index_at(code: CodeType, offset: int) -> int | None:
+    """Return the index of the instruction at an offset."""
+    return next((k for k, step in enumerate(_instructions(code)) if step.offset == offset), None)
 
 
 @lru_cache(maxsize=4096)
 def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     """Return the call of the instruction at an offset; None if it makes none."""
-    place = _places(code).get(offset)
+    place = _index_at(code, offset)
     if place is None:
         return None
     steps = _instructions(code)
@@ -287,6 +287,3 @@ def thread_of(ident: int) -> threading.Thread | None:
 def instructions_of(frames: dict[int, FrameType]) -> dict[int, int]:
     """Return the positions of frames; no thread runs meanwhile, because this is one C call."""
     return dict(zip(frames, map(attrgetter("f_lasti"), frames.values()), strict=True))
-
-
-# Tasks of event loops

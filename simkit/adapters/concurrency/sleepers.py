@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
 from simkit.core.errors import SimkitError
@@ -30,16 +30,6 @@ class PendingCall:
             raise self.problem
 
 
-class Caller(Protocol):
-    """A thread or task that waits."""
-
-    call: PendingCall | None
-    """Its model call; None if it waits for something else."""
-
-
-AnyCaller = TypeVar("AnyCaller", bound=Caller)
-
-
 class CallOrder:
     """Chooses, by a schedule, whose model call is answered next; its caller holds a lock."""
 
@@ -57,22 +47,19 @@ class CallOrder:
         self._calls += 1
         return PendingCall(self._calls, WaitingCall(agent, flow))
 
-    def choose(self, callers: Iterable[AnyCaller]) -> AnyCaller | None:
+    def choose(
+        self, callers: Iterable[StoppedThread | SleepingTask]
+    ) -> StoppedThread | SleepingTask | None:
         """Return the caller whose call is answered next; None if none of them waits for that."""
-        waiting = sorted(
-            ((caller.call.number, caller) for caller in callers if caller.call is not None),
-            key=lambda pair: pair[0],
-        )
-        if not waiting:
-            return None
-        calls = [caller.call for _, caller in waiting if caller.call is not None]
-        return waiting[self._place(calls)][1]
+        waiting = {caller.call: caller for caller in callers if caller.call is not None}
+        calls = sorted(waiting, key=lambda call: call.number)
+        return waiting[calls[self._index(calls)]] if calls else None
 
     def take(self, call: PendingCall) -> None:
         """Answer a call that does not wait for others."""
-        self._place([call])
+        self._index([call])
 
-    def _place(self, calls: list[PendingCall]) -> int:
+    def _index(self, calls: list[PendingCall]) -> int:
         try:
             return self._schedule.pick([pending.call for pending in calls])
         except SimkitError as problem:  # Its own code raises it, and this may be another thread.
@@ -105,15 +92,8 @@ class StoppedThread:
 _POLLS_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005)
 
 
-class Advance(Protocol):
-    """Lets the next sleeper continue, if all others rest.
-
-    Loops in ``resting`` rest if they are idle.
-    """
-
-    def __call__(
-        self, waited_s: float, resting: frozenset[int], *, is_idle: Any
-    ) -> bool: ...  # pragma: no cover
+Advance: TypeAlias = Callable[..., bool]
+"""Lets the next sleeper continue, if all others rest: `ThreadTurns._advance`."""
 
 
 class SleepingTask:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Container, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final, Literal
 
@@ -38,15 +39,13 @@ POLLS_S: Final = 0.5
 polling. A working thread is seen elsewhere, too."""
 
 
+@dataclass(slots=True)
 class StartingThread:
     """A thread that was started, and has not begun."""
 
-    __slots__ = ("thread", "waited_s")
-
-    def __init__(self, thread: threading.Thread | None) -> None:
-        self.thread = thread
-        self.waited_s = 0.0
-        """Seconds that the others have waited for it."""
+    thread: threading.Thread | None
+    waited_s: float = 0.0
+    """Seconds that the others have waited for it."""
 
     def has_died(self, alive: Container[int]) -> bool:
         """Return whether it ended without having begun; ``alive`` are all living threads."""
@@ -54,39 +53,31 @@ class StartingThread:
         return ident is not None and ident not in alive
 
 
+@dataclass(slots=True)
 class WatchedThread:
     """A thread of the run."""
 
-    __slots__ = (
-        "at",
-        "at_s",
-        "is_left",
-        "last_place",
-        "native_id",
-        "polls",
-        "settled_s",
-        "thread",
-        "worked_s",
-    )  # fmt: skip
+    thread: threading.Thread | None
+    """None for one that `threading` does not know."""
+    native_id: int | None = None
+    worked_s: float = 0.0
+    """Seconds that the others have waited for it."""
+    is_left: bool = False
+    """Whether the others no longer wait for it."""
+    last_place: tuple[object, ...] | None = None
+    """Its last position, if it was waiting for something unknown; else None."""
+    settled_s: float = 0.0
+    """Seconds that it has been in this position."""
+    at: tuple[int, int] | None = None
+    """The call in which it waits for something unknown, whether or not it moved."""
+    at_s: float = 0.0
+    """Seconds that it has been in this call."""
+    polls: tuple[int, int] | None = None
+    """The call with which it polls; None if it does not."""
 
-    def __init__(self, thread: threading.Thread | None, native_id: int | None = None) -> None:
-        """``thread`` is None for one that `threading` does not know."""
-        self.thread = thread
-        self.native_id = native_id if thread is None else thread.native_id
-        self.worked_s = 0.0
-        """Seconds that the others have waited for it."""
-        self.is_left = False
-        """Whether the others no longer wait for it."""
-        self.last_place: tuple[object, ...] | None = None
-        """Its last position, if it was waiting for something unknown; else None."""
-        self.settled_s = 0.0
-        """Seconds that it has been in this position."""
-        self.at: tuple[int, int] | None = None
-        """The call in which it waits for something unknown, whether or not it moved."""
-        self.at_s = 0.0
-        """Seconds that it has been in this call."""
-        self.polls: tuple[int, int] | None = None
-        """The call with which it polls; None if it does not."""
+    def __post_init__(self) -> None:
+        if self.thread is not None:
+            self.native_id = self.thread.native_id
 
     def is_gone(self, ident: int) -> bool:
         """Return whether it has ended; the system then reuses its identifier."""
@@ -204,15 +195,12 @@ class WatchedThreads:
     def lead(self, ident: int) -> WatchedThread | None:
         """Record that this thread leads a turn; return how it was watched before."""
         before = self._watched.get(ident)
-        thread = thread_of(ident)
-        native_id = threading.get_native_id() if thread is None else None
-        self._watched[ident] = WatchedThread(thread, native_id)
+        self._watched[ident] = WatchedThread(thread_of(ident), threading.get_native_id())
         return before
 
     def forget(self, ident: int) -> None:
         """Watch a thread no longer."""
-        if ident in self._watched:
-            del self._watched[ident]
+        self._watched.pop(ident, None)
 
     def come_back(self, ident: int) -> None:
         """Let the others wait again for a thread that has stopped."""

@@ -178,11 +178,6 @@ def _held_by(module: ModuleType | None) -> list[Any]:
     return roots
 
 
-def instrumentation(adapter_context: AdapterContext) -> AdkInstrument:
-    """Return the instrumentation that observes agents."""
-    return AdkInstrument(adapter_context)
-
-
 class AdkInstrument(Instrumentation):
     """Observes every call of a runner."""
 
@@ -221,6 +216,9 @@ class AdkInstrument(Instrumentation):
     def close(self) -> None:
         """Restore the ADK's logging."""
         self._stack.close()
+
+
+instrumentation = AdkInstrument
 
 
 class AdkPilot(FrameworkDriver):

@@ -217,8 +217,7 @@ class Calling:
         root = {"session": session, "project": self._projects[session]}
         config: dict[str, Any] = copy_plain(self._template.resolve(root))
         context = config.pop("context", self._context)
-        own = config.get("configurable")
-        own = own or {}
+        own = config.get("configurable") or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
         return config, context
 
@@ -231,7 +230,7 @@ class Calling:
             self._caller.call(_in_a_loop, method, input, config, options)
         else:
             result = method(input, config, **options)
-            if type(result) is not dict and isinstance(result, Iterator):
+            if isinstance(result, Iterator):
                 for _ in result:
                     pass
 

@@ -24,6 +24,7 @@ from simkit.adapters.api import (
     AdapterContext,
     AgentFacts,
     App,
+    FrameworkDriver,
     FunctionDriver,
     PipelineFacts,
     ScriptMisfit,
@@ -187,7 +188,7 @@ def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> Pipe
     )
 
 
-class LangGraphPilot:
+class LangGraphPilot(FrameworkDriver):
     """Runs a graph: each session is a thread of it."""
 
     name = "langgraph"
@@ -265,15 +266,9 @@ class LangGraphPilot:
         self._listener.stored.restart()
         self._left = set(self._sessions)
 
-    def run_now(self) -> None:
-        """Return None: the instrumentation knows the run."""
-
     def ends_runs(self) -> bool:
         """Return true: nodes report their ends."""
         return True
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class WrappedPilot(FunctionDriver):

@@ -84,7 +84,7 @@ class GraphListener(GraphObserver, Instrumentation):
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Handle the call of a graph; observe its tools and stores too."""
-        with self._writing:
+        with self._writing():
             self.look_at(graph)
             installation.replace(self._rows[id(graph)])
         return super().run_began(graph, within)
@@ -143,26 +143,18 @@ class GraphListener(GraphObserver, Instrumentation):
         request = self._recorder.call_request(foreign) if isinstance(foreign, str) else None
         return None if request is not None and request.call.name != tool.name else request
 
-    def tool_began(self, call_id: str) -> None:
-        """Handle that a tool of a model's call is about to run."""
-        calling.set(call_id)
-
     def tool_ended(self, call_id: str, result: Any, problem: str) -> None:
         """Record a tool's result, if its function was never called."""
         if isinstance(result, ToolMessage) and result.status == "error":
             problem = problem or text_of(result)
-        with self._writing:
+        with self._writing():
             request = self._recorder.call_request(call_id)
             if problem and request is not None and not request.call.is_handoff:
                 self._recorder.tool_answered(request, None, problem)
 
-    def is_turn_cut(self) -> bool:
-        """Return whether the scenario has ended the turn before its reply."""
-        return self._recorder.is_cut
-
     def used_store(self, store: Any, operations: list[Any]) -> None:
         """Handle operations on a long-term store."""
-        with self._writing:
+        with self._writing():
             run = self.run_now()
             for operation in operations:
                 self.stored.tell(operation, run)
@@ -203,7 +195,7 @@ class GraphListener(GraphObserver, Instrumentation):
         """Handle the start of a tool that a model called."""
         if tool_call_id:
             run.simkit_call = tool_call_id
-            self.tool_began(tool_call_id)
+            calling.set(tool_call_id)
 
     def on_tool_end(self, run: Any, output: Any, **options: Any) -> None:
         """Handle its result."""
@@ -213,7 +205,7 @@ class GraphListener(GraphObserver, Instrumentation):
     def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception; an interrupt, a handoff, or the end of the turn is no failure."""
         is_end = isinstance(error, RunHalted) or (
-            isinstance(error, CancelledError) and self.is_turn_cut()
+            isinstance(error, CancelledError) and self._recorder.is_cut
         )
         if "simkit_call" in run.__dict__ and not is_end and not isinstance(error, GraphBubbleUp):
             problem = str(error) or type(error).__name__
@@ -229,14 +221,9 @@ class GraphListener(GraphObserver, Instrumentation):
         **options: Any,
     ) -> None:
         """Record the messages to a model, which may be asked about several lists at once."""
-        offers = None
-        if invocation_params and "tools" in invocation_params:
-            offers = invocation_params["tools"]
-        tools = [_tool_name(offer) for offer in offers] if offers else ()
+        tools = [_tool_name(offer) for offer in (invocation_params or {}).get("tools") or ()]
         for run, request in zip(runs, messages, strict=True):
-            metadata = run.metadata
-            namespace = metadata.get(compat.NAMESPACE, "")
-            start = self.model_began(namespace, request)
+            start = self.model_began(run.metadata.get(compat.NAMESPACE, ""), request)
             run.simkit_request = request, tools, start
 
     def on_llm_end(self, run: Any, response: Any, **options: Any) -> None:
@@ -252,7 +239,7 @@ class GraphListener(GraphObserver, Instrumentation):
 
     def model_began(self, namespace: str, messages: Sequence[BaseMessage]) -> ModelCallStart:
         """Handle a model call; HTTP, or its answer, shows the messages."""
-        with self._writing:
+        with self._writing():
             run = self.run_at(namespace)
             if run is None:
                 return None
@@ -269,15 +256,12 @@ class GraphListener(GraphObserver, Instrumentation):
         """Report a model call and its answer that did not use HTTP."""
         if start is None or start[0].model_calls != start[1]:
             return
-        with self._writing:
+        with self._writing():
             run = start[0]
             ours = self.states.conversions.of(("agent", run.agent), messages)
             call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
-            fields = reply.__dict__
-            counted = fields.get("usage_metadata")
-            usage = None
-            if counted:
-                usage = Usage(counted["input_tokens"], counted["output_tokens"])
+            counted = reply.__dict__.get("usage_metadata")
+            usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
             message = as_message(reply)
             kind = "calls" if message.calls else "text"
             self._recorder.replied(run, call, message, kind, usage)

@@ -96,7 +96,7 @@ class GraphObserver(ControlFlow):
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Return receivers for the events of a called graph, and for its end."""
-        with self._writing:
+        with self._writing():
             path = path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
             is_first = outer is None
@@ -114,7 +114,7 @@ class GraphObserver(ControlFlow):
         return hear, partial(self._ended, root, is_first)
 
     def _ended(self, root: Root, is_first: bool, problem: BaseException | None) -> None:
-        with self._writing:
+        with self._writing():
             self._start_all()
             if not is_first:
                 return
@@ -139,7 +139,7 @@ class GraphObserver(ControlFlow):
 
         The next node gets the answer.
         """
-        with self._writing:
+        with self._writing():
             self._start_all()
             path = path_of(namespace)
             runs, latest = self._recorder.runs, next(reversed(self._tasks.values()), None)
@@ -181,7 +181,7 @@ class GraphObserver(ControlFlow):
     ) -> None:
         """Record an event of the loop of a graph."""
         path = path_of("|".join((*within, *namespace))) if within or namespace else ()
-        with self._writing:
+        with self._writing():
             if kind == TASKS and "triggers" in payload:
                 place = receiver, namespace
                 states = root.states
@@ -284,7 +284,7 @@ class GraphObserver(ControlFlow):
 
     def looked_up(self, tasks: Collection[str], saved: Collection[str]) -> None:
         """Record that some of the next tasks were done before the graph stopped."""
-        with self._writing:
+        with self._writing():
             self._saved.update(saved)
             called = [task for task in self._starting if task.id in tasks]
             for task in called:  # A step looks before it begins tasks.
@@ -297,7 +297,7 @@ class GraphObserver(ControlFlow):
 
     def known(self, result: Mapping[str, Any]) -> None:
         """Handle a task's known result: its node does not run."""
-        with self._writing:
+        with self._writing():
             self._start_all()
             task = self._tasks.get(result["id"])
             if task is not None and not task.is_over:
@@ -428,7 +428,7 @@ class GraphObserver(ControlFlow):
 
     def began_work(self, namespace: str) -> None:
         """Handle that a node's code is about to run; outside event loops, wait for its turn."""
-        with self._writing:
+        with self._writing():
             if self._starting:
                 self._start_all()
             path = path_of(namespace)
@@ -442,13 +442,13 @@ class GraphObserver(ControlFlow):
 
     def raised(self, namespace: str, problem: BaseException) -> None:
         """Handle an exception of a node's code, which may pass control in the outer graph."""
-        with self._writing:
+        with self._writing():
             self._problems.append(problem)
         if not isinstance(problem, ParentCommand):
             return
         command = problem.args[0]
         self.moved(namespace, command)
-        with self._writing:
+        with self._writing():
             path = path_of(namespace)
             task = self._tasks.get(path[-1]) if len(path) > 1 else None
             if task is not None:
@@ -460,14 +460,14 @@ class GraphObserver(ControlFlow):
         """Handle the end of a node's code, whose result may remove messages."""
         if not may_filter(result):
             return
-        with self._writing:
+        with self._writing():
             run = self.run_at(namespace)
             if run is not None:
                 self.filters.wrote(run, path_of(namespace)[:-1], node, input, result)
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
         """Handle a filter that dropped messages; without a name it is middleware."""
-        with self._writing:
+        with self._writing():
             path = path_of(namespace_now())
             task = self._tasks.get(path[-1]) if path else None
             if task is not None and task.run is not None:

@@ -275,7 +275,7 @@ class ControlFlow:
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         self._recorder = recorder = adapter_context.recorder
-        self._writing = adapter_context.writing()
+        self._writing = adapter_context.writing
         self.named: Mapping[str, str] = {}
         """Nodes to agents, by the scenario's rules."""
         self.routers: frozenset[str] = frozenset()
@@ -302,7 +302,7 @@ class ControlFlow:
 
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
         """Handle the choice of a conditional edge."""
-        with self._writing:
+        with self._writing():
             path = path_of(namespace)
             if path:
                 root = self._root_at(path)
@@ -316,7 +316,7 @@ class ControlFlow:
 
         A handoff that a model has asked for is recorded already.
         """
-        with self._writing:
+        with self._writing():
             run = self.run_at(namespace)
             if run is None or self._has_moved(namespace, command):
                 return

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 from asyncio import _get_running_loop
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import copy_context
@@ -26,7 +26,7 @@ from weakref import WeakSet
 import msgspec
 from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.errors import EmptyChannelError, GraphBubbleUp, GraphInterrupt
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
 from simkit.adapters.api import (
     ABSENT,
@@ -238,24 +238,13 @@ def _tell_channels(loop: Any, is_first: bool) -> None:
     if RECEIVER not in configured:
         return
     names, output = _names_of_state(tuple(loop.channels)), cast(Any, ABSENT)
-    values = _values_of(loop.channels, names)
+    values = compat.read_channels(loop.channels, names)
     if "simkit_has_output" in loop.__dict__:
         del loop.simkit_has_output
         is_whole = loop.output_keys == names
         output = values if is_whole else compat.read_channels(loop.channels, loop.output_keys)
     state = ChannelValues(loop.specs, values, output, is_first)
     configured[RECEIVER](loop.checkpoint_ns, CHANNELS, state)
-
-
-def _values_of(channels: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Return the values of channels that are not empty."""
-    values: dict[str, Any] = {}
-    for name in names:
-        try:
-            values[name] = channels[name].get()
-        except EmptyChannelError:
-            continue
-    return values
 
 
 @lru_cache(maxsize=256)

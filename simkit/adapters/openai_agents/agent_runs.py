@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import agents
@@ -187,15 +187,10 @@ class AgentRunLog:
         with self.writing():
             self.look(agent_run)
             self._tell_refusals(agent_run, result)
-            waits = [
-                interruption
-                for interruption in result.interruptions or ()
-                if agent_run.run is not None
-            ]
-            if waits and agent_run.parent is None and agent_run.run is not None:
-                self.recorder.interrupted(
-                    agent_run.run, [_approval(interruption) for interruption in waits]
-                )
+            run = agent_run.run
+            waits = [*map(_approval, result.interruptions or ())] if run is not None else []
+            if waits and agent_run.parent is None and run is not None:
+                self.recorder.interrupted(run, waits)
             otherwise = "cancelled" if result.final_output is None else "done"
             self._close(agent_run, "interrupted" if waits else otherwise)
 
@@ -307,17 +302,13 @@ class AgentRunLog:
         """Record the changed fields of the context object."""
         self._state.look(agent_run.context, CONTEXT, agent_run.run or agent_run.outer)
 
-    def store_read(self, agent_run: AgentRun | None, session: Any) -> None:
-        """Record that a session's items were read."""
+    def session_used(
+        self, agent_run: AgentRun | None, session: Any, record: Callable[..., None]
+    ) -> None:
+        """Record that a session's items were read, or that some were added."""
         run = agent_run.run if agent_run is not None else None
         with self.writing():
-            self.recorder.read(session.session_id, "session", run.agent if run else "", run)
-
-    def store_written(self, agent_run: AgentRun | None, session: Any) -> None:
-        """Record that items were added to a session."""
-        run = agent_run.run if agent_run is not None else None
-        with self.writing():
-            self.recorder.stored(session.session_id, "session", run.agent if run else "", run)
+            record(session.session_id, "session", run.agent if run else "", run)
 
 
 def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
@@ -340,18 +331,22 @@ def _words_of(input: Any) -> JsonValue:
     return None
 
 
+_TRIPWIRES: Final = (
+    InputGuardrailTripwireTriggered,
+    OutputGuardrailTripwireTriggered,
+    ToolInputGuardrailTripwireTriggered,
+    ToolOutputGuardrailTripwireTriggered,
+)
+
+
 def _tripwire(problem: BaseException) -> tuple[str, str]:
     """Return name and reason of the guardrail behind an exception; empty for none."""
-    if isinstance(problem, (InputGuardrailTripwireTriggered, OutputGuardrailTripwireTriggered)):
-        guardrail = problem.guardrail_result
-        info = guardrail.output.output_info
-        return guardrail.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
-    if isinstance(
-        problem, (ToolInputGuardrailTripwireTriggered, ToolOutputGuardrailTripwireTriggered)
-    ):
-        info = problem.output.output_info
-        return problem.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
-    return "", ""
+    if not isinstance(problem, _TRIPWIRES):
+        return "", ""
+    # Those of tools have the guardrail and its output themselves.
+    result: Any = getattr(problem, "guardrail_result", problem)
+    info = result.output.output_info
+    return result.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
 
 
 def _text(value: JsonValue) -> str:

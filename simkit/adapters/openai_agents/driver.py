@@ -44,11 +44,6 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilo
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, agents.Agent) else None
 
 
-def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Return the instrumentation that observes agents."""
-    return AgentsInstrument(adapter_context)
-
-
 class AgentsInstrument(Instrumentation):
     """Observes every call of ``Runner.run``."""
 
@@ -84,6 +79,9 @@ class AgentsInstrument(Instrumentation):
         """Close the objects made for the SDK."""
         with self._silence:
             self._log.loops.close()
+
+
+instrumentation = AgentsInstrument
 
 
 class _Conversation:

@@ -9,6 +9,7 @@ import functools
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, aclosing, contextmanager
+from functools import partial
 from typing import Any, Final
 
 import agents.run
@@ -22,6 +23,7 @@ from simkit.adapters.api import (
     Message,
     Replacement,
     Row,
+    TraceRecorder,
     function_name,
     is_intercepted,
     keep_in_step,
@@ -218,21 +220,17 @@ def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
 
 def _hear_session(session: Any) -> None:
     if session is not None and hasattr(session, "__dict__"):
+        names = {compat.GET_ITEMS: TraceRecorder.read, compat.ADD_ITEMS: TraceRecorder.stored}
         installation.replace(
-            [
-                (session, compat.GET_ITEMS, _observing_use(session, AgentRunLog.store_read)),
-                (session, compat.ADD_ITEMS, _observing_use(session, AgentRunLog.store_written)),
-            ]
+            [(session, name, _observing_use(session, record)) for name, record in names.items()]
         )
 
 
-def _observing_use(
-    session: Any, report: Callable[[AgentRunLog, AgentRun | None, Any], None]
-) -> Any:
+def _observing_use(session: Any, record: Callable[..., None]) -> Any:
     @listeners.around
     async def called(log: AgentRunLog, before: Replacement, *args: Any, **kwargs: Any) -> Any:
         result = await before(*args, **kwargs)
-        report(log, flight_now(), session)
+        log.session_used(flight_now(), session, partial(record, log.recorder))
         return result
 
     return called

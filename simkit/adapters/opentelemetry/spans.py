@@ -30,19 +30,15 @@ class SpanListener(Protocol):
         """Handle the end of a span; called again if it is ended again."""
 
 
-class UnrecordedSpan(trace.Span):
+class UnrecordedSpan(trace.NonRecordingSpan):
     """A span without a recorder, which stores its attributes while it is current."""
 
     def __init__(self, context: SpanContext, attributes: Mapping[str, Any] | None) -> None:
-        self._context = context
+        super().__init__(context)
         self.attributes: dict[str, Any] = {}
         self.has_failed = False
         self._is_over = False
         self.set_attributes(attributes or {})
-
-    def get_span_context(self) -> SpanContext:
-        """Return the span context that it would have without simkit."""
-        return self._context
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Store attributes."""
@@ -55,21 +51,6 @@ class UnrecordedSpan(trace.Span):
     def set_status(self, status: Any, description: str | None = None) -> None:
         """Store whether it failed."""
         self.has_failed = getattr(status, "status_code", status) is StatusCode.ERROR
-
-    def add_event(self, name: str, attributes: Any = None, timestamp: int | None = None) -> None:
-        """Do nothing."""
-
-    def record_exception(
-        self,
-        exception: BaseException,
-        attributes: Any = None,
-        timestamp: int | None = None,
-        escaped: bool = False,
-    ) -> None:
-        """Do nothing."""
-
-    def update_name(self, name: str) -> None:
-        """Do nothing."""
 
     def is_recording(self) -> bool:
         """Return whether it is open, so that frameworks set its attributes."""

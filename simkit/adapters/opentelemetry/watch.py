@@ -16,7 +16,7 @@ from opentelemetry.trace import Span
 
 from simkit.adapters.api import (
     AdapterContext,
-    PipelineError,
+    Instrumentation,
     Run,
     is_annotated,
     keep_in_step,
@@ -99,12 +99,7 @@ def activation(named: Sight) -> Sight | None:
     return activation
 
 
-def instrumentation(adapter_context: AdapterContext) -> SpanInstrument:
-    """Return the instrumentation that observes spans."""
-    return SpanInstrument(adapter_context)
-
-
-class SpanInstrument:
+class SpanInstrument(Instrumentation):
     """Observes the spans of one scenario, and begins and ends their agent runs."""
 
     only_attributes: Final = True
@@ -201,18 +196,8 @@ class SpanInstrument:
         named.run = run
         return run
 
-    # Other parts of the interface
 
-    def reply(self, returned: Any) -> Any:
-        """Return the pipeline's result unchanged."""
-        return returned
-
-    def failure(self, problem: Exception) -> PipelineError | None:
-        """Return None: it knows no framework's exceptions."""
-        return None
-
-    def close(self) -> None:
-        """Do nothing."""
+instrumentation = SpanInstrument
 
 
 def _status(span: trace.Span, passes_control: bool) -> str:

@@ -21,7 +21,8 @@ from types import ModuleType
 from typing import Any, Final
 
 from simkit.adapters.concurrency.pools import wait_for_rest
-from simkit.adapters.entry import Caller, check_called_alone, made_by, method_of
+from simkit.adapters.entry import Caller, check_called_alone, home_of, made_by, method_of
+from simkit.adapters.environment import forget_modules
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
 from simkit.adapters.modules import entry_of, module_missing
 from simkit.adapters.programs.terminal import Terminal, terminals, use_terminal
@@ -141,9 +142,7 @@ def _program_of(app: App, *, is_anew: bool = False) -> Callable[[], Any]:
     """
     module, _, name = app.entry.partition(":")
     if is_anew:
-        for known in [*sys.modules]:
-            if known.partition(".")[0] == module.partition(".")[0]:
-                del sys.modules[known]
+        forget_modules(home_of(app.entry))
     if not name:
         return partial(_run_as_program, _prepared_module(app, module))
     subject = entry_of(app)

@@ -24,7 +24,7 @@ from simkit.adapters.programs.reports import (
 )
 from simkit.adapters.programs.served import addressed
 from simkit.adapters.refusals import refuse_unreached
-from simkit.adapters.script import Script, facts_of, sectioned
+from simkit.adapters.script import Script, error_facts, facts_of, sectioned
 from simkit.capture.http.programs import PATIENCE_S, Program, Request
 from simkit.core.errors import (
     FunctionFailed,
@@ -106,27 +106,16 @@ class ProgramDriver:
         """Give the program the user's message, and answer its requests until it replies."""
         script, recorder = self._script, self._recorder
         place = recorder.turn
-        self._clock.advance_to(turn.not_before)
-        recorder.handoff_tools.know(script.agents())
-        recorder.begin_turn(
-            place + 1, turn.session, turn.project, turn.text, turn.value, resumes=turn.resumes
-        )
+        script.begin_turn(turn, recorder)
         self._gate.halted = self._gate.last_failure = None
-        for queue in (script.model, script.plan, script.tools):
-            queue.begin_turn(place)
         reply, error = None, None
         try:
             reply = self._answered(turn)
             refuse_unreached(script.stubs(place), self._app, recorder, self._use.reached)
         except PipelineError as problem:
-            error = e.ErrorFacts(
-                problem.type, str(problem), status=getattr(problem, "status", 0) or 0
-            )
+            error = error_facts(problem)
             self._leave()
-        if error is None and reply is None and not recorder.waits_for:
-            last = recorder.last_message()
-            reply = last.content if last is not None else None
-        recorder.end_turn(reply, error, script.model.unused(), script.tools.unused())
+        script.end_turn(reply, error, recorder)
         return error
 
     def _answered(self, turn: UserTurn) -> JsonValue:
@@ -231,7 +220,7 @@ class ProgramDriver:
                 request = self._program.request(PATIENCE_S)
                 if request.http.method == "POST" and path_of(request.http.url) != NEXT:
                     late = self._out_of_turn(request)
-                    error = e.ErrorFacts(late.type, str(late))
+                    error = error_facts(late)
                     self._leave()
                 else:
                     self._waiting = request

@@ -25,12 +25,13 @@ from simkit.adapters.programs.reports import (
     reply_in,
     turn_response,
 )
-from simkit.adapters.script import Script, facts_of
+from simkit.adapters.script import Script, error_facts, facts_of
 from simkit.capture.http.request_router import Decision, decide
 from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, value_said
+from simkit.core.text import short
 from simkit.providers.failures import BROKEN_OFF
-from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest, Protocol
 from simkit.runtime.ports import UserTurn
@@ -160,7 +161,7 @@ class ServedRun:
     def take(self, request: HttpRequest) -> Decision:
         """Answer one request of the program; errors come in the form of its provider."""
         request = addressed(request)
-        path = _path(request)
+        path = path_of(request.url)
         if path == NEXT and request.method == "POST":
             return self._next()
         if path.startswith(ROOT) and request.method == "POST":
@@ -211,7 +212,7 @@ class ServedRun:
         if not isinstance(problem, PipelineError):
             self.broken = self.broken or problem
         elif self._error is None:
-            self._error = e.ErrorFacts(problem.type, str(problem))
+            self._error = error_facts(problem)
 
     def _take_report(self, request: HttpRequest, path: str) -> HttpResponse:
         """Handle a report of the program."""
@@ -288,9 +289,7 @@ class ServedRun:
         turn = self._turns[place]
         self._recorder.begin_turn(place + 1, turn.session, turn.project, turn.text, turn.value)
         self._marks.note(turn.session, [Message("user", turn.text)])
-        self._script.model.begin_turn(place)
-        self._script.plan.begin_turn(place)
-        self._script.tools.begin_turn(place)
+        self._script.begin_parts(place)
 
     def _end_turn(self) -> None:
         last = self._recorder.last_message()
@@ -303,7 +302,7 @@ class ServedRun:
         last_reply, self._reply = self._reply, None
         failure = last_reply.failure() if last_reply is not None else None
         if failure is not None and error is None:
-            error = e.ErrorFacts(failure.type, str(failure))
+            error = error_facts(failure)
         elif last_reply is not None and last_reply.reply is not None:
             reply = last_reply.reply
         # A program that asks for no results executes its tools itself.
@@ -333,8 +332,7 @@ class ServedRun:
                 "the program made no model call here. Its client may be built with an address of "
                 "its own, or not read the environment."
             )
-        text = " ".join(self._turns[place].text.split())
-        excerpt = text if len(text) <= _SHOWN_MAX else f"{text[: _SHOWN_MAX - 1]}…"
+        excerpt = short(self._turns[place].text, _SHOWN_MAX)
         if self._is_led:
             return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
         return (
@@ -375,27 +373,16 @@ class ServedRun:
 
 def addressed(request: HttpRequest) -> HttpRequest:
     """Return a request with the agent in its path as a header, and the path without it."""
-    host, path, query = _parted(request)
-    match = _AGENT_PATH.match(path)
-    if match is None:
+    parts = _ADDRESS.match(request.url)
+    match = _AGENT_PATH.match(parts[2]) if parts is not None else None
+    if parts is None or match is None:
         return request
-    agent, path = match.groups()
+    host, query, (agent, path) = parts[1], parts[3], match.groups()
     return msgspec.structs.replace(
         request,
         url=f"{host}{path}{query}",
         headers=(*request.headers, (AGENT_HEADER, unquote(agent))),
     )
-
-
-def _path(request: HttpRequest) -> str:
-    return _parted(request)[1]
-
-
-def _parted(request: HttpRequest) -> tuple[str, str, str]:
-    match = _ADDRESS.match(request.url)
-    assert match is not None
-    host, path, query = match.groups()
-    return host, path, query
 
 
 def _messages(request: HttpRequest, protocol: Protocol) -> Sequence[Message]:

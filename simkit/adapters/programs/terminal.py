@@ -315,7 +315,20 @@ class _Bytes(io.RawIOBase):
         return len(data)
 
 
-class _Stdout(_Stream):
+class _Output(_Stream):
+    """Stands in for a stream to which a program prints."""
+
+    def flush(self) -> None:
+        self._original.flush()
+
+    def isatty(self) -> bool:
+        return bool(self._original.isatty())
+
+    def writable(self) -> bool:
+        return True
+
+
+class _Stdout(_Output):
     """Stands in for `sys.stdout`."""
 
     def write(self, text: str, /) -> int:
@@ -326,17 +339,11 @@ class _Stdout(_Stream):
             terminal.write(text)
         return len(text)
 
-    def flush(self) -> None:
-        self._original.flush()
-
     def isatty(self) -> bool:
-        return _terminal() is None and bool(self._original.isatty())
-
-    def writable(self) -> bool:
-        return True
+        return _terminal() is None and super().isatty()
 
 
-class _Stderr(_Stream):
+class _Stderr(_Output):
     """Stands in for `sys.stderr`: what a program says about its being ended is nobody's."""
 
     def write(self, text: str, /) -> int:
@@ -344,15 +351,6 @@ class _Stderr(_Stream):
         if terminal is None or not terminal.is_closed:
             self._original.write(text)
         return len(text)
-
-    def flush(self) -> None:
-        self._original.flush()
-
-    def isatty(self) -> bool:
-        return bool(self._original.isatty())
-
-    def writable(self) -> bool:
-        return True
 
 
 def _rows() -> Iterator[tuple[Any, str, Any]]:

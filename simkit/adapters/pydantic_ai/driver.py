@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from types import SimpleNamespace
 from typing import Any, Final
 
 import msgspec
@@ -65,11 +66,6 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilo
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, AbstractAgent) else None
 
 
-def instrumentation(adapter_context: AdapterContext) -> AgentsInstrument:
-    """Return the instrumentation that observes agents."""
-    return AgentsInstrument(adapter_context)
-
-
 class AgentsInstrument(Instrumentation):
     """Observes every run of an agent and every step of a graph."""
 
@@ -109,6 +105,9 @@ class AgentsInstrument(Instrumentation):
     def close(self) -> None:
         """Close the objects made for the framework."""
         self._log.close()
+
+
+instrumentation = AgentsInstrument
 
 
 class _Conversation:
@@ -206,14 +205,7 @@ class AgentPilot(FrameworkDriver):
 async def _streamed(agent: Any, text: str | None, options: dict[str, Any]) -> Any:
     async with agent.run_stream(text, **options) as stream:
         await stream.get_output()
-    return _Streamed(stream)
-
-
-class _Streamed:
-    """A streamed result, with a result's attributes."""
-
-    def __init__(self, stream: Any) -> None:
-        self.output, self.all_messages = stream.result.output, stream.all_messages
+    return SimpleNamespace(output=stream.result.output, all_messages=stream.all_messages)
 
 
 async def _events(agent: Any, text: str | None, options: dict[str, Any]) -> Any:

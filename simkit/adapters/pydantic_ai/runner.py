@@ -252,7 +252,9 @@ async def _iterate(
     log: AgentRunLog, before: Replacement, self: Any, user_prompt: Any = None, **kwargs: Any
 ) -> AsyncIterator[Any]:
     """Wrap ``Agent.iter``, which runs, streams and iterations all use."""
-    agent_run = _begin_run(log, self, user_prompt, kwargs)
+    text = None if user_prompt is None else text_of(user_prompt)
+    holders = ((kwargs.get("deps"), DEPS),)
+    agent_run = log.begin(flight_now(), log.names.of(self), text, holders, leaving_now())
     kwargs["capabilities"] = [
         *(kwargs.get("capabilities") or ()),
         ObservingCapability(log, agent_run),
@@ -281,16 +283,6 @@ def _named(before: Replacement) -> Replacement:
         return before(self, *args, **kwargs)
 
     return run
-
-
-def _begin_run(log: AgentRunLog, agent: Any, prompt: Any, kwargs: dict[str, Any]) -> AgentRun:
-    holders = ((kwargs.get("deps"), DEPS),)
-    text = _words_of(prompt)
-    return log.begin(flight_now(), log.names.of(agent), text, holders, leaving_now())
-
-
-def _words_of(prompt: str | Sequence[Any] | None) -> str | None:
-    return None if prompt is None else text_of(prompt)
 
 
 def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
@@ -350,7 +342,8 @@ def _with_step(log: AgentRunLog, step: Any, function: Replacement) -> Replacemen
         if type(ctx.state).__module__.startswith("pydantic_ai."):
             return await function(ctx)
         holders = ((ctx.state, STATE), (ctx.deps, DEPS))
-        agent_run = log.begin(flight_now(), _name_of(step), _input_of(ctx), holders)
+        inputs = plain_or_text(getattr(ctx, "inputs", None))  # Of a node, its fields.
+        agent_run = log.begin(flight_now(), str(step.label or step.id), inputs, holders)
         with inside(agent_run):
             try:
                 await asyncio.sleep(0)
@@ -359,21 +352,8 @@ def _with_step(log: AgentRunLog, step: Any, function: Replacement) -> Replacemen
             except BaseException as problem:
                 log.failed(agent_run, log.halted(problem))
                 raise
-            log.ended(agent_run, _output_of(result))
+            # The value of an end, or the next node.
+            log.ended(agent_run, result.data if type(result).__name__ == "End" else result)
             return result
 
     return run
-
-
-def _name_of(step: Any) -> str:
-    return str(step.label or step.id)
-
-
-def _input_of(ctx: Any) -> Any:
-    """Return a step's input; of a node, its fields."""
-    return plain_or_text(getattr(ctx, "inputs", None))
-
-
-def _output_of(result: Any) -> Any:
-    """Return a step's output: the value of an end, or the next node."""
-    return result.data if type(result).__name__ == "End" else result

@@ -15,7 +15,6 @@ from simkit.adapters.plain_values import is_equal
 from simkit.core.messages import Message, thinking_of
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace import events as e
-from simkit.trace.store import References
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -140,8 +139,6 @@ def leading_same(before: Sequence[Any], after: Sequence[Any]) -> int:
 class MessageHistory:
     """A history's messages, with what is needed of each."""
 
-    __slots__ = ("items", "messages", "prints", "references", "repeats", "tokens", "words")
-
     def __init__(self) -> None:
         self.items: list[Message] = []
         """The messages as they were given,"""
@@ -151,10 +148,6 @@ class MessageHistory:
         """The messages with the recorder's ids and names."""
         self.prints: list[Print] = []
         self.tokens: list[int] = []
-        self.references = References()
-        """References to the first messages, as far as the recorder has found them in the log,"""
-        self.repeats = 0
-        """and the number of repeated messages in the log at that time."""
 
     def go_on(
         self,
@@ -172,7 +165,6 @@ class MessageHistory:
         self.messages[size:] = new = [*map(ours, new)]
         self.prints[size:] = map(print_of, new)
         self.tokens[size:] = map(tokens_of, new, repeat(count))
-        del self.references[size:]
 
 
 class KnownList(Protocol):
@@ -213,29 +205,6 @@ class GrowingLists(Generic[ListT]):
             self._last[owner] = self._make()
         items = self._last[owner]
         return items, leading_same(items.items, current) if words == items.words else 0
-
-
-class Readings:
-    """The histories of one session: those of its agents, and of the lists in its state."""
-
-    def __init__(self) -> None:
-        self._histories = GrowingLists(MessageHistory)
-
-    def of(
-        self,
-        owner: tuple[str, str],
-        messages: Sequence[Message],
-        ours: Callable[[Message], Message],
-        words: object,
-        count: Counter,
-    ) -> MessageHistory:
-        """Return the next history of ``owner``.
-
-        ``ours`` depends on the message and ``words`` only.
-        """
-        history, size = self._histories.find(owner, messages, words)
-        history.go_on(messages, size, ours, words, count)
-        return history
 
 
 def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -> list[e.Cut]:

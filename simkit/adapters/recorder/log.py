@@ -7,7 +7,7 @@ in the log.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import MsgspecError
@@ -15,7 +15,7 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from simkit.adapters.recorder.handoffs import HandoffTools, told_by
-from simkit.adapters.recorder.histories import Print, cuts_between, print_of
+from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_between, print_of
 from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
@@ -105,14 +105,13 @@ class LogRecorder:
 
         ``values`` are the new values of channels without a built-in reducer.
         """
-        partial_channels = self._partial_channels
         new_update, new_values = self.events.last_values.shorten_all(
             self.session, state, update, values,
-            partial_channels.get(state, ()),
+            self._partial_channels.get(state, ()),
             self._plain if self._session.as_served else canonical,
         )  # fmt: skip
         self.events.record_state_update(
-            Position(self.session, self.turn, agent, run.id if run is not None else ""),
+            self.at(run, agent),
             update=new_update,
             values=new_values,
             cause=cause,
@@ -298,7 +297,7 @@ class LogRecorder:
         message = replace(message, id=f"m{number}", turn=self.turn, agent=agent)
         self._session.add(message, mark, number)
         self.events.record_message(
-            Position(self.session, self.turn, agent or "", run.id if run is not None else ""),
+            self.at(run, agent or ""),
             message=message,
             tokens=tokens_of(message, self.count),
         )
@@ -335,25 +334,26 @@ class LogRecorder:
 
         The list has mostly grown since: its old front is not looked up again.
         """
-        session = self._session
-        reading = session.readings.of(
-            ("list", channel), messages, self._ours, self.handoff_tools.version, self.count
-        )
-        references = reading.references
-        if reading.repeats != session.repeats:
-            # A repeated message means its last occurrence, in all places.
-            references.clear()
-        reading.repeats, start = session.repeats, len(references)
-        new, prints = reading.messages[start:], reading.prints[start:]
-        latest, counters = session.latest, self.numbers
-        for message, mark in zip(new, prints, strict=True):
-            if mark in latest:
-                number = session.number_of(mark)
-            else:
+        history = self._history(("list", channel), messages, self._ours)
+        latest, numbers = self._session.latest, list[int]()
+        for message, mark in zip(history.messages, history.prints, strict=True):
+            if mark not in latest:
                 self._joined(message, mark, run)
-                number = counters.messages
-            references.append({"$message": number})
-        return References(references)
+            # A repeated message means its last occurrence, in all places.
+            numbers.append(self._session.number_of(mark) or self.numbers.messages)
+        return References([{"$message": number} for number in numbers])
+
+    def _history(
+        self,
+        owner: tuple[str, str],
+        messages: Sequence[Message],
+        ours: Callable[[Message], Message],
+    ) -> MessageHistory:
+        """Return the next history of an owner, an agent or a list; it has mostly grown."""
+        words = self.handoff_tools.version
+        history, size = self._session.histories.find(owner, messages, words)
+        history.go_on(messages, size, ours, words, self.count)
+        return history
 
     def _ours(self, message: Message, agent: str = "") -> Message:
         """Return a message with simkit's ids, and with its handoffs marked."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from types import MappingProxyType
 from typing import Any, Final
@@ -11,7 +12,13 @@ from typing import Any, Final
 import msgspec
 
 from simkit.adapters.recorder.handoffs import with_targets
-from simkit.adapters.recorder.histories import Print, Readings, SentStream, print_of
+from simkit.adapters.recorder.histories import (
+    GrowingLists,
+    MessageHistory,
+    Print,
+    SentStream,
+    print_of,
+)
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.trace.events import Cut
 
@@ -29,38 +36,26 @@ class CallFacts(msgspec.Struct, frozen=True):
     """The channels that it can read; None for all."""
 
 
+@dataclass(slots=True, eq=False)
 class Run:
     """One agent run, current or ended."""
 
-    __slots__ = (
-        "agent",
-        "call_facts",
-        "cuts",
-        "final",
-        "has_replied",
-        "id",
-        "is_node",
-        "is_over",
-        "lasting_cuts",
-        "model_calls",
-        "output_tools",
-    )  # fmt: skip
-
-    def __init__(self, identity: str, agent: str, *, is_node: bool = False) -> None:
-        self.id, self.agent, self.is_node = identity, agent, is_node
-        self.is_over = False
-        self.call_facts = CallFacts()
-        self.model_calls = 0
-        self.final: Message | None = None
-        """Its last message without a tool call; None if there is none."""
-        self.has_replied = False
-        self.output_tools: Mapping[str, str] = NO_TOOLS
-        """Tool that the model calls to give the run's output to the argument that holds it; an
-        empty text if the arguments are the output."""
-        self.cuts: tuple[Cut, ...] = ()
-        """Messages that filters dropped from the next context."""
-        self.lasting_cuts: tuple[Cut, ...] = ()
-        """Messages that filters dropped from all later contexts."""
+    id: str
+    agent: str
+    is_node: bool = False
+    is_over: bool = False
+    call_facts: CallFacts = field(default_factory=CallFacts)
+    model_calls: int = 0
+    final: Message | None = None
+    """Its last message without a tool call; None if there is none."""
+    has_replied: bool = False
+    output_tools: Mapping[str, str] = field(default_factory=lambda: NO_TOOLS)
+    """Tool that the model calls to give the run's output to the argument that holds it; an empty
+    text if the arguments are the output."""
+    cuts: tuple[Cut, ...] = ()
+    """Messages that filters dropped from the next context."""
+    lasting_cuts: tuple[Cut, ...] = ()
+    """Messages that filters dropped from all later contexts."""
 
 
 class ToolRequest(msgspec.Struct):
@@ -105,7 +100,7 @@ class Session:
         self.authors: dict[str, str] = {}
         """Text to its author, to recognize a message whose calls a filter removed."""
         self.streams: dict[str, SentStream] = {}
-        self.readings = Readings()
+        self.histories = GrowingLists(MessageHistory)
         """The last context of each agent, and the last content of each list."""
         self.requests: dict[str, ToolRequest] = {}
         """Tool calls by id."""

@@ -146,22 +146,14 @@ class TraceRecorder(LogRecorder):
         that no channel holds; ``after`` are the runs that led to it, ``goal`` is the goal that it
         works for.
         """
-        allowed = self.limits.agent_runs_per_turn
-        if allowed is not None and self._agent_runs >= allowed:
-            self.limit("agent_runs_per_turn", self._agent_runs + 1)
+        self.limit("agent_runs_per_turn", self._agent_runs + 1)
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
-        if received is not None:
-            received = self._plain(received)
-        run.call_facts = CallFacts(state, received, channels)
+        run.call_facts = CallFacts(state, self._plain(received), channels)
         if agent not in self.handoff_tools.agents:
             self._know(agent)
-        order = None
-        for request in self.requested:
-            if request.to_agent == agent:
-                order = request
-                break
+        order = next((request for request in self.requested if request.to_agent == agent), None)
         handoff = source = ""
         if order is not None:
             self.requested.remove(order)
@@ -175,8 +167,8 @@ class TraceRecorder(LogRecorder):
         self.runs.append(run)
         input = input if task is None else task
         self.events.record_agent_start(
-            Position(self.session, self.turn, agent, run.id),
-            input=None if input is None else self._plain(input),
+            self.at(run),
+            input=self._plain(input),
             handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
             branch=run.id if group else branch, outer=outer, parent=parent,
             call_id=call_id, state=state, received=run.call_facts.received, goal=goal,
@@ -240,7 +232,7 @@ class TraceRecorder(LogRecorder):
             value = value_said(final)
             output = final.content if value is None else value
         self.events.record_agent_end(
-            Position(self.session, self.turn, run.agent, run.id),
+            self.at(run),
             status=status,
             output=self._plain(output),
             message=final.number if final is not None else 0,
@@ -299,12 +291,10 @@ class TraceRecorder(LogRecorder):
         parts: list[e.Part] = [*front_parts]
         if session.groups:
             session.come_back(run.agent, run.id, messages)
-        reading = session.readings.of(
+        reading = self._history(
             ("agent", run.agent),
-            messages[front:] if front else messages,
+            messages[front:],
             lambda message: self._ours(message, run.agent),
-            self.handoff_tools.version,
-            self.count,
         )
         rest, prints = reading.messages, reading.prints
         if run.agent not in session.streams:
@@ -319,7 +309,7 @@ class TraceRecorder(LogRecorder):
             self.offered[offer.name] = offer.schema
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
-        at = Position(self.session, self.turn, run.agent, run.id)
+        at = self.at(run)
         self.events.record_context(
             at,
             call=call,
@@ -340,9 +330,7 @@ class TraceRecorder(LogRecorder):
         run.model_calls += 1
         if run.is_node and run.model_calls == 1:
             self._agent_runs += 1
-        allowed = self.limits.model_calls_per_run
-        if allowed is not None and run.model_calls > allowed:
-            self.limit("model_calls_per_run", run.model_calls)
+        self.limit("model_calls_per_run", run.model_calls)
 
     def _system_parts(self, run: Run, messages: Sequence[Message]) -> list[e.Made]:
         """Return the system messages at the front of a context, as its first parts."""
@@ -369,7 +357,7 @@ class TraceRecorder(LogRecorder):
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True
         self.events.record_reply(
-            Position(self.session, self.turn, run.agent, run.id),
+            self.at(run),
             call=call,
             message=self.numbers.messages,
             reply=kind,

@@ -216,8 +216,7 @@ HOOKS: dict[str, tuple[Any, str, Any, str]] = {
     "parallel runs": (TraceRecorder, "begin_group", lambda self: "", "team: agents that are tools"),
     "failures": (AgentRunLog, "failed", _nothing, "team: a tripwire"),
     "refused tools": (AgentRunLog, "_tell_refusals", _nothing, "team: a tripwire"),
-    "sessions read": (AgentRunLog, "store_read", _nothing, "desk: a session"),
-    "sessions written": (AgentRunLog, "store_written", _nothing, "desk: a session"),
+    "sessions": (AgentRunLog, "session_used", _nothing, "desk: a session"),
     "filters of handoffs": (openai_agents_runner, "hear_handoffs", _nothing, "desk: what an input"),
     "filters of a configuration": (
         openai_agents_runner,

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.adapters.recorder.histories import (
+    GrowingLists,
     MessageHistory,
-    Readings,
     leading_equal,
     leading_same,
     print_of,
@@ -23,15 +23,14 @@ class Read:
     """The readings of a session, with what they have looked at."""
 
     def __init__(self) -> None:
-        self.readings, self.looked_at = Readings(), list[str]()
+        self.histories, self.looked_at = GrowingLists(MessageHistory), list[str]()
         self.reading = MessageHistory()
 
     def go_on(self, *given: Message, words: object = (), owner: str = "desk") -> list[str]:
         """Reads a history; returns what of it was looked at."""
         self.looked_at = []
-        self.reading = self.readings.of(
-            ("agent", owner), list(given), self._ours, words, chars_over_four
-        )
+        self.reading, size = self.histories.find(("agent", owner), given, words)
+        self.reading.go_on(given, size, self._ours, words, chars_over_four)
         return self.looked_at
 
     def _ours(self, message: Message) -> Message:
