@@ -27,6 +27,7 @@ PAGE = FILE.read_text(encoding="utf-8")
 BLOCKS = {
     name: text for text, name in re.findall(r"^```python\n(# (\S+)\n.*?)^```$", PAGE, re.M | re.S)
 }
+NAMES = [name for name in vars(api) if name[0].isalpha()]
 OWN = ("google_adk", "langgraph", "openai_agents", "opentelemetry", "pydantic_ai")
 
 
@@ -147,8 +148,8 @@ def known(name: str) -> bool:
 
 
 def test_the_page_names_all_that_is_public_and_nothing_else() -> None:
-    assert [name for name in re.findall(r"\bapi\.(\w+)", PAGE) if name not in api.__all__] == []
-    assert [name for name in api.__all__ if not re.search(rf"\b{name}\b", PAGE)] == []
+    assert [name for name in re.findall(r"\bapi\.(\w+)", PAGE) if name not in NAMES] == []
+    assert [name for name in NAMES if not re.search(rf"\b{name}\b", PAGE)] == []
 
 
 def test_the_page_names_every_attribute_of_the_test_class() -> None:
