@@ -89,22 +89,18 @@ def make_run_options(app: App, session: str) -> dict[str, Any]:
     """
     options = app.options.run_options or {}
     if isinstance(options, str):
-        return options_made(options, found_as(options), session)
+        entry, make = options, found_as(options)
+        named = "session" in inspect.signature(make).parameters
+        options = make(session=session) if named else make()
+        if not isinstance(options, Mapping):
+            raise FunctionMissing(
+                f"`{entry}` returns an object of class `{type(options).__name__}`, not a mapping "
+                "of what an agent is run with, by its names",
+                entry,
+            )
+        return dict(options)
     # Each session gets objects of its own, which its run may change.
     return dict(copied(options))
-
-
-def options_made(entry: str, make: Callable[..., Any], session: str) -> dict[str, Any]:
-    """Return the options from ``make``, which gets the session's name if it takes one."""
-    named = "session" in inspect.signature(make).parameters
-    options = make(session=session) if named else make()
-    if not isinstance(options, Mapping):
-        raise FunctionMissing(
-            f"`{entry}` returns an object of class `{type(options).__name__}`, not a mapping of "
-            "what an agent is run with, by its names",
-            entry,
-        )
-    return dict(options)
 
 
 def gifts_of(

@@ -12,7 +12,7 @@ framework's modules is half imported: adapters import many of them."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import lru_cache
 from importlib import import_module
@@ -199,12 +199,8 @@ class Instrumented:
         rules: Mapping[str, AgentRule],
     ) -> None:
         """``home`` is the pipeline's top-level package, ``rules`` are its agents' rules."""
-        self._driver, self._adapter_context, self._home, self._rules = (
-            driver,
-            adapter_context,
-            home,
-            rules,
-        )
+        self._driver, self._adapter_context = driver, adapter_context
+        self._home, self._rules = home, rules
         self._instrumentations: dict[str, Instrumentation] = {}
         self._used: dict[str, None] = {}
         """The instrumentations that have observed this pipeline."""
@@ -225,11 +221,8 @@ class Instrumented:
         self._find()
         own_facts = self._driver.facts(facts)
         observes = dict.fromkeys(own_facts.observes)
-        reached = reached_by(self._home)
-        for name, instrumentation in self._instrumentations.items():
-            aspects = getattr(instrumentation, "observes", ())
-            if aspects and is_among(reached, _package_of(name)):
-                observes.update(dict.fromkeys(aspects))
+        for instrumentation in self._reached():
+            observes.update(dict.fromkeys(getattr(instrumentation, "observes", ())))
         return msgspec.structs.replace(own_facts, observes=tuple(observes))
 
     def run_turn(self, turn: UserTurn) -> Any:
@@ -278,28 +271,17 @@ class Instrumented:
             return
         self._modules = len(sys.modules)
         for name, module in loaded_adapters():
-            make: Callable[[AdapterContext], Instrumentation] | None = getattr(
-                module, "instrumentation", None
-            )
-            if make is not None and name not in self._instrumentations:
-                self._instrumentations[name] = instrumentation = make(self._adapter_context)
-                set_agent_rules: Callable[[Mapping[str, AgentRule]], None] | None = getattr(
-                    instrumentation, "set_agent_rules", None
-                )
-                if set_agent_rules is not None:
-                    set_agent_rules(self._rules)
+            if name not in self._instrumentations and hasattr(module, "instrumentation"):
+                self._instrumentations[name] = added = module.instrumentation(self._adapter_context)
+                if hasattr(added, "set_agent_rules"):
+                    added.set_agent_rules(self._rules)
         order = sorted(self._instrumentations.items(), key=lambda item: _only_attributes(item[1]))
         self._instrumentations = dict(order)
 
     def nodes(self) -> Collection[str] | None:
         """Return the known nodes of the pipeline's frameworks; None if it has no nodes."""
-        reached = reached_by(self._home)
-        used = (
-            source
-            for name, source in self._instrumentations.items()
-            if is_among(reached, _package_of(name))
-        )
-        node_maps = [source.nodes() for source in (self._driver, *used) if hasattr(source, "nodes")]
+        sources = (self._driver, *self._reached())
+        node_maps = [source.nodes() for source in sources if hasattr(source, "nodes")]
         return dict.fromkeys(node for nodes in node_maps for node in nodes) if node_maps else None
 
     def knows_all_nodes(self) -> bool:
@@ -319,13 +301,15 @@ class Instrumented:
         Code that imports a name built at run time may use any framework.
         """
         self._find()
-        reached = reached_by(self._home)
-        tools = any(
-            not _only_attributes(instrumentation) and is_among(reached, _package_of(name))
-            for name, instrumentation in self._instrumentations.items()
-        )
-        is_open = tools or imports_by_text(self._home)
+        is_open = not all(map(_only_attributes, self._reached())) or imports_by_text(self._home)
         return is_open or bool(getattr(self._driver, "stands_in", False))
+
+    def _reached(self) -> Iterator[Instrumentation]:
+        """Yield the instrumentations of frameworks that the pipeline's code uses."""
+        reached = reached_by(self._home)
+        for name, instrumentation in self._instrumentations.items():
+            if is_among(reached, _package_of(name)):
+                yield instrumentation
 
     def run_now(self) -> Run | None:
         """Return the driver's run, else an instrumentation's; some of these begin a run here."""
@@ -333,14 +317,9 @@ class Instrumented:
 
     def run_around(self) -> Run | None:
         """Return the current agent run of this code, if one has begun."""
-        own = self._driver.run_now()
-        instrumentations = [
-            instrumentation
-            for instrumentation in self._instrumentations.values()
-            if not _only_attributes(instrumentation)
-        ]
-        runs = (instrumentation.run_now() for instrumentation in instrumentations)
-        return own or next((run for run in runs if run is not None), None)
+        frameworks = (i for i in self._instrumentations.values() if not _only_attributes(i))
+        runs = (instrumentation.run_now() for instrumentation in frameworks)
+        return self._driver.run_now() or next((run for run in runs if run is not None), None)
 
     def ends_runs(self) -> bool:
         """Return whether the driver reports ends, or an instrumentation observes this code."""

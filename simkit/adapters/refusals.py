@@ -36,38 +36,33 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
     at = sent_at()
     request_text = f"{request.method} {request.url}"
     host = request.url.partition("://")[2].partition("/")[0]
+    interface = unsupported_interface(request)
     if "embed" in urlsplit(request.url).path.rpartition("/")[2].lower():
         function = _function(user_frame(sys._getframe(1), "", nearest=True))
         tool = function.rpartition(":")[2] if function != _UNKNOWN else "embed"
-        return NetworkRefused(
+        what = (
             f"the pipeline asked for embeddings, {request_text}{at}: simkit answers model calls "
             "only, and the network is refused.\n"
             f"Let the function that returns them be stood in for: `app: {{tools: {{{tool}: "
             f"{function}}}}}` and `tool_results: {{{tool}: {{returns: [0.1, 0.2]}}}}`. Or put a "
             "fake in its place under `app: {setup: module:function}`, or record it with a "
-            "`cassette`.",
-            host,
-            None,
+            "`cassette`."
         )
-    interface = unsupported_interface(request)
-    if interface:
-        return NetworkRefused(
+    elif interface:
+        what = (
             f"the pipeline sent {request_text}{at}: that is {interface}, which simkit does not "
-            "speak, and "
-            f"the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others answer can "
-            "be recorded and replayed with a `cassette`; or put a fake in the client's place under "
-            "`app: {setup: module:function}`.",
-            host,
-            None,
+            f"speak, and the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others "
+            "answer can be recorded and replayed with a `cassette`; or put a fake in the client's "
+            "place under `app: {setup: module:function}`."
         )
-    return NetworkRefused(
-        f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
-        f"network is refused{at}.\n"
-        "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
-        f"`allow_hosts: [{host}]`.",
-        host,
-        None,
-    )
+    else:
+        what = (
+            f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
+            f"network is refused{at}.\n"
+            "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
+            f"`allow_hosts: [{host}]`."
+        )
+    return NetworkRefused(what, host, None)
 
 
 def sent_at() -> str:

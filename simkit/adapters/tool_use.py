@@ -208,7 +208,9 @@ class ToolUse:
     ) -> tuple[ToolRequest, JsonValue]:
         """Return the request that a call executes, and its arguments."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
-        plain = canonical(self._received(tool, args, pending))
+        if pending:
+            args = received(args, pending[0].call.args, self._recorder.offered.get(tool))
+        plain = canonical(args)
         request = request or self._request_for(tool, plain, pending)
         if request.is_answered:  # It is executed again: each attempt has its own end.
             request = msgspec.structs.replace(request, is_answered=False)
@@ -240,14 +242,6 @@ class ToolUse:
             return real()
 
         return self._used(tool, args, arrived, None, returns, in_loop=in_loop, is_stand_in=True)
-
-    def _received(
-        self, tool: str, args: Mapping[str, Any], pending: Sequence[ToolRequest]
-    ) -> Mapping[str, Any]:
-        """Return the arguments of a call that either a model or the code has made."""
-        if not pending:
-            return args
-        return received(args, pending[0].call.args, self._recorder.offered.get(tool))
 
     def _request_for(
         self, tool: str, args: JsonValue, pending: Sequence[ToolRequest]

@@ -134,7 +134,8 @@ def test_of_a_list_that_grows_only_what_is_new_is_converted(
 
     snapshots, desk = Snapshots(), Desk([{"n": n} for n in range(size)])
     snapshots.changes("s1", desk, "context")
-    monkeypatch.setattr(plain_values, "plain", note_conversion)
+    reader = msgspec.structs.replace(plain_values._READER, plain=note_conversion)
+    monkeypatch.setattr(plain_values, "_READER", reader)
     unchanged = snapshots.changes("s1", desk, "context")
     desk.history += [{"n": "new"}, {"n": "newer"}]
     report, _ = snapshots.changes("s1", desk, "context")

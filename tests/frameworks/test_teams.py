@@ -14,7 +14,7 @@ pytest.importorskip("opentelemetry.trace", reason="opentelemetry-api is not inst
 
 from opentelemetry import trace
 
-from simkit.adapters.opentelemetry import spans, watch
+from simkit.adapters.opentelemetry import watch
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Prepared
 from tests.adapters import running
@@ -49,7 +49,7 @@ def test_a_scenario_is_red_where_spans_are_not_seen(
     cases = scenarios(framework)
     assert [passes(case) for case in cases] == [True] * len(cases)
 
-    monkeypatch.setattr(spans, "_started", lambda before: before)
+    monkeypatch.setattr(watch, "_started", lambda before: before)
 
     assert [passes(case) for case in cases] == [False] * len(cases)
 

@@ -274,18 +274,30 @@ def _start(before: Replacement) -> Replacement:
         if _serves_connections(self):
             before(self)
             return
-        rank = turns.submitted()
-        turns.threads.starts(rank, self)
-        context = contextvars.copy_context()
-        run = _in_turn(turns, rank, partial(_to_its_end, self.run))
-        self.run = partial(context.run, run)  # type: ignore[method-assign]
-        try:
+
+        def begin(run: Callable[..., Any]) -> None:
+            self.run = run  # type: ignore[method-assign]
             before(self)
-        except BaseException:
-            turns.threads.failed_to_start(rank)
-            raise
+
+        _begin(turns, self.run, begin, self)
 
     return start
+
+
+def _begin(
+    turns: ThreadTurns,
+    work: Callable[..., Any],
+    begin: Callable[[Callable[..., Any]], Any],
+    thread: threading.Thread | None = None,
+) -> Any:
+    """Let ``begin`` start a thread with its work, which takes turns in this context."""
+    rank, context = turns.submitted(), contextvars.copy_context()
+    turns.threads.starts(rank, thread)
+    try:
+        return begin(partial(context.run, _in_turn(turns, rank, partial(_to_its_end, work))))
+    except BaseException:
+        turns.threads.failed_to_start(rank)
+        raise
 
 
 def _to_its_end(work: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -316,16 +328,8 @@ def _start_raw(before: Replacement) -> Replacement:
         if turns is None or not callable(work):
             ident = before(work, args, *kwargs)
             return ident
-        rank = turns.submitted()
-        context = contextvars.copy_context()
-        run = _in_turn(turns, rank, partial(_to_its_end, work))
-        turns.threads.starts(rank)
-        try:
-            ident = before(partial(context.run, run), args, *kwargs)
-            return ident
-        except BaseException:
-            turns.threads.failed_to_start(rank)
-            raise
+        ident = _begin(turns, work, lambda run: before(run, args, *kwargs))
+        return ident
 
     return start_new_thread
 

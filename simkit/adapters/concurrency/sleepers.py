@@ -31,10 +31,12 @@ class PendingCall:
 
 
 class CallOrder:
-    """Chooses, by a schedule, whose model call is answered next; its caller holds a lock."""
+    """Chooses, by a schedule, whose model call is answered next."""
 
-    def __init__(self, schedule: Schedule) -> None:
+    def __init__(self, schedule: Schedule, lock: threading.RLock) -> None:
+        """``lock`` is held by what calls `choose`."""
         self._schedule = schedule
+        self._lock: Any = lock
         self._calls = 0
 
     @property
@@ -44,8 +46,9 @@ class CallOrder:
 
     def pending(self, agent: str, flow: Hashable) -> PendingCall:
         """Return a new call of an agent."""
-        self._calls += 1
-        return PendingCall(self._calls, WaitingCall(agent, flow))
+        with self._lock:
+            self._calls += 1
+            return PendingCall(self._calls, WaitingCall(agent, flow))
 
     def choose(
         self, callers: Iterable[StoppedThread | SleepingTask]
@@ -57,7 +60,8 @@ class CallOrder:
 
     def take(self, call: PendingCall) -> None:
         """Answer a call that does not wait for others."""
-        self._index([call])
+        with self._lock:
+            self._index([call])
 
     def _index(self, calls: list[PendingCall]) -> int:
         try:
@@ -87,6 +91,11 @@ class StoppedThread:
         self.goes_on = False
         self.lock = threading.Lock()
         self.lock.acquire()
+
+    def go_on(self) -> None:
+        """Let the thread continue."""
+        self.goes_on = True
+        self.lock.release()
 
 
 _POLLS_S: Final = (0.0002, 0.0005, 0.001, 0.002, 0.005)

@@ -24,7 +24,7 @@ import asyncio
 import math
 import threading
 from asyncio import _get_running_loop
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -68,13 +68,13 @@ class ThreadTurns:
         ``home`` is the top-level package of the pipeline. ``schedule`` chooses which of the model
         calls that wait is answered.
         """
-        self.calls = CallOrder(schedule or Fifo())
-        """The order in which model calls that wait are answered."""
         self._now, self._advance_to = now, advance_to
         self.is_endless = False
         """Whether a turn has ended although its threads made further calls."""
         # Finalizers run wherever the garbage collector does, also here: they must not deadlock.
         self._lock = threading.RLock()
+        self.calls = CallOrder(schedule or Fifo(), self._lock)
+        """The order in which model calls that wait are answered."""
         self._tasks = LoopSleeps(self._lock, self._advance)
         self.threads = WatchedThreads(self._lock, home, (self, self._tasks), _OWN_FILES)
         """The threads of the run, as far as they began or were started."""
@@ -150,7 +150,7 @@ class ThreadTurns:
         with self._lock:
             self._is_over = True
             for stopped in self._stopped.values():
-                self._go_on(stopped)
+                stopped.go_on()
             self._stopped.clear()
             self._next.clear()
             self._tasks.clear()
@@ -189,29 +189,21 @@ class ThreadTurns:
     def wait_answer(self, agent: str) -> None:
         """Stop this thread until the schedule chooses its model call; raise ScriptMisfit."""
         me = threading.get_ident()
-        call = self._pending_call(agent, self._ranks.get(me, -me))
+        call = self.calls.pending(agent, self._ranks.get(me, -me))
         if is_in_loop():  # It blocks the loop, so that no other task can be chosen.
-            self._take(call)
+            self.calls.take(call)
         else:
             self._stop(self._now(), call=call)
         call.check()
 
     async def wait_answer_in_loop(self, agent: str) -> None:
         """Let this task wait until the schedule chooses its model call; raise ScriptMisfit."""
-        call = self._pending_call(agent, asyncio.current_task() or threading.get_ident())
+        call = self.calls.pending(agent, asyncio.current_task() or threading.get_ident())
         if self.is_led and not self._is_over and is_in_loop():
             await self._tasks.sleep(self._now(), call)
         else:
-            self._take(call)
-        call.check()
-
-    def _pending_call(self, agent: str, flow: Hashable) -> PendingCall:
-        with self._lock:
-            return self.calls.pending(agent, flow)
-
-    def _take(self, call: PendingCall) -> None:
-        with self._lock:
             self.calls.take(call)
+        call.check()
 
     def _callers(self) -> list[StoppedThread | SleepingTask]:
         threads = [thread for thread in self._stopped.values() if thread.call is not None]
@@ -258,7 +250,9 @@ class ThreadTurns:
         while not stopped.goes_on:
             wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
             with self._lock:
-                if not stopped.goes_on and self._asks(stopped):
+                # One of the stopped threads checks whether all rest.
+                first = min(self._stopped.values(), key=lambda thread: thread.rank, default=None)
+                if not stopped.goes_on and stopped is first:
                     self._advance(wait_s)
                 else:
                     wait_s = 0.05
@@ -266,15 +260,11 @@ class ThreadTurns:
             if not stopped.goes_on:
                 stopped.lock.acquire(timeout=wait_s)
 
-    def _asks(self, stopped: StoppedThread) -> bool:
-        """Return whether this thread checks whether all rest; one of the stopped ones does."""
-        return stopped is min(self._stopped.values(), key=lambda thread: thread.rank, default=None)
-
     def _come_to_rest(self, me: int) -> None:
         """Wait until none works, and none has stopped without sleeping."""
         with self._lock:
             self._after_reply = 0
-            if self._is_alone(me):
+            if not self._stopped and not self._next and self.threads.are_only(me):
                 return
         wait = threading.Lock()
         wait.acquire()
@@ -296,10 +286,6 @@ class ThreadTurns:
                 return
             polls += 1
             wait.acquire(timeout=wait_s)
-
-    def _is_alone(self, me: int) -> bool:
-        """Return whether there is no other thread."""
-        return not self._stopped and not self._next and self.threads.are_only(me)
 
     # Order of turns
 
@@ -332,7 +318,7 @@ class ThreadTurns:
         self._stopped = {k: thread for k, thread in self._stopped.items() if thread is not chosen}
         self.threads.begin_anew()
         self._after_reply += 1
-        self._go_on(chosen)
+        chosen.go_on()
         return False
 
     def _ready(self, waited_s: float) -> list[StoppedThread]:
@@ -381,10 +367,6 @@ class ThreadTurns:
         if sleeper is None or task is None:
             return sleeper or task
         return task if task.wakes < (sleeper.wakes or 0) else sleeper
-
-    def _go_on(self, stopped: StoppedThread) -> None:
-        stopped.goes_on = True
-        stopped.lock.release()
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
         return self.threads.rest(resting, self._stopped, waited_s)

@@ -42,7 +42,7 @@ from simkit.adapters.langgraph.stream_observers import (
     installation,
     namespace_now,
 )
-from simkit.adapters.langgraph.tools import calling, store_rows, tool_rows, used, used_in_loop
+from simkit.adapters.langgraph.tools import calling, store_rows, tool_rows
 
 ModelCallStart: TypeAlias = tuple[Run, int] | None
 """The agent run of a model call, with the number of its calls before; None for no agent's call."""
@@ -55,7 +55,7 @@ class GraphListener(GraphObserver, Instrumentation):
 
     def __init__(self, adapter_context: AdapterContext) -> None:
         super().__init__(adapter_context)
-        self._use = adapter_context.use_tool
+        self.use = adapter_context.use_tool
         self._looked_at: list[Pregel] = []
         self._rows: dict[int, list[Row]] = {}
         """The replacements for the tools and stores of each graph, by its identity."""
@@ -125,20 +125,12 @@ class GraphListener(GraphObserver, Instrumentation):
 
     # Tools and stores
 
-    def used(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return the result of a tool's call, or an awaitable."""
-        if self._recorder.handoff_tools.target_of(tool.name) is not None:
-            return real()
-        return used(self._use, tool, args, self._request_for(tool, args), real)
+    def passes_control(self, tool: Any) -> bool:
+        """Return whether a tool's call is a handoff, which is recorded as one."""
+        return self._recorder.handoff_tools.target_of(tool.name) is not None
 
-    async def used_in_loop(self, tool: Any, args: dict[str, Any], real: Callable[[], Any]) -> Any:
-        """Return the result of a tool's call that a task makes."""
-        if self._recorder.handoff_tools.target_of(tool.name) is not None:
-            return await real()
-        request = self._request_for(tool, args)
-        return await used_in_loop(self._use, tool, args, request, real)
-
-    def _request_for(self, tool: Any, args: dict[str, Any]) -> ToolRequest | None:
+    def request_for(self, tool: Any, args: dict[str, Any]) -> ToolRequest | None:
+        """Return the model's request that a tool's call executes; None if there is none."""
         foreign = args.get("tool_call_id") or calling.get()
         request = self._recorder.call_request(foreign) if isinstance(foreign, str) else None
         return None if request is not None and request.call.name != tool.name else request

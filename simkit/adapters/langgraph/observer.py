@@ -35,7 +35,6 @@ from simkit.adapters.langgraph.routing import (
     NodeTask,
     Root,
     held_at,
-    input_of,
     led_to,
     output_of,
 )
@@ -247,7 +246,8 @@ class GraphObserver(ControlFlow):
             self._tasks[task.id], task.is_saved = task, True
             return
         if outer is not None:
-            task.join(outer)
+            task.branch = outer.branch
+            task.parent = outer.run.id if outer.run is not None else ""
         if is_inner:
             task.is_own = False
             task.run = _run_continued(outer, agent_name) or self._part(path, task)
@@ -311,7 +311,7 @@ class GraphObserver(ControlFlow):
         if run is None or run.is_over:
             self._start_all()
             task.state.open()
-            channels, received = input_of(task, self._reads_of(task))
+            channels, received = task.state.received(task.input, self._reads_of(task))
             run = parts[key] = self._recorder.begin_run(
                 task.agent,
                 parent=task.parent,
@@ -346,7 +346,7 @@ class GraphObserver(ControlFlow):
             if task.agent in self.inputs:
                 input = held_at(self.inputs[task.agent], received=self._plain(task.input))
             task.state.open()
-            channels, received = input_of(task, self._reads_of(task))
+            channels, received = task.state.received(task.input, self._reads_of(task))
             task.run = self._recorder.begin_run(
                 task.agent, input, group=group, branch=outer, outer=outer if group else "",
                 parent=task.parent, call_id=self._carried_out() if task.parent else "",

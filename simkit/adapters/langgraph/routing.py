@@ -86,11 +86,6 @@ class NodeTask:
         self.targets: set[str] = set()
         """The agents that it leads to and that have not begun yet."""
 
-    def join(self, outer: NodeTask) -> None:
-        """Place the task inside the one whose graph it belongs to."""
-        self.branch = outer.branch
-        self.parent = outer.run.id if outer.run is not None else ""
-
     def end(self) -> None:
         """Let the task that waits for this one continue."""
         self.is_over = True
@@ -122,11 +117,6 @@ def led_to(task: NodeTask) -> tuple[str, ...]:
     return tuple(runs)
 
 
-def input_of(task: NodeTask, reads: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
-    """Return the channels in a task's input, and the rest of the input."""
-    return task.state.received(task.input, reads)
-
-
 def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
     """Return a node run's output: its result, or None if that is the model's message.
 
@@ -145,7 +135,8 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
     for name, value in result.items():
         if name not in task.state.conversation:
             input = task.input if isinstance(task.input, Mapping) else {}
-            if not _is_unchanged(value, input.get(name)):
+            before = input.get(name)
+            if type(value) is not type(before) or not is_equal(value, before):
                 return result
     return None
 
@@ -154,10 +145,6 @@ def held_at(path: str, **root: Any) -> Any:
     """Return the value at a rule's path in a node's input or result; None if there is none."""
     value = lookup(root, path)
     return None if value is ABSENT else value
-
-
-def _is_unchanged(value: Any, before: Any) -> bool:
-    return value is before or (type(value) is type(before) and is_equal(value, before))
 
 
 ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]

@@ -26,9 +26,7 @@ from simkit.adapters.api import (
     Row,
     Run,
     StoreChannel,
-    ToolRequest,
     TraceRecorder,
-    UseTool,
     compile_references,
     is_equal,
     lookup,
@@ -75,45 +73,34 @@ def _no_failure() -> Iterator[None]:
 
 @listeners.around
 def _stood_in_for(listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any) -> Any:
-    return listener.used(self, kwargs, lambda: before(self, *args, **kwargs))
+    work = _Work(self, lambda: before(self, *args, **kwargs))
+    if listener.passes_control(self):
+        return work.real()
+    request = listener.request_for(self, kwargs)
+    try:
+        result = listener.use(self.name, _plain(kwargs), work.carry_out, request, _returns(self))
+    except _Suspended as suspended:
+        raise suspended.by from None
+    return _later(work, result) if inspect.isawaitable(result) else work.answer(result)
 
 
 @listeners.around
 async def _stood_in_for_async(
     listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any
 ) -> Any:
-    if not _is_own(self, before):
+    work = _Work(self, lambda: before(self, *args, **kwargs))
+    if listener.passes_control(self) or not _is_own(self, before):
         # A tool without a coroutine calls `_run`, which is replaced too.
-        return await before(self, *args, **kwargs)
-    return await listener.used_in_loop(self, kwargs, lambda: before(self, *args, **kwargs))
+        return await work.real()
+    request, use = listener.request_for(self, kwargs), listener.use.in_loop
+    result = use(self.name, _plain(kwargs), work.carry_out, request, _returns(self))
+    return await _later(work, result)
 
 
 def _is_own(tool: Any, before: Replacement) -> bool:
     has_coroutine = getattr(tool, "coroutine", None) is not None
     is_made_of_functions = isinstance(tool, (StructuredTool, Tool))
     return has_coroutine if is_made_of_functions else before is not compat.base_arun
-
-
-def used(
-    use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
-) -> Any:
-    """Execute a tool's call; return the value from which LangChain makes its answer."""
-    work = _Work(tool, real)
-    try:
-        result = use(tool.name, _plain(args), work.carry_out, request, _returns(tool))
-    except _Suspended as suspended:
-        raise suspended.by from None
-    return _later(work, result) if inspect.isawaitable(result) else work.answer(result)
-
-
-async def used_in_loop(
-    use: UseTool, tool: Any, args: Mapping[str, Any], request: ToolRequest | None, real: Any
-) -> Any:
-    """Do the same in a task, which waits without blocking its event loop."""
-    work = _Work(tool, real)
-    plain = _plain(args)
-    result = use.in_loop(tool.name, plain, work.carry_out, request, _returns(tool))
-    return await _later(work, result)
 
 
 async def _later(work: _Work, result: Any) -> Any:
@@ -131,13 +118,13 @@ class _Work:
     """A call of a tool, and the value that it returned, which simkit records without wrapping."""
 
     def __init__(self, tool: Any, real: Any) -> None:
-        self._tool, self._real = tool, real
+        self._tool, self.real = tool, real
         self._results: list[Any] = []
 
     def carry_out(self) -> Any:
         """Call the tool; return the text of its result, or an awaitable of it."""
         with _no_failure():
-            value = self._real()
+            value = self.real()
         return self._awaited(value) if inspect.isawaitable(value) else self._text(value)
 
     async def _awaited(self, value: Any) -> Any:

@@ -31,7 +31,7 @@ from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvali
 from simkit.core.messages import Fails, JsonValue, Message, value_said
 from simkit.core.text import short
 from simkit.providers.failures import BROKEN_OFF
-from simkit.providers.http import HttpRequest, HttpResponse, path_of
+from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import ParsedRequest, Protocol
 from simkit.runtime.ports import UserTurn
@@ -161,7 +161,7 @@ class ServedRun:
     def take(self, request: HttpRequest) -> Decision:
         """Answer one request of the program; errors come in the form of its provider."""
         request = addressed(request)
-        path = path_of(request.url)
+        path = _ADDRESS.sub(r"\2", request.url)
         if path == NEXT and request.method == "POST":
             return self._next()
         if path.startswith(ROOT) and request.method == "POST":

@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import (
     InMemorySpanExporter,
 )
 
-from simkit.adapters.opentelemetry import compat, spans, watch
+from simkit.adapters.opentelemetry import compat, watch
 from simkit.adapters.opentelemetry.watch import SpanInstrument
 from simkit.core.errors import SourceError
 from tests.adapters.running import run_app
@@ -320,7 +320,7 @@ def _no_id(*args: Any, **kwargs: Any) -> str:
 
 
 HOOKS: dict[str, tuple[Any, str, Any, str]] = {
-    "spans start": (spans, "_started", _unchanged, "one prompt in tasks"),
+    "spans start": (watch, "_started", _unchanged, "one prompt in tasks"),
     "spans end": (SpanInstrument, "ended", _nothing, "an agent that fails"),
     "spans around spans": (SpanInstrument, "_parent", _no_id, "an agent in a tool"),
     "activations": (watch, "activation", _nothing, "an agent in a tool"),
@@ -343,7 +343,7 @@ def test_the_end_of_a_recorded_span_is_a_hook_of_its_own(monkeypatch: pytest.Mon
     with provider(monkeypatch):
         assert passes("an agent that fails")
 
-        monkeypatch.setattr(spans, "_ended", _unchanged)
+        monkeypatch.setattr(watch, "_ended", _unchanged)
 
         assert not passes("an agent that fails")
 
