@@ -15,6 +15,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -23,15 +24,14 @@ from simkit.core.context_values import LOCK, Inside, set_until_reset
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
+@dataclass(slots=True, eq=False)
 class Mark:
     """One agent run that user code has named."""
 
-    __slots__ = ("agent", "outer", "run")
-
-    def __init__(self, agent: str, outer: Mark | None) -> None:
-        self.agent, self.outer = agent, outer
-        self.run: Any = None
-        """The listener's own object for it."""
+    agent: str
+    outer: Mark | None
+    run: Any = None
+    """The listener's own object for it."""
 
 
 class AnnotationListener(Protocol):

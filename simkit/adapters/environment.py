@@ -79,17 +79,8 @@ def _directory() -> Iterator[None]:
             os.chdir(before)
 
 
-class _Variable:
-    """One environment variable that scenarios set: its old value, and each scenario's value."""
-
-    __slots__ = ("before", "values")
-
-    def __init__(self, name: str) -> None:
-        self.before = os.environ.get(name)
-        self.values: list[str] = []
-
-
-_variables: Final[dict[str, _Variable]] = {}
+_variables: Final[dict[str, list[str | None]]] = {}
+"""Variable that scenarios set to its old value, and each scenario's value."""
 _folders: Final[Counter[str]] = Counter()
 """The number of scenarios that import from a folder that was not on `sys.path`."""
 _lock: Final = threading.Lock()
@@ -99,7 +90,7 @@ _lock: Final = threading.Lock()
 def _environment(values: Mapping[str, str]) -> Iterator[None]:
     with _lock:
         for name, value in values.items():
-            _variables.setdefault(name, _Variable(name)).values.append(value)
+            _variables.setdefault(name, [os.environ.get(name)]).append(value)
         os.environ.update(values)
     try:
         yield
@@ -111,16 +102,14 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 def _forget(name: str, value: str) -> None:
     """Set a variable to another scenario's value, or to its old one."""
-    variable = _variables[name]
-    variable.values.remove(value)
-    if variable.values:
-        os.environ[name] = variable.values[-1]
-        return
-    del _variables[name]
-    if variable.before is None:
+    values = _variables[name]
+    del values[values.index(value, 1)]
+    if values[-1] is None:
         os.environ.pop(name, None)
     else:
-        os.environ[name] = variable.before
+        os.environ[name] = values[-1]
+    if len(values) == 1:
+        del _variables[name]
 
 
 @contextmanager

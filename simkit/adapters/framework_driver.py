@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -159,23 +160,16 @@ COMPUTED_PROMPT: Final = "${instructions}"
 """Placeholder for instructions that a function computes."""
 
 
+@dataclass(slots=True, eq=False)
 class AdapterContext:
     """The object that simkit passes to an adapter: recorder, caller, `use_tool`, `halt`."""
 
-    __slots__ = ("caller", "halt", "recorder", "use_tool")
-
-    def __init__(
-        self,
-        recorder: TraceRecorder,
-        caller: Caller,
-        use_tool: ToolUse,
-        halt: Callable[[SimkitError], RunHalted],
-    ) -> None:
-        """``use_tool`` executes a tool's call by the scenario or for real, and records it.
-
-        ``halt`` records why the run cannot continue, and returns the exception to raise.
-        """
-        self.recorder, self.caller, self.use_tool, self.halt = recorder, caller, use_tool, halt
+    recorder: TraceRecorder
+    caller: Caller
+    use_tool: ToolUse
+    """Executes a tool's call by the scenario or for real, and records it."""
+    halt: Callable[[SimkitError], RunHalted]
+    """Records why the run cannot continue, and returns the exception to raise."""
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -110,9 +110,7 @@ def record_answer(
         except (WireInvalid, NotDecodable) as problem:
             fails = Fails("malformed_response", answer.status, str(problem))
     if fails is not None:
-        recorder.failed(
-            run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
-        )
+        recorder.failed(run, call.id, fails, partial)
         return fails
     call.chains.remember(call.protocol, plain, call.model_request, parsed_answer.message)
     is_json = as_json(parsed_answer.message.content) is not None

@@ -195,7 +195,7 @@ class ModelInterceptor:
         except TurnCut:
             raise
         except PipelineError as problem:
-            self._recorder.failed(call.run, call.id, *unanswered_as(problem))
+            self._recorder.failed(call.run, call.id, m.Fails(*unanswered_as(problem)))
             raise
 
     def _attempt(self, run: Run, model_request: ParsedRequest) -> int:
@@ -292,9 +292,7 @@ class ModelInterceptor:
             and isinstance(answer, HttpResponse)
         ):
             partial = call.protocol.parse_response(answer, call.model_request).message.content
-        self._recorder.failed(
-            call.run, call.id, fails.kind, fails.status, fails.message, fails.retry_after, partial
-        )
+        self._recorder.failed(call.run, call.id, fails, partial)
         return answer
 
     def _run_of(self, model_request: ParsedRequest, request: HttpRequest) -> Run:

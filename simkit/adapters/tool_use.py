@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -48,13 +49,12 @@ class ToolFailure(Exception):
     """A failure that the scenario gives for a tool."""
 
 
+@dataclass(slots=True)
 class _Carried:
     """A call that a framework executes, which also reaches the replaced function."""
 
-    __slots__ = ("has_arrived", "tool")
-
-    def __init__(self, tool: str) -> None:
-        self.tool, self.has_arrived = tool, False
+    tool: str
+    has_arrived: bool = False
 
 
 class _Execution(NamedTuple):

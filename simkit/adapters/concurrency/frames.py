@@ -13,14 +13,14 @@ import dis
 import queue
 import selectors
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import thread as pool_threads
 from functools import lru_cache
 from inspect import getattr_static
 from multiprocessing import pool as process_pool
 from operator import attrgetter
 from types import CodeType, FrameType, MemberDescriptorType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 Waiting = Literal["no", "yes", "perhaps"]
 """Whether a call waits; ``perhaps`` if its object is not known."""
@@ -32,13 +32,11 @@ _WAITS: Final = frozenset(
 _ABSENT: Final = object()
 
 
-class _CallSite:
+class _CallSite(NamedTuple):
     """The call of an instruction: its name, and the names that lead to its object."""
 
-    __slots__ = ("name", "receiver")
-
-    def __init__(self, name: str, receiver: tuple[str, ...]) -> None:
-        self.name, self.receiver = name, receiver
+    name: str
+    receiver: tuple[str, ...]
 
 
 def waiting(frame: FrameType, thread: int, alive: Mapping[int, FrameType]) -> Waiting:
@@ -154,19 +152,19 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
 _JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
 
 
-def _known() -> Iterator[tuple[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]]:
-    yield threading.Condition.wait.__code__, _in_condition
-    yield _JOIN, _in_join
-    yield pool_threads._worker.__code__, _in_pool
-    yield process_pool.Pool._handle_tasks.__code__, _in_tasks  # type: ignore[attr-defined]
-    yield process_pool.Pool._handle_results.__code__, _in_results  # type: ignore[attr-defined]
-    for name in ("SelectSelector", "PollSelector", "EpollSelector", "KqueueSelector"):
-        kind = getattr(selectors, name, None)
-        if kind is not None:
-            yield kind.select.__code__, _in_select
-
-
-_KNOWN: Final = dict(_known())
+_SELECTORS: Final = ("SelectSelector", "PollSelector", "EpollSelector", "KqueueSelector")
+_KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]] = {
+    threading.Condition.wait.__code__: _in_condition,
+    _JOIN: _in_join,
+    pool_threads._worker.__code__: _in_pool,
+    process_pool.Pool._handle_tasks.__code__: _in_tasks,  # type: ignore[attr-defined]
+    process_pool.Pool._handle_results.__code__: _in_results,  # type: ignore[attr-defined]
+    **{
+        getattr(selectors, name).select.__code__: _in_select
+        for name in _SELECTORS
+        if hasattr(selectors, name)
+    },
+}
 _TAKERS: Final = (
     process_pool.Pool._handle_tasks.__code__,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__,  # type: ignore[attr-defined]

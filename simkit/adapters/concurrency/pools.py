@@ -68,7 +68,7 @@ class Losses:
         """``listener`` is called with each error, at any time until the run is over."""
         self._listener = listener
         self._tasks: WeakSet[Task[Any]] = WeakSet()
-        self._has_tasks = self._is_over = False
+        self._is_over = False
 
     @contextmanager
     def heeding(self) -> Iterator[None]:
@@ -81,7 +81,7 @@ class Losses:
 
     def collect(self) -> None:
         """Let the collector free tasks with errors that nobody has read, if there are any."""
-        if self._has_tasks and self._may_have_more():
+        if any(task.done() and task._log_traceback for task in self._tasks.copy()):
             gc.collect()
 
     def end(self) -> None:
@@ -91,7 +91,6 @@ class Losses:
     def watch(self, task: Task[Any]) -> None:
         """Take a task of the run into account."""
         self._tasks.add(task)
-        self._has_tasks = True
         with suppress(AttributeError):
             setattr(task, _LOSSES, self)
 
@@ -103,10 +102,6 @@ class Losses:
             return False
         self._listener(ended, problem)
         return True
-
-    def _may_have_more(self) -> bool:
-        """Return whether there is a task with an error that nobody has looked at."""
-        return any(task.done() and task._log_traceback for task in self._tasks.copy())
 
 
 _runs: Final = ContextListeners[Losses]("simkit_lost_errors")

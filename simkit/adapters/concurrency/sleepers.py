@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
@@ -13,16 +14,15 @@ from simkit.core.errors import SimkitError
 from simkit.runtime.ports import Schedule, WaitingCall
 
 
+@dataclass(slots=True, eq=False)
 class PendingCall:
     """A model call that waits until the schedule chooses it."""
 
-    __slots__ = ("call", "number", "problem")
-
-    def __init__(self, number: int, call: WaitingCall) -> None:
-        """``number`` is that of the call among all."""
-        self.number, self.call = number, call
-        self.problem: SimkitError | None = None
-        """Why the schedule could choose none; None if all is well."""
+    number: int
+    """Its number among all calls."""
+    call: WaitingCall
+    problem: SimkitError | None = None
+    """Why the schedule could choose none; None if all is well."""
 
     def check(self) -> None:
         """Raise the problem, if there is one."""

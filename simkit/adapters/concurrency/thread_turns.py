@@ -91,7 +91,8 @@ class ThreadTurns:
         """The number of times that threads have continued since the turn's reply."""
         self.is_led = False
         """Whether a turn runs; between turns no thread continues."""
-        self._is_over = False
+        self.is_over = False
+        """Whether the run is over."""
 
     # Started and submitted work
 
@@ -148,17 +149,12 @@ class ThreadTurns:
     def end(self) -> None:
         """Let all stopped threads continue; none stops from now on."""
         with self._lock:
-            self._is_over = True
+            self.is_over = True
             for stopped in self._stopped.values():
                 stopped.go_on()
             self._stopped.clear()
             self._next.clear()
             self._tasks.clear()
-
-    @property
-    def is_over(self) -> bool:
-        """Return whether the run is over."""
-        return self._is_over
 
     # Stopping
 
@@ -178,7 +174,7 @@ class ThreadTurns:
     async def sleep_in_loop(self, seconds: float) -> None:
         """Let this task sleep until no others can continue and the virtual time has come."""
         wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
-        if self.is_led and not self._is_over and is_in_loop():
+        if self.is_led and not self.is_over and is_in_loop():
             await self._tasks.sleep(wakes)
             return
         self._advance_to(wakes or 0)
@@ -199,7 +195,7 @@ class ThreadTurns:
     async def wait_answer_in_loop(self, agent: str) -> None:
         """Let this task wait until the schedule chooses its model call; raise ScriptMisfit."""
         call = self.calls.pending(agent, asyncio.current_task() or threading.get_ident())
-        if self.is_led and not self._is_over and is_in_loop():
+        if self.is_led and not self.is_over and is_in_loop():
             await self._tasks.sleep(self._now(), call)
         else:
             self.calls.take(call)
@@ -218,7 +214,7 @@ class ThreadTurns:
         with self._lock:
             self.threads.come_back(me)
             is_later = follows is not None or (wakes is not None and not self._tasks.is_empty)
-            if self._is_over or (not is_later and self._goes_at_once(me)):
+            if self.is_over or (not is_later and self._goes_at_once(me)):
                 if call is not None:
                     self.calls.take(call)
                 elif wakes is not None:
@@ -272,7 +268,7 @@ class ThreadTurns:
         while True:
             wait_s = _POLLS_S[min(polls, len(_POLLS_S) - 1)]
             with self._lock:
-                is_resting = self._is_over or (
+                is_resting = self.is_over or (
                     self._advance(wait_s, frozenset((me,)), wakes=False)
                     and not self._next
                     and all(

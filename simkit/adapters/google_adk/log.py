@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
@@ -111,21 +112,20 @@ open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", de
 """The tool that runs here, by identity, and the id of its call."""
 
 
+@dataclass(slots=True, eq=False)
 class AgentRun:
     """One call of ``Runner.run_async``: a turn, or an agent that runs as a tool."""
 
-    __slots__ = ("looked", "outer", "parked", "places", "waiting", "words")
-
-    def __init__(self, outer: Place | None, words: str) -> None:
-        self.outer, self.words = outer, words
-        """``words`` is the last message: the user's, then the agents'."""
-        self.looked = False
-        self.waiting: dict[str, tuple[str, Any]] = {}
-        """Unanswered tool calls: id to the agent and the call."""
-        self.places: dict[str, Place] = {}
-        """The agents that ran in it, by their runs."""
-        self.parked: list[Place] = []
-        """Agents that were left open while another agent does a task for them."""
+    outer: Place | None
+    words: str
+    """The last message: the user's, then the agents'."""
+    looked: bool = False
+    waiting: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    """Unanswered tool calls: id to the agent and the call."""
+    places: dict[str, Place] = field(default_factory=dict)
+    """The agents that ran in it, by their runs."""
+    parked: list[Place] = field(default_factory=list)
+    """Agents that were left open while another agent does a task for them."""
 
 
 class Place:
@@ -242,11 +242,8 @@ class AdkLog:
     """Records the runs of one scenario's agents."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
-        self.adapter_context, self.recorder, self.writing = (
-            adapter_context,
-            adapter_context.recorder,
-            adapter_context.writing,
-        )
+        self.adapter_context = adapter_context
+        self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
         self.states = States(adapter_context.recorder)
         self._parallel_groups = ParallelGroups[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
@@ -286,9 +283,7 @@ class AdkLog:
         """
         parked = current_place.agent_run.parked
         with self.writing():
-            known = next(
-                (parked_run for parked_run in parked if parked_run.agent.name == agent.name), None
-            )
+            known = next((place for place in parked if place.agent.name == agent.name), None)
             if known is not None:
                 parked.remove(known)
                 return known

@@ -83,13 +83,12 @@ class GraphObserver(ControlFlow):
 
     def forget(self) -> None:
         """Begin a turn."""
-        self._tasks, self._starting, self._pushed = {}, [], {}
+        self._tasks, self._starting, self._pushed, self._chosen = {}, [], {}, {}
         self._saved = set()
         self._is_stopped = False
         self._problems, self._moved, self._works_in = [], [], {}
         self.states.forget()
         self.filters.forget()
-        self._routes.forget()
 
     # Calls of graphs
 
@@ -210,7 +209,9 @@ class GraphObserver(ControlFlow):
             around = root.state if outer is None else outer.state
             is_roots = not path
             root.states[place] = (
-                root.state if is_roots else self.states.inside(around, values.channels)
+                root.state
+                if is_roots
+                else State(values.channels, self._recorder, self.states, around=around)
             )
             root.states[place].begin(values.values)
         else:
@@ -378,7 +379,7 @@ class GraphObserver(ControlFlow):
             if task.targets:
                 root.done.setdefault(path, []).append(task)
         if task.is_own and not has_failed:
-            self._routes.tell(task.id, run)
+            self._tell_routes(task.id, run)
         if not path and run is not None:
             root.steps.append(run)
         task.end()
@@ -413,7 +414,7 @@ class GraphObserver(ControlFlow):
     ) -> None:
         run = task.run
         if not path:
-            task.root.state.pauses()
+            task.root.state.pauses = True
         if run is None or (path and not task.is_own):
             return
         if path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,6 @@ from simkit.adapters.api import (
     AdapterContext,
     Replacement,
     Run,
-    TraceRecorder,
     is_equal,
     lookup,
 )
@@ -37,20 +37,21 @@ from simkit.adapters.langgraph.messages import as_message, plain
 from simkit.adapters.langgraph.state import State
 
 
+@dataclass(slots=True, eq=False)
 class Root:
     """One call of an outermost graph."""
 
-    def __init__(self, graph: Pregel, state: State) -> None:
-        self.graph, self.state = graph, state
-        self.states: dict[tuple[object, tuple[str, ...]], State] = {}
-        """The states of running graphs, by receiver and path."""
-        self.steps: list[Run] = []
-        """Agent runs that ended since the last checkpoint."""
-        self.done: dict[tuple[str, ...], list[NodeTask]] = {}
-        """Ended executions, by the path of their graph."""
-        self.parts: dict[tuple[tuple[str, ...], str, str], Run] = {}
-        """Runs of prebuilt agents that code calls outside nodes, by the path of that code, their
-        name, and the tool call that they execute."""
+    graph: Pregel
+    state: State
+    states: dict[tuple[object, tuple[str, ...]], State] = field(default_factory=dict)
+    """The states of running graphs, by receiver and path."""
+    steps: list[Run] = field(default_factory=list)
+    """Agent runs that ended since the last checkpoint."""
+    done: dict[tuple[str, ...], list[NodeTask]] = field(default_factory=dict)
+    """Ended executions, by the path of their graph."""
+    parts: dict[tuple[tuple[str, ...], str, str], Run] = field(default_factory=dict)
+    """Runs of prebuilt agents that code calls outside nodes, by the path of that code, their name,
+    and the tool call that they execute."""
 
 
 class NodeTask:
@@ -176,38 +177,6 @@ def _ways(chosen: Sequence[Any], ends: Mapping[Any, str]) -> tuple[list[str], li
     return labels, [str(node) for node in nodes]
 
 
-class Routes:
-    """Choices of running nodes, reported when the node ends."""
-
-    def __init__(self, recorder: TraceRecorder) -> None:
-        self._recorder = recorder
-        self._chosen: dict[str, list[tuple[Sequence[str], Sequence[str]]]] = {}
-        """Task to the choices of its code."""
-
-    def forget(self) -> None:
-        """Begin a turn."""
-        self._chosen = {}
-
-    def chose(self, task: str, labels: Sequence[str], targets: Sequence[str]) -> None:
-        """Record the choice of a branch after a node."""
-        self._chosen.setdefault(task, []).append((labels, targets))
-
-    def tell(self, task: str, run: Run | None) -> None:
-        """Report the choices of a node that has ended."""
-        if task not in self._chosen:
-            return
-        for labels, targets in self._chosen.pop(task):
-            agents = tuple(target for target in targets if target not in ENDS)
-            if agents:
-                self._recorder.events.record_route(
-                    self._recorder.at(run),
-                    targets=agents,
-                    # Several labels mean several targets, so that none is ambiguous.
-                    labels=tuple(labels) if len(labels) < 2 else (),
-                    parallel=len(agents) > 1,
-                )
-
-
 def targets_of(command: Command[Any]) -> Iterator[tuple[str, Any]]:
     """Yield each target node of a command, with its payload.
 
@@ -261,7 +230,7 @@ class ControlFlow:
     """Reports control flow to a recorder; knows the running tasks and their agents."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
-        self._recorder = recorder = adapter_context.recorder
+        self._recorder = adapter_context.recorder
         self._writing = adapter_context.writing
         self.named: Mapping[str, str] = {}
         """Nodes to agents, by the scenario's rules."""
@@ -271,7 +240,8 @@ class ControlFlow:
         """Agent to the path of its run's input in what its node receives,"""
         self.outputs: Mapping[str, str] = {}
         """and to that of its output in what the node returns."""
-        self._routes = Routes(recorder)
+        self._chosen: dict[str, list[tuple[Sequence[str], Sequence[str]]]] = {}
+        """Task to the labels and targets that its code has chosen."""
         self._tasks: dict[str, NodeTask] = {}
         self._moved: list[tuple[str, Command[Any]]] = []
         """Seen commands, with their places: a command passes through several graphs."""
@@ -294,9 +264,22 @@ class ControlFlow:
             if path:
                 root = self._root_at(path)
                 agents = [self._agent_of(node, root) for node in nodes]
-                self._routes.chose(path[-1], labels, agents)
+                self._chosen.setdefault(path[-1], []).append((labels, agents))
                 if path[-1] in self._tasks:
                     self._tasks[path[-1]].targets.update(agent for agent in agents if agent != END)
+
+    def _tell_routes(self, task: str, run: Run | None) -> None:
+        """Report the choices of a node that has ended."""
+        for labels, targets in self._chosen.pop(task, ()):
+            agents = tuple(target for target in targets if target not in ENDS)
+            if agents:
+                self._recorder.events.record_route(
+                    self._recorder.at(run),
+                    targets=agents,
+                    # Several labels mean several targets, so that none is ambiguous.
+                    labels=tuple(labels) if len(labels) < 2 else (),
+                    parallel=len(agents) > 1,
+                )
 
     def moved(self, namespace: str, command: Command[Any]) -> None:
         """Handle a command: a handoff to other agents, or a route.
@@ -335,7 +318,7 @@ class ControlFlow:
                     targets.add(agent)
                 payload = self._plain(self._parallel_root(input, root)) or None
                 self._recorder.hand_over(run.agent, agent, payload, run=run)
-            self._routes.chose(path[-1], (), chosen)
+            self._chosen.setdefault(path[-1], []).append(((), chosen))
 
     def _has_moved(self, namespace: str, command: Command[Any]) -> bool:
         """Return whether a command, or one of which it is a copy, was handled before."""

@@ -76,12 +76,12 @@ class States:
         """The last seen state."""
         self._shapes: dict[tuple[int, bool], _Shape] = {}
         """The shapes of graphs' channels, by the identity of these, and whether they are kept."""
-        self._busy: set[str] = set()
+        self.busy: set[str] = set()
         """The sessions with a graph that uses the session's own state."""
 
     def forget(self) -> None:
         """Begin a turn: channels of scope turn are empty."""
-        self._busy = set()
+        self.busy = set()
         expiring = [name for name in self.declared if self.declared[name].scope == "turn"]
         if expiring:
             for values in self.reported.values():
@@ -94,13 +94,9 @@ class States:
         It is the session's; of parallel graphs, the first one gets it.
         """
         session = self._recorder.session
-        is_sessions = session not in self._busy
-        self._busy.add(session)
+        is_sessions = session not in self.busy
+        self.busy.add(session)
         return State(channels, self._recorder, self, are_kept=are_kept, is_sessions=is_sessions)
-
-    def inside(self, around: State, channels: Mapping[str, Any]) -> State:
-        """Return the state of an inner graph."""
-        return State(channels, self._recorder, self, around=around)
 
     def shape_of(self, channels: Mapping[str, Any], *, are_kept: bool) -> _Shape:
         """Return the shape of a graph's channels, which stays the same."""
@@ -112,10 +108,6 @@ class States:
             shape = _Shape(channels, facts, frozenset(("messages", *messages)))
             self._shapes[key] = shape
         return shape
-
-    def is_free(self, session: str) -> None:
-        """Record that the graph in a session's own state has ended."""
-        self._busy.discard(session)
 
 
 class State:
@@ -148,8 +140,10 @@ class State:
         self._values: Mapping[str, Any] = {}
         """The current channel values, before they are recorded."""
         self._writes: list[_Write] = []
-        self._pauses = self.is_at_work = False
+        self.is_at_work = False
         """Whether a node of the graph has begun to run."""
+        self.pauses = False
+        """Whether a node asks the user, so that its step is not over."""
         self._before: dict[str, Any] = {}
         """The channel values before the step that waits for an answer."""
         self._resumed: frozenset[str] = frozenset()
@@ -175,14 +169,10 @@ class State:
             if key not in facts or facts[key].reducer == "replace"
         }
 
-    def pauses(self) -> None:
-        """Record that a node asks the user, so that its step is not over."""
-        self._pauses = True
-
     def end(self) -> None:
         """End the call: the session's next one continues with its state."""
         if self._is_sessions:
-            self._states.is_free(self._session)
+            self._states.busy.discard(self._session)
             if self._before:
                 self._states.waiting[self._session] = self._before
 
@@ -327,7 +317,7 @@ class State:
         for place, write in enumerate(writes):
             for name in write.update:
                 last[name] = place
-        if self._pauses:
+        if self.pauses:
             self._before.update({name: reported.get(name) for name in last if name in self._facts})
         for place, write in enumerate(writes):
             ended = (name for name in write.update if last[name] == place and name in values)

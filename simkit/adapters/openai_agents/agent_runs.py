@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import agents
@@ -126,18 +127,18 @@ Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
 """A history before and after a filter, and the filter's name."""
 
 
+@dataclass(slots=True, eq=False)
 class AgentRun:
     """One call of ``Runner.run``; ``run`` is the run of its current agent."""
 
-    __slots__ = ("context", "filters", "input", "open_tools", "parent", "run")
-
-    def __init__(self, parent: AgentRun | None, input: JsonValue, context: Any) -> None:
-        self.parent, self.input, self.context = parent, input, context
-        self.run: Run | None = None
-        self.open_tools: dict[int, ToolRequest] = {}
-        """Running tools that are no functions, by identity."""
-        self.filters: list[Filtered] = []
-        """The results of filters on the history for the next agent."""
+    parent: AgentRun | None
+    input: JsonValue
+    context: Any
+    run: Run | None = None
+    open_tools: dict[int, ToolRequest] = field(default_factory=dict)
+    """Running tools that are no functions, by identity."""
+    filters: list[Filtered] = field(default_factory=list)
+    """The results of filters on the history for the next agent."""
 
     @property
     def outer(self) -> Run | None:
@@ -149,16 +150,11 @@ class AgentRunLog:
     """Records the runner calls of one scenario."""
 
     def __init__(self, adapter_context: AdapterContext) -> None:
-        self.adapter_context, self.recorder, self.writing = (
-            adapter_context,
-            adapter_context.recorder,
-            adapter_context.writing,
-        )
+        self.adapter_context = adapter_context
+        self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
         self.names, self.loops = Names(self.recorder.handoff_tools.ruled), Loops()
-        self._state, self._parallel_groups = (
-            HeldState(self.recorder),
-            ParallelGroups[AgentRun](self.recorder),
-        )
+        self._state = HeldState(self.recorder)
+        self._parallel_groups = ParallelGroups[AgentRun](self.recorder)
         self.next_number = itertools.count(1).__next__
         """Returns a number in place of a random value."""
         self._reported_problem: BaseException | None = None

@@ -8,6 +8,7 @@ would.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import agents
@@ -84,16 +85,15 @@ class AgentsInstrument(Instrumentation):
 instrumentation = AgentsInstrument
 
 
+@dataclass(slots=True)
 class _Conversation:
     """One session's conversation."""
 
-    __slots__ = ("agent", "items", "options", "waiting")
-
-    def __init__(self, agent: Any, options: dict[str, Any]) -> None:
-        self.agent, self.options = agent, options
-        self.items: list[Any] = []
-        self.waiting: Any = None
-        """The result whose tool calls wait for approval; None if none do."""
+    agent: Any
+    options: dict[str, Any]
+    items: list[Any] = field(default_factory=list)
+    waiting: Any = None
+    """The result whose tool calls wait for approval; None if none do."""
 
     def decided(self, approves: bool) -> Any:
         """Return the state with which a run continues after its calls are approved or rejected."""
@@ -132,10 +132,8 @@ class AgentPilot(FrameworkDriver):
         result = self._adapter_context.caller.call(
             self._run, conversation, self._input_of(conversation, turn)
         )
-        conversation.agent, conversation.items = (
-            result.last_agent,
-            result.to_input_list(mode="normalized"),
-        )
+        conversation.agent = result.last_agent
+        conversation.items = result.to_input_list(mode="normalized")
         conversation.waiting = result if result.interruptions else None
         return plain_or_text(result.final_output)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from opentelemetry import trace
@@ -220,15 +221,14 @@ INVOKES: Final = ("invoke_agent", "")
 TOOL: Final = "execute_tool"
 
 
+@dataclass(slots=True, eq=False)
 class Sight:
     """One observed span, and the one around it."""
 
-    __slots__ = ("outer", "run", "span")
-
-    def __init__(self, span: Span, outer: Sight | None) -> None:
-        self.span, self.outer = span, outer
-        self.run: Run | None = None
-        """The agent run that began with it; None if there is none."""
+    span: Span
+    outer: Sight | None
+    run: Run | None = None
+    """The agent run that began with it; None if there is none."""
 
     @property
     def is_over(self) -> bool:

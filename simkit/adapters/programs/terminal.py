@@ -51,11 +51,12 @@ class Terminal:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._lines: deque[str] = deque()
-        self._is_new = False
+        self.is_unread = False
         """Whether nothing of the turn's text has been read."""
         self._is_waiting = False
         self._has_ended = False
-        self._is_closed = False
+        self.is_closed = False
+        """Whether there is no more to read."""
         self._is_at_end = False
         """Whether all that there is was read, up to the end of input."""
         self._reads_after_end = 0
@@ -69,7 +70,7 @@ class Terminal:
         """Let the program read a text, line by line."""
         with self._changed:
             self._lines.extend(text.split("\n"))
-            self._is_new, self._is_waiting = True, False
+            self.is_unread, self._is_waiting = True, False
             self._changed.notify_all()
 
     def wait(self) -> bool:
@@ -78,16 +79,6 @@ class Terminal:
             while not self._has_ended and not (self._is_waiting and not self._lines):
                 self._changed.wait()
             return not self._has_ended
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether nothing of what was entered last has been read."""
-        return self._is_new
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether there is no more to read."""
-        return self._is_closed
 
     def printed(self) -> str:
         """Return what the program has printed since it read the first line, as a text.
@@ -103,7 +94,7 @@ class Terminal:
     def close(self) -> None:
         """Let every present and later read of a line raise ProgramClosed."""
         with self._changed:
-            self._is_closed = True
+            self.is_closed = True
             self._changed.notify_all()
 
     # Calls of the program
@@ -116,8 +107,8 @@ class Terminal:
                 return None
             self._wait_for_line()
             line = self._lines.popleft()
-            if self._is_new:
-                self._is_new = False
+            if self.is_unread:
+                self.is_unread = False
                 self._printed.clear()
             return line
 
@@ -134,7 +125,7 @@ class Terminal:
         self._is_waiting = not self._lines
         self._changed.notify_all()
         while not self._lines:
-            if self._is_closed:
+            if self.is_closed:
                 self._reads_after_end += 1
                 if self._reads_after_end < _READS_AFTER_END:
                     raise ProgramClosed

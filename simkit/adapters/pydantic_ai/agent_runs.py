@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType, ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -153,26 +154,20 @@ StateHolders: TypeAlias = tuple[tuple[Any, str], ...]
 """Objects whose fields are state, each with a channel name in case it has no fields."""
 
 
+@dataclass(slots=True, eq=False)
 class AgentRun:
     """One run of an agent, or one step of a graph."""
 
-    __slots__ = ("holder", "input", "is_over", "leaves", "name", "parent", "run", "unheard")
-
-    def __init__(
-        self,
-        parent: AgentRun | None,
-        name: str,
-        input: JsonValue,
-        holder: StateHolders,
-        leaves: Leaving | None,
-    ) -> None:
-        """``leaves`` is the output of another agent that this run takes over from."""
-        self.parent, self.name, self.input, self.holder = parent, name, input, holder
-        self.leaves = leaves
-        self.run: Run | None = None
-        self.is_over = False
-        self.unheard = 0
-        """The number of known calls of its model when it was called last."""
+    parent: AgentRun | None
+    name: str
+    input: JsonValue
+    holder: StateHolders
+    leaves: Leaving | None
+    """The output of another agent that this run takes over from."""
+    run: Run | None = None
+    is_over: bool = False
+    unheard: int = 0
+    """The number of known calls of its model when it was called last."""
 
     @property
     def outer(self) -> Run | None:
@@ -180,14 +175,14 @@ class AgentRun:
         return self.parent.run if self.parent is not None else None
 
 
+@dataclass(slots=True, eq=False)
 class Leaving:
     """An output for an output function; the first agent that the function runs gets control."""
 
-    __slots__ = ("agent_run", "call_id", "is_used", "payload")
-
-    def __init__(self, agent_run: AgentRun, payload: JsonValue, call_id: str) -> None:
-        self.agent_run, self.payload, self.call_id = agent_run, payload, call_id
-        self.is_used = False
+    agent_run: AgentRun
+    payload: JsonValue
+    call_id: str
+    is_used: bool = False
 
 
 class AgentRunLog:
@@ -199,10 +194,8 @@ class AgentRunLog:
         self.names, self.loops = Names(), Loops()
         self.threads = SerialExecutor(thread_name_prefix="pydantic-ai")
         """The executor that runs synchronous functions one after another."""
-        self._state, self._parallel_groups = (
-            HeldState(self.recorder),
-            ParallelGroups[AgentRun](self.recorder),
-        )
+        self._state = HeldState(self.recorder)
+        self._parallel_groups = ParallelGroups[AgentRun](self.recorder)
         self.has_flown = False
         """Whether the framework was used in this turn."""
 

@@ -21,6 +21,7 @@ from simkit.adapters.recorder.log import LogRecorder
 from simkit.adapters.recorder.sessions import CallFacts, Run, Session, ToolRequest
 from simkit.core.errors import WriteInvalid
 from simkit.core.messages import (
+    Fails,
     JsonValue,
     Message,
     Usage,
@@ -373,25 +374,16 @@ class TraceRecorder(LogRecorder):
             run.final = reply
         return reply
 
-    def failed(
-        self,
-        run: Run,
-        call: str,
-        error: str,
-        status: int,
-        message: str,
-        retry_after: float | None = None,
-        partial: str = "",
-    ) -> None:
+    def failed(self, run: Run, call: str, fails: Fails, partial: str = "") -> None:
         """Emit that the model did not answer, or broke off after ``partial``."""
         self.failures.add(call)
         self.events.record_model_failure(
             self.at(run),
             call=call,
-            error=error,
-            status=status,
-            message=message,
-            retry_after_ms=round((retry_after or 0) * 1_000),
+            error=fails.kind,
+            status=fails.status,
+            message=fails.message,
+            retry_after_ms=round((fails.retry_after or 0) * 1_000),
             partial=partial,
         )
 
