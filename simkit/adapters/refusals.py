@@ -40,7 +40,7 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
     if "embed" in urlsplit(request.url).path.rpartition("/")[2].lower():
         function = _function(user_frame(sys._getframe(1), "", nearest=True))
         tool = function.rpartition(":")[2] if function != _UNKNOWN else "embed"
-        what = (
+        problem = (
             f"the pipeline asked for embeddings, {request_text}{at}: simkit answers model calls "
             "only, and the network is refused.\n"
             f"Let the function that returns them be stood in for: `app: {{tools: {{{tool}: "
@@ -49,20 +49,20 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             "`cassette`."
         )
     elif interface:
-        what = (
+        problem = (
             f"the pipeline sent {request_text}{at}: that is {interface}, which simkit does not "
             f"speak, and the network is refused.\nSpoken are {', '.join(PROTOCOLS)}. What others "
             "answer can be recorded and replayed with a `cassette`; or put a fake in the client's "
             "place under `app: {setup: module:function}`."
         )
     else:
-        what = (
+        problem = (
             f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
             f"network is refused{at}.\n"
             "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
             f"`allow_hosts: [{host}]`."
         )
-    return NetworkRefused(what, host, None)
+    return NetworkRefused(problem, host, None)
 
 
 def sent_at() -> str:

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import dropwhile
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -45,17 +46,19 @@ def _as_call(call: Mapping[str, Any]) -> ToolCall:
     return ToolCall(call["id"] or "", call["name"], copy_plain(call["args"]))
 
 
-def _look(message: BaseMessage) -> tuple[Any, ...]:
-    """Return what `as_message` reads of a message."""
-    fields = message.__dict__
-    return (
-        fields["type"],
-        fields["content"],
-        fields["name"],
-        fields.get("tool_calls"),
-        fields.get("tool_call_id"),
-        fields.get("role"),
-    )
+def _calls_in(fields: Mapping[str, Any]) -> Any:
+    """Return the calls in a message's fields, or what else only some messages have."""
+    if "tool_calls" in fields:
+        return fields["tool_calls"]
+    return fields.get("tool_call_id") or fields.get("role")
+
+
+_FIELDS: Final = attrgetter("__dict__")
+_READS: Final[tuple[Callable[[Any], Any], ...]] = (
+    *map(itemgetter, ("type", "content", "name")),
+    _calls_in,
+)
+"""The functions that read what `as_message` uses, one part each: lists of parts compare in C."""
 
 
 class Conversions:
@@ -66,18 +69,25 @@ class Conversions:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[list[tuple[Any, ...]], list[Message]]] = {}
+        self._last: dict[tuple[str, str], tuple[list[list[Any]], list[Message]]] = {}
+        """Copies of the parts of the messages in a list, and the converted messages."""
 
     def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
         """Return converted messages; ``owner`` identifies a list that grows."""
         # Instructions are mostly made again for each call.
         rest = [*dropwhile(lambda message: message.type == "system", messages)]
         front = messages[: len(messages) - len(rest)]
-        looks, (known_looks, known) = [*map(_look, rest)], self._last.get(owner, ([], []))
-        size = leading_equal(known_looks, looks)
-        ours = [*known[:size], *map(as_message, rest[size:])]
-        copies = [tuple(map(copy_plain, look)) for look in looks[size:]]
-        self._last[owner] = [*known_looks[:size], *copies], ours
+        fields = [*map(_FIELDS, rest)]
+        words = [[*map(read, fields)] for read in _READS]
+        if owner not in self._last:  # Lists of a graph mostly begin alike.
+            before, known = next(reversed(self._last.values()), ([[] for _ in words], []))
+            self._last[owner] = [*map(list, before)], [*known]
+        last, ours = self._last[owner]
+        size = min(map(leading_equal, last, words))
+        if not size == len(rest) == len(ours):
+            for copies, now in zip(last, words, strict=True):
+                copies[size:] = map(copy_plain, now[size:])
+            ours[size:] = map(as_message, rest[size:])
         return [*map(as_message, front), *ours]
 
 

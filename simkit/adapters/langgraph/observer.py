@@ -247,8 +247,7 @@ class GraphObserver(ControlFlow):
             self._tasks[task.id], task.is_saved = task, True
             return
         if outer is not None:
-            task.branch = outer.branch
-            task.parent = outer.run.id if outer.run is not None else ""
+            task.join(outer)
         if is_inner:
             task.is_own = False
             task.run = _run_continued(outer, agent_name) or self._part(path, task)

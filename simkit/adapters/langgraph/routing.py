@@ -87,6 +87,11 @@ class NodeTask:
         self.targets: set[str] = set()
         """The agents that it leads to and that have not begun yet."""
 
+    def join(self, outer: NodeTask) -> None:
+        """Place the task inside the one whose graph it belongs to."""
+        self.branch = outer.branch
+        self.parent = outer.run.id if outer.run is not None else ""
+
     def end(self) -> None:
         """Let the task that waits for this one continue."""
         self.is_over = True

@@ -15,6 +15,7 @@ from simkit.adapters.plain_values import is_equal
 from simkit.core.messages import Message, thinking_of
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.trace import events as e
+from simkit.trace.store import References
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -148,6 +149,10 @@ class MessageHistory:
         """The messages with the recorder's ids and names."""
         self.prints: list[Print] = []
         self.tokens: list[int] = []
+        self.references = References()
+        """References to the first messages, as far as the recorder has found them in the log,"""
+        self.repeats = 0
+        """and the number of repeated messages in the log at that time."""
 
     def go_on(
         self,
@@ -165,6 +170,7 @@ class MessageHistory:
         self.messages[size:] = new = [*map(ours, new)]
         self.prints[size:] = map(print_of, new)
         self.tokens[size:] = map(tokens_of, new, repeat(count))
+        del self.references[size:]
 
 
 class KnownList(Protocol):

@@ -335,13 +335,17 @@ class LogRecorder:
         The list has mostly grown since: its old front is not looked up again.
         """
         history = self._history(("list", channel), messages, self._ours)
-        latest, numbers = self._session.latest, list[int]()
-        for message, mark in zip(history.messages, history.prints, strict=True):
-            if mark not in latest:
-                self._joined(message, mark, run)
+        session, references = self._session, history.references
+        if history.repeats != session.repeats:
             # A repeated message means its last occurrence, in all places.
-            numbers.append(self._session.number_of(mark) or self.numbers.messages)
-        return References([{"$message": number} for number in numbers])
+            references.clear()
+        history.repeats, start = session.repeats, len(references)
+        for message, mark in zip(history.messages[start:], history.prints[start:], strict=True):
+            if mark not in session.latest:
+                self._joined(message, mark, run)
+            number = session.number_of(mark) or self.numbers.messages
+            references.append({"$message": number})
+        return References(references)
 
     def _history(
         self,
