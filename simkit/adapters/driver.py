@@ -30,7 +30,7 @@ from simkit.adapters.entry import (
     made_by,
     reads_itself,
 )
-from simkit.adapters.environment import surroundings
+from simkit.adapters.environment import LogEntry, log_records, surroundings
 from simkit.adapters.framework_driver import (
     DRIVER_OPTIONS,
     AdapterContext,
@@ -41,7 +41,6 @@ from simkit.adapters.framework_driver import (
     refuse_options,
 )
 from simkit.adapters.instrumentation import Instrumented
-from simkit.adapters.logs import LogEntry, log_records
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -52,20 +52,13 @@ from simkit.adapters.langgraph.graphs import (
 from simkit.adapters.langgraph.listener import GraphListener
 from simkit.adapters.modules import graphs_of, server_file
 
+Services: TypeAlias = Mapping[str, Any]
+"""The server's services for one application's graph during a run, restarts included, by name."""
 
-class Server:
-    """The server's services for one application's graph during a run, restarts included."""
 
-    def __init__(self) -> None:
-        self._defaults: Mapping[str, Any] = {
-            "checkpointer": InMemorySaver(),
-            "store": InMemoryStore(),
-        }
-
-    def serving(self, graph: Pregel) -> Pregel:
-        """Return the graph with the services that it lacks."""
-        lacks = {n: default for n, default in self._defaults.items() if getattr(graph, n) is None}
-        return graph.copy(lacks)
+def with_services(graph: Pregel, services: Services) -> Pregel:
+    """Return the graph with the services that it lacks."""
+    return graph.copy({n: default for n, default in services.items() if getattr(graph, n) is None})
 
 
 def context_of(graph: Pregel) -> Mapping[str, Any] | None:
@@ -80,8 +73,8 @@ def context_of(graph: Pregel) -> Mapping[str, Any] | None:
     return {}
 
 
-def server_for(subject: Any, entry: str) -> Server | None:
-    """Return the server of an application, if a `langgraph.json` above its module names it."""
+def services_for(subject: Any, entry: str) -> Services | None:
+    """Return the services of an application that a `langgraph.json` above its module names."""
     module = sys.modules.get(entry.partition(":")[0])
     file = getattr(module, "__file__", None)
     if file is None:
@@ -90,7 +83,9 @@ def server_for(subject: Any, entry: str) -> Server | None:
     if named is None:
         return None
     known = (subject, found_as(entry))
-    return Server() if any(name in known for name in _served_by(named)) else None
+    if not any(name in known for name in _served_by(named)):
+        return None
+    return {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
 
 
 def _served_by(file: Path) -> Iterator[Any]:
@@ -121,7 +116,7 @@ def driver(
     """Return the driver for a graph, or for code whose module uses graphs; else None."""
     graph = _graph_of(subject, app, adapter_context)
     if graph is not None:
-        return LangGraphPilot(graph, app, adapter_context, server_for(subject, app.entry))
+        return LangGraphPilot(graph, app, adapter_context, services_for(subject, app.entry))
     if is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
         return None
     return WrappedPilot(subject, app, adapter_context)
@@ -195,16 +190,16 @@ class LangGraphPilot(FrameworkDriver):
     app_options = ("call", "config", "input", "output", "store")
 
     def __init__(
-        self, graph: Pregel, app: App, adapter_context: AdapterContext, server: Server | None
+        self, graph: Pregel, app: App, adapter_context: AdapterContext, services: Services | None
     ) -> None:
-        self._server = server
-        if server is not None:
-            graph = server.serving(graph)
+        self._services = services
+        if services is not None:
+            graph = with_services(graph, services)
         self._graph, self._app, self._adapter_context = graph, app, adapter_context
         self._listener = instrumentation(adapter_context)
         self._listener.look_at(graph)
         self._listener.stored.channels = app.options.store
-        context = context_of(graph) if server is not None else None
+        context = context_of(graph) if services is not None else None
         self._calling = Calling(graph, app, adapter_context.caller, context)
         self._sessions: set[str] = set()
         """The sessions that have begun."""
@@ -250,8 +245,8 @@ class LangGraphPilot(FrameworkDriver):
             graph = _graph_of(
                 self._adapter_context.caller.call(subject), self._app, self._adapter_context
             )
-        if graph is not None and self._server is not None:
-            graph = self._server.serving(graph)
+        if graph is not None and self._services is not None:
+            graph = with_services(graph, self._services)
         lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
         if graph is None or lost:
             raise ScriptMisfit(

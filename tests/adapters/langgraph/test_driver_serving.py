@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("langgraph")
 
-from simkit.adapters.langgraph.driver import server_for
+from simkit.adapters.langgraph.driver import services_for
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_it_resolves_no_path_of_a_module_that_cannot_be_the_one(
 
     monkeypatch.setattr(Path, "resolve", resolve_and_count)
 
-    server = server_for("the graph", "served_graph:app")
+    server = services_for("the graph", "served_graph:app")
 
     assert server is not None
     assert [path for path in resolved if path.name.startswith("other_")] == []
@@ -55,7 +55,7 @@ def test_a_module_under_the_name_of_a_link_is_the_one(
     (project / "langgraph.json").write_text('{"graphs": {"a": "./link.py:app"}}', "utf-8")
     monkeypatch.setattr(sys.modules["served_graph"], "__file__", str(project / "link.py"))
 
-    assert server_for("the graph", "served_graph:app") is not None
+    assert services_for("the graph", "served_graph:app") is not None
 
 
 def test_a_file_with_the_same_name_elsewhere_is_not_the_one(
@@ -66,4 +66,4 @@ def test_a_file_with_the_same_name_elsewhere_is_not_the_one(
     other_file = str(project / "src" / "inner" / "graph.py")
     monkeypatch.setattr(sys.modules["served_graph"], "__file__", other_file)
 
-    assert server_for("the graph", "served_graph:app") is None
+    assert services_for("the graph", "served_graph:app") is None
