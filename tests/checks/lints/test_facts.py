@@ -169,13 +169,13 @@ def without_sections(events: list[e.AnyEvent]) -> list[e.AnyEvent]:
 @pytest.mark.parametrize("flow", FLOWS)
 def test_marks_hide_nothing_in_drawn_pipelines(flow: str) -> None:
     number = 0
-    for seed in range(2_000, 2_012):
+    for seed in range(2_000, 2_006):
         draw = Draw(seed, flow=flow)
         events = played(draw.pipeline, draw.scenario).events
         number += check_marks(f"{flow} {seed}", events)
         number += check_marks(f"{flow} {seed}, as code", without_sections(events))
 
-    assert number > 200
+    assert number > 100
 
 
 @pytest.mark.slow
