@@ -10,7 +10,9 @@ import argparse
 import ast
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -186,7 +188,11 @@ def _write(path: Path, source: bytes) -> None:
 
 
 def _first_failure(tests: list[str], left_out: list[str], tree: Path, limit_s: float) -> str | None:
-    """Return the first test that fails, or the file that cannot be collected; None if all pass."""
+    """Return the first test that fails, or the file that cannot be collected; None if all pass.
+
+    The limit is one of the processor's time, so that other work on the machine kills no mutant; a
+    mutant that waits for ever ends after thirty times as long.
+    """
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider"]
     deselected = [word for name in left_out for word in ("--deselect", name)]
     done = subprocess.run(
@@ -196,10 +202,13 @@ def _first_failure(tests: list[str], left_out: list[str], tree: Path, limit_s: f
         capture_output=True,
         text=True,
         check=False,
-        timeout=limit_s,
+        timeout=30 * limit_s,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (int(limit_s), -1)),
     )
     if done.returncode == 0:
         return None
+    if done.returncode == -signal.SIGXCPU:
+        raise subprocess.TimeoutExpired(command, limit_s)
     for line in done.stdout.splitlines():
         if line.startswith(("FAILED ", "ERROR ")):
             return line.partition(" ")[2].partition(" - ")[0]
@@ -223,7 +232,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=25)
     parser.add_argument("--under", default="simkit", help="a folder or file: simkit/runtime")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for each mutant")
+    parser.add_argument("--limit", type=float, default=600, help="CPU seconds for a run of tests")
     options = parser.parse_args()
     killed = 0
     with TemporaryDirectory() as scratch:
