@@ -46,6 +46,7 @@ from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.programs.input_loop import InputLoopDriver
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
+from simkit.adapters.recorder.carried_over import ScenarioTexts
 from simkit.adapters.recorder.renaming import RenamingSink
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
@@ -136,7 +137,6 @@ class CodeDriver:
             Chance(script.seed).child(f"code/{script.scenario}"),
             zone=app.options.env.get("TZ", ""),
             real=app.options.real,
-            anew=OwnModules(app).has if app.options.fresh else None,
         )
         self._turns = ThreadTurns(
             lambda: self._clock.now,
@@ -169,6 +169,12 @@ class CodeDriver:
             sink, self._clock, counter_named(COUNTER), script.limits
         )
         recorder.handoff_tools = handoff_tools_of(app)
+        if script.remembers and not app.is_apart:
+            recorder.texts, recorder.is_own_module = (
+                ScenarioTexts(script.scenario),
+                OwnModules(app).has,
+            )
+            self._stack.callback(recorder.texts.end)
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live
         check_folders(app)

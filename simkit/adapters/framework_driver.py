@@ -50,7 +50,7 @@ from simkit.trace.events import PipelineFacts
 from simkit.trace.store import copied
 
 EVERYBODYS_OPTIONS: Final = frozenset(
-    ("env", "errors", "fresh", "given", "logs", "path", "real", "setup", "tools")
+    ("env", "errors", "fresh", "given", "logs", "path", "process", "real", "setup", "tools")
 )
 """The options of an app that simkit itself reads, whatever runs the pipeline."""
 DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))

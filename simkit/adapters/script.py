@@ -97,6 +97,8 @@ class Script(msgspec.Struct, frozen=True):
     """Returns the tools for which the turn at an index has results."""
     logs: bool = False
     """Whether the scenario claims log records."""
+    remembers: bool = True
+    """Whether it is noticed that a text of an earlier scenario of this process is carried over."""
     given_project: str | None = None
     """The project that gets given project channels; None means the first turn's."""
 

@@ -112,6 +112,7 @@ def _place_of(problem: BaseException) -> str:
 
 
 _VACUOUS: Final = "RUN-03"
+_CARRIED_OVER: Final = "RUN-08"
 CHECKS: Final[Mapping[str, Callable[[Scope, FindingBuilder], Iterator[Finding]]]] = {
     "error": check_error,
     "interrupt": check_interrupt,
@@ -257,8 +258,11 @@ def judge_seen(
 def _causes_and_others(
     failing: Sequence[Hit], endings: Endings, missing: str, builder: FindingBuilder
 ) -> tuple[list[Finding], list[Finding]]:
-    """Return the failing hits that ended a turn or the run, and the others."""
-    ends = [hit for hit in failing if ended_by(hit, endings)]
+    """Return the failing hits that explain others, and the others.
+
+    They ended a turn or the run, or tell that an earlier scenario changed this one.
+    """
+    ends = [hit for hit in failing if hit.id == _CARRIED_OVER or ended_by(hit, endings)]
     causes = [as_finding(hit, builder, [missing] if missing else []) for hit in ends]
     return causes, [as_finding(hit, builder) for hit in failing if hit not in ends]
 

@@ -26,8 +26,19 @@ UNREAD: Final = 141
 """The exit code of a program whose reader closed the stream, as shells count SIGPIPE."""
 
 
+class Command:
+    """The command that this process runs."""
+
+    owns_process = False
+    """Whether the process runs nothing else: then scenarios of code run in copies of it."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command and exit; every error ends in one clear text on stderr."""
+    """Run a command and exit; every error ends in one clear text on stderr.
+
+    With ``arguments``, the process is the caller's, and all runs in it.
+    """
+    Command.owns_process = arguments is None
     # Python has None in place of a stream that was closed at the start.
     is_closed = sys.stdout is None
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115

@@ -39,7 +39,8 @@ def update(
     Return 0 if there is nothing to change, or if it is changed; else the exit code of the unchanged
     run.
     """
-    rans = list(plan.run(entries, Job(details="none", proposes=True), cache))
+    with plan.start(entries, Job(details="none", proposes=True), cache) as runs:
+        rans = list(runs)
     proposals = (ran.proposal for ran in rans if ran.proposal is not None)
     changes, notes = file_changes(proposals, cache)
     files_written = offer(changes, notes, accepts_all)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from simkit.cli.running import Job, Runner, ScenarioRun
+from simkit.cli.running import Job, Runner, Runs, is_code
 from simkit.cli.selection import (
     DEFAULT_PATH,
     SelectedEntry,
@@ -76,25 +76,13 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
             or "Name one, or another folder; `simkit init` writes a first scenario.",
         )
 
-    def start_early(self) -> None:
-        """Start what processes need, while this one selects scenarios."""
-        if self.processes > 1:
-            from simkit.cli.processes import MODULES
-            from simkit.session.workers import start_early
+    def start(self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache) -> Runs:
+        """Return the runs of the entries, in the processes that they need, which start now."""
+        if self.processes == 1 and not any(is_code(entry, job) for entry in entries):
+            return Runs(entries, Runner(job, cache))
+        from simkit.cli.processes import RunsInProcesses
 
-            start_early(MODULES)
-
-    def run(
-        self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache
-    ) -> Iterator[ScenarioRun]:
-        """Return the result of each entry, in order; the same with one process or several."""
-        if self.processes > 1:
-            # One process needs nothing of this.
-            from simkit.cli.processes import pays, run_in_processes
-
-            if pays(entries, job):
-                return run_in_processes(entries, job, self.processes)
-        return map(Runner(job, cache).run, entries)
+        return RunsInProcesses(entries, job, cache, self.processes)
 
 
 def cases_at(

@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -18,7 +17,6 @@ from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, w
 from simkit.cli.plan import KeptRun, RunPlan
 from simkit.cli.running import Job, ScenarioRun
 from simkit.cli.selection import DEFAULT_PATH, SelectedEntry, Selection
-from simkit.core.errors import SimkitError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
@@ -26,115 +24,7 @@ from simkit.report.results import OutcomeName, Result, lints_off, skips, summary
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
-from simkit.session.simulate import run
-from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase
-
-
-class Again(msgspec.Struct, frozen=True):
-    """One scenario to run a second time."""
-
-    item: ScenarioCase
-    digest: str
-    """The first run's digest."""
-
-
-class Reruns(msgspec.Struct, frozen=True):
-    """The request of the parent."""
-
-    scenarios: list[Again]
-    seed: int | None = None
-    days_later: int = 0
-    """The number of days by which the real clock is put forward: `time` and `datetime`, for code
-    of this process outside virtual time. Child processes have the real day, and so have
-    libraries with their own clock in C, such as SQLite."""
-
-
-class SecondRun(msgspec.Struct, frozen=True):
-    """The result of one second run."""
-
-    digest: str
-    lines: list[str] = []
-    """The stored form, only if the digest differs."""
-    error: str = ""
-
-
-def run_again(job: Reruns) -> list[SecondRun]:
-    """Do a job in this process, which is the second one."""
-    from datetime import timedelta
-
-    from simkit.core.determinism.clocks import later
-
-    library = Library()
-    with later(timedelta(days=job.days_later)):
-        return [_answer(again, library, job.seed) for again in job.scenarios]
-
-
-def _answer(again: Again, library: Library, seed: int | None) -> SecondRun:
-    try:
-        trace = run(library.prepared(again.item), seed=seed)
-    except SimkitError as problem:
-        return SecondRun("", error=str(problem))
-    digest = trace.digest()
-    if digest == again.digest:
-        return SecondRun(digest)
-    return SecondRun(digest, [line.decode() for line in trace.lines()])
-
-
-# ``--verify``: run everything again in another process, with other hashes on another day
-
-
-DAYS_LATER: Final = 401
-"""The number of days by which the other process is later, for code with real time."""
-
-
-def other_hash_seed() -> str:
-    """Return a PYTHONHASHSEED that is not this process's."""
-    return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-
-
-def verified(
-    pairs: Sequence[tuple[ScenarioCase, ScenarioRun]], seed: int | None
-) -> list[Finding | None]:
-    """Return, for each scenario that ran, the finding that its second run differs.
-
-    Raise SimkitError if the child process fails.
-    """
-    from simkit.session.workers import WorkerDied, start_worker
-
-    hash_seed = other_hash_seed()
-    job = Reruns([Again(item, ran.result.digest) for item, ran in pairs], seed, DAYS_LATER)
-    with start_worker(variables={"PYTHONHASHSEED": hash_seed}) as worker:
-        try:
-            answers: list[SecondRun] = worker.call(run_again, job)
-        except WorkerDied as death:
-            problem = f"--verify: the second process ended with exit code {death.code}"
-            raise SimkitError(problem) from None
-    return [
-        _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}, {DAYS_LATER} days later")
-        for (_, ran), answer in zip(pairs, answers, strict=True)
-    ]
-
-
-def _difference(ran: ScenarioRun, answer: SecondRun, how: str) -> Finding | None:
-    from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
-
-    result = ran.result
-    where = f"{result.file}:{result.line}:1"
-    if answer.error:
-        return Finding(
-            NOT_DETERMINISTIC,
-            "E",
-            f"the second run ({how}) could not be made",
-            where,
-            context=tuple(answer.error.splitlines()),
-        )
-    if answer.digest == result.digest:
-        return None
-    return first_difference(ran.lines, [line.encode() for line in answer.lines], where, how)
-
-
-# Implementation of ``simkit replay``: select, run, print, verify, record, count
 
 
 class ReplayOptions(Job, frozen=True, kw_only=True):
@@ -157,7 +47,6 @@ class ReplayOptions(Job, frozen=True, kw_only=True):
 def replay(call: ReplayOptions) -> int:
     """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
     fit_terminal()
-    call.plan.start_early()
     cache = DocumentCache()
     selection = call.plan.selection(cache)
     if selection is None:
@@ -192,14 +81,16 @@ def _check_files(call: ReplayOptions) -> None:
 def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> int:
     """Run the selected scenarios once, report, and return the exit code."""
     started, kept_run = time.perf_counter(), KeptRun(_job(call, selection))
-    printer = _Printer(call, len(selection.entries))
     rans: list[ScenarioRun] = []
+    runs = call.plan.start(selection.entries, kept_run.job, cache)
+    printer = _Printer(call, len(selection.entries))
     try:
-        printer.begin(selection.entries, 0)
-        for ran in call.plan.run(selection.entries, kept_run.job, cache):
-            rans.append(ran)
-            printer.show(ran)
-            printer.begin(selection.entries, len(rans))
+        with runs:
+            printer.begin(selection.entries, 0)
+            for ran in runs:
+                rans.append(ran)
+                printer.show(ran)
+                printer.begin(selection.entries, len(rans))
     except KeyboardInterrupt:
         results = [ran.result for ran in rans]
         printer.note(kept_run.close(results))
@@ -276,13 +167,15 @@ def _verify(
     call: ReplayOptions, selection: Selection, rans: Sequence[ScenarioRun], printer: _Printer
 ) -> list[Result]:
     """Run everything again; a difference is a finding of its scenario."""
+    from simkit.cli.verify import determinism_findings
+
     pairs = [
         (entry, ran)
         for entry, ran in zip(selection.entries, rans, strict=True)
         if isinstance(entry, ScenarioCase) and ran.result.digest
     ]
     printer.begin_verifying(len(pairs))
-    differences = verified(pairs, call.seed) if pairs else []
+    differences = determinism_findings(pairs, call.seed, call.in_process) if pairs else []
     differing = {
         ran.result.id: finding
         for (_, ran), finding in zip(pairs, differences, strict=True)
@@ -342,6 +235,8 @@ class _Printer:
             echo(findings_text(result.findings[-1:], self._paint))
             echo(f"\nreproduce: {result.reproduce} --verify\n")
         equal = count - len(differing)
+        from simkit.cli.verify import DAYS_LATER, other_hash_seed
+
         text = (
             f"verified: {counted(count, 'scenario')} ran twice, the second time with "
             f"PYTHONHASHSEED={other_hash_seed()} and {DAYS_LATER} days later; "

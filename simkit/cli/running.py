@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.results import Result, not_run, result_of
+from simkit.report.results import Result, died, not_run, result_of
 from simkit.report.table import TABLE_WIDTH, table
 from simkit.report.text import (
     judged_text,
@@ -72,6 +72,19 @@ class Job(msgspec.Struct, frozen=True):
     """Whether scenarios are shown on a page."""
     draws: bool = False
     """Whether failing runs are drawn as Mermaid diagrams."""
+    in_process: bool = False
+    """Whether scenarios of code run in this process, one after the other."""
+
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Work(Protocol[T_co]):
+    """A function of a module that runs some entries."""
+
+    def __call__(self, entries: Sequence[SelectedEntry], runner: Runner | Runs, /) -> T_co:
+        """Return what is made of their results."""
 
 
 class ScenarioRun(msgspec.Struct, frozen=True):
@@ -89,6 +102,11 @@ class ScenarioRun(msgspec.Struct, frozen=True):
     """The scenario for a page, if one is made; else None."""
     picture: str = ""
     """The run as a Mermaid diagram, if it fails and is drawn; else empty."""
+
+
+def is_code(entry: SelectedEntry, job: Job) -> bool:
+    """Return whether an entry's pipeline may be code, before its file is read as a whole."""
+    return bool(job.pipeline) or ":" in getattr(entry, "pipeline", "")
 
 
 class Runner:
@@ -116,7 +134,7 @@ class Runner:
             return self._report(entry, None)
         standing = HOLDS
         try:
-            prepared, standing = self._prepared(entry)
+            prepared, standing = self.prepared(entry)
             if standing.other:
                 return self._report(not_run(entry, "skipped", reason=standing.other), None)
             if prepared is None:
@@ -151,7 +169,11 @@ class Runner:
             return outcome
         return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
 
-    def _prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
+    def prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
+        """Return a scenario ready to run on the job's pipeline, and what is said of that.
+
+        Raise SimkitError if it cannot be read; None if it is not for this pipeline.
+        """
         self._redactor = current_redactor()
         if self._job.pipeline:
             named = named_for(item.file, self._job.pipeline, self._library.cache)
@@ -173,6 +195,13 @@ class Runner:
                 return simulate(prepared, seed=seed), note()
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
+
+    def died(self, item: ScenarioCase, seed: int | None, turn: int, how: str) -> ScenarioRun:
+        """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
+        prepared, standing = self.prepared(item)
+        assert prepared is not None
+        result = died(prepared, self._job.seed if seed is None else seed, turn, how)
+        return self._report(self._turned(result, standing))
 
     def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
         """Return the result of a scenario that does not run: skipped, or broken.
@@ -272,6 +301,41 @@ class Runner:
 
             yield block(event_lines(view.events, job.turn, job.agent, paint))
         set_columns(job.width + INDENT)
+
+
+class Runs:
+    """Runs the entries of a command in this process; a context manager, as those in others are."""
+
+    def __init__(self, entries: Sequence[SelectedEntry], runner: Runner) -> None:
+        self.entries, self.runner = entries, runner
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End all processes."""
+
+    def __iter__(self) -> Iterator[ScenarioRun]:
+        """Yield the result of each entry, in order."""
+        for rans in self.results(run_all):
+            yield from rans
+
+    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
+        """Return the result of an entry; ``seed`` replaces the job's."""
+        return self.runner.run(entry, seed)
+
+    def results(self, work: Work[T]) -> Iterator[T]:
+        """Yield the results of ``work``, a function of a module, for batches of the entries.
+
+        It gets some entries, which follow each other, and what runs them.
+        """
+        for entry in self.entries:
+            yield work([entry], self)
+
+
+def run_all(entries: Sequence[SelectedEntry], runner: Runner | Runs) -> list[ScenarioRun]:
+    """Return the result of each entry."""
+    return [runner.run(entry) for entry in entries]
 
 
 def facts(result: Result) -> str:

@@ -103,12 +103,15 @@ _OWNERS: Final[tuple[Any, ...]] = (os, sys.modules.get(os.name, os))
 
 
 @contextmanager
-def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[None]:
+def sudden_end_told(
+    before: Callable[[], object] = lambda: None, tell: Callable[[str], object] | None = None
+) -> Iterator[None]:
     """Make ``os._exit`` in this process say where it was called, and end with the exit code 2.
 
     No exception leaves that function and no ``finally`` runs, so with the code 0 the command would
     end as if every scenario had held. Copies of this process end as they want. ``before`` is called
-    first: what captures the output of this process must let the text through.
+    first: what captures the output of this process must let the text through. ``tell`` gets the
+    place and the call instead of stderr, and the exit code stays.
     """
     original: Any = os._exit
     owner = os.getpid()
@@ -118,6 +121,10 @@ def sudden_end_told(before: Callable[[], object] = lambda: None) -> Iterator[Non
             original(status)
         caller = sys._getframe(1)
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
+        if tell is not None:
+            with suppress(Exception):
+                tell(f"{place} called os._exit({status})")
+            original(status)
         text = (
             f"{place}: the code under test called os._exit({status}), which ends this process at "
             "once: nothing after it was run or judged. Let it raise an error or return instead"

@@ -117,6 +117,7 @@ TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
     e.FaultInjected: lambda event: event.fault,
     e.HistorySummarised: lambda event: event.text,
     e.ErrorLost: lambda event: f"a {event.ended} ended: {error_text(event.error)}",
+    e.TextCarriedOver: lambda event: f"{event.text!r} of {event.scenario!r}",
     e.UncontrolledEffect: lambda event: f"{event.effect} {event.where}",
     e.RequestUnread: lambda event: f"{event.method} {event.url}",
     e.JudgeAnswered: _judge_text,

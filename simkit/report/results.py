@@ -13,6 +13,7 @@ import msgspec
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.text import counted, shell_word
+from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.trace import events as e
@@ -67,11 +68,16 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def reproduce(self) -> str:
-        """Return the command that runs this again, quoted for the shell."""
+        """Return the command that runs this again, quoted for the shell.
+
+        A text of an earlier scenario is carried over only in one process with that scenario.
+        """
         seed = "" if self.seed is None else f" --seed {self.seed}"
         other = f" --pipeline {shell_word(self.on)}" if self.on else ""
         strict = " --strict" if self.strict else ""
-        return f"simkit replay {shell_word(self.id)}{other}{seed}{strict}"
+        is_carried = any(finding.id == "RUN-08" for finding in self.findings)
+        scenarios = f"--in-process {shell_word(self.file)}" if is_carried else shell_word(self.id)
+        return f"simkit replay {scenarios}{other}{seed}{strict}"
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -202,6 +208,23 @@ def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
         passed_over=judgement.passed_over,
         turns=turns, model_calls=calls, tokens=tokens,
         virtual_ms=view.events[-1].at if view.events else 0,
+    )  # fmt: skip
+
+
+def died(prepared: Prepared, seed: int | None, turn: int, how: str) -> Result:
+    """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
+    path: tuple[str | int, ...] = ("turns", turn - 1) if turn else ("turns",)
+    when = f"in turn {turn}" if turn else "before its first turn"
+    headline = f"the process of this scenario ended {when}: {how}"
+    scenario, entry = prepared.scenario, LINTS["RUN-09"]
+    where = prepared.document.position(path)
+    finding = Finding("RUN-09", "E", headline, where, path, turn, fix=entry.advice(is_code=True))
+    is_expected = scenario.xfail is not None
+    return not_run(
+        prepared.item, "xfailed" if is_expected else "failed",
+        seed=scenario.seed if seed is None else seed, pipeline=prepared.pipeline.pipeline,
+        findings=() if is_expected else (finding,), turns=turn,
+        reason=scenario.xfail.reason if scenario.xfail is not None else "",
     )  # fmt: skip
 
 

@@ -85,6 +85,20 @@ LINTS: Final[Mapping[str, LintEntry]] = {
         cause="Work in the background failed: a task that nobody awaits, a thread that is joined. "
               "Python prints the error and goes on, so the turn ends as if all were well.",
     ),
+    "RUN-08": LintEntry(
+        "E", "carried-over",
+        "no text of an earlier scenario of the same process reaches a request of this one",
+        "Reset it in a fixture, or write `app: {process: own}`: then the scenario has a process of "
+        "its own.",
+        cause="A list, a cache or a client in a module outlives the scenario: the history of every "
+              "user in one place. `simkit replay` gives each scenario a process of its own.",
+    ),
+    "RUN-09": LintEntry(
+        "E", "process-ended",
+        "the process of a scenario goes on until its last turn is over",
+        "Find what ends it: `os._exit`, a crash of a native library, a lack of memory, a signal.",
+        cause="Code called `os._exit`, or a library crashed. What was printed before stands above.",
+    ),
     "CTX-01": LintEntry(
         "E", "orphan-result",
         "every tool result in a context comes after the call that it answers",

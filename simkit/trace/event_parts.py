@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import msgspec
 
@@ -238,3 +238,27 @@ class PipelineFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     def has_adapter(self) -> bool:
         """Return whether an adapter of the framework observes the pipeline."""
         return any(aspect not in ("runs", "handoffs") for aspect in self.observes)
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind"):
+    """The fields of all events."""
+
+    at: int
+    """Virtual milliseconds since the scenario's start."""
+    session: str = ""
+    turn: int = 0
+    """Counted from 1 over all sessions; 0 outside turns."""
+    agent: str = ""
+    run: str = ""
+    """The agent run: ``r1``, ``r2``, …"""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the stored form, so that what comes from another process is stored as it was.
+
+        msgspec 0.22 leaves out a default by identity, and an unpickled text is another object.
+        """
+        return _unpickled, (type(self), msgspec.json.encode(self))
+
+
+def _unpickled(kind: type[Event], stored: bytes) -> Event:
+    return msgspec.json.decode(stored, type=kind)

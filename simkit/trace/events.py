@@ -10,9 +10,7 @@ part of the format.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
-
-import msgspec
+from typing import Final, TypeAlias
 
 from simkit.core.messages import JsonValue, Message, Usage
 from simkit.trace.event_parts import AgentFacts as AgentFacts
@@ -20,6 +18,7 @@ from simkit.trace.event_parts import ChannelFacts as ChannelFacts
 from simkit.trace.event_parts import ContractFacts as ContractFacts
 from simkit.trace.event_parts import Cut as Cut
 from simkit.trace.event_parts import ErrorFacts as ErrorFacts
+from simkit.trace.event_parts import Event as Event
 from simkit.trace.event_parts import LeftOut as LeftOut
 from simkit.trace.event_parts import Made as Made
 from simkit.trace.event_parts import Misfit as Misfit
@@ -34,30 +33,6 @@ from simkit.trace.event_parts import UnusedResults as UnusedResults
 
 FORMAT: Final = 2
 """The version of the trace format, in every trace's header."""
-
-
-class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind"):
-    """The fields of all events."""
-
-    at: int
-    """Virtual milliseconds since the scenario's start."""
-    session: str = ""
-    turn: int = 0
-    """Counted from 1 over all sessions; 0 outside turns."""
-    agent: str = ""
-    run: str = ""
-    """The agent run: ``r1``, ``r2``, …"""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the stored form, so that what comes from another process is stored as it was.
-
-        msgspec 0.22 leaves out a default by identity, and an unpickled text is another object.
-        """
-        return _unpickled, (type(self), msgspec.json.encode(self))
-
-
-def _unpickled(kind: type[Event], stored: bytes) -> Event:
-    return msgspec.json.decode(stored, type=kind)
 
 
 class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
@@ -434,6 +409,21 @@ class ErrorLost(Event, frozen=True, gc=False, kw_only=True, tag="ErrorLost"):
     error: ErrorFacts = ErrorFacts(type="", message="")
 
 
+class TextCarriedOver(Event, frozen=True, gc=False, kw_only=True, tag="TextCarriedOver"):
+    """A request held a text of an earlier scenario of the same process."""
+
+    call: str = ""
+    text: str = ""
+    said_by: str = ""
+    """``user`` or ``assistant``, in that scenario."""
+    scenario: str = ""
+    """The earlier scenario."""
+    others: int = 0
+    """The number of further texts of earlier scenarios in the request."""
+    variable: str = ""
+    """The variable of the pipeline's modules that holds the text; empty if none was found."""
+
+
 class RequestUnread(Event, frozen=True, gc=False, kw_only=True, tag="RequestUnread"):
     """A request went to a model provider in an interface that simkit does not read."""
 
@@ -481,8 +471,8 @@ AnyEvent: TypeAlias = (
     | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
     | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
     | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
-    | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost | RequestUnread
-    | UncontrolledEffect | JudgeAnswered | RunFinished
+    | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost | TextCarriedOver
+    | RequestUnread | UncontrolledEffect | JudgeAnswered | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

@@ -117,6 +117,7 @@ class EventRecorder:
     record_limit = _method_for(e.LimitReached)
     record_log_entry = _method_for(e.LogRecorded)
     record_lost_error = _method_for(e.ErrorLost)
+    record_carried_text = _method_for(e.TextCarriedOver)
     record_unread_request = _method_for(e.RequestUnread)
     record_uncontrolled_effect = _method_for(e.UncontrolledEffect)
     record_judge_answer = _method_for(e.JudgeAnswered)

@@ -318,6 +318,7 @@ _MARKS: Final[Mapping[type, str]] = {
     e.FaultInjected: "fault",
     e.HistorySummarised: "summary",
     e.ErrorLost: "effect",
+    e.TextCarriedOver: "effect",
     e.UncontrolledEffect: "effect",
     e.RequestUnread: "unread",
     e.JudgeAnswered: "judge",

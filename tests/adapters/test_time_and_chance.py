@@ -183,7 +183,7 @@ def test_what_a_turn_draws_is_new_and_its_times_go_on(folder: Path) -> None:
     assert item[13] == "2.5"
 
 
-def test_a_module_that_is_imported_anew_is_imported_at_the_start(folder: Path) -> None:
+def test_a_module_that_is_imported_anew_is_imported_at_the_same_time(folder: Path) -> None:
     (item,) = notes_of(folder, NAMES[2])
 
-    assert item[2] == "2031-01-01 00:00:00"
+    assert item[2] == "2026-01-05 09:00:00"

@@ -15,7 +15,6 @@ from typing import Final
 
 import pytest
 
-from simkit.cli import processes
 from simkit.cli.commands import cli
 from tests.cli.conftest import ROOT
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, without_times, write
@@ -51,9 +50,11 @@ def test_many_scenarios_give_the_same_output_in_processes(process: Call) -> None
 
 WITHOUT_COPIES = """
 from simkit.cli import main, processes
+from simkit.session.execution import applications
 from simkit.session.workers import worker
 if __name__ == "__main__":
     worker.application_process = lambda *_: None
+    applications.can_fork = lambda: False
     processes.SIZE_MIN = 1
     main()
 """
@@ -75,32 +76,6 @@ def test_where_no_process_can_be_copied_the_output_is_the_same(
 
     assert (done.returncode, done.stderr) == (0, "")
     assert without_times(done.stdout) == process(*command).out
-
-
-class Entry:
-    def __init__(self, pipeline: str) -> None:
-        self.pipeline = pipeline
-
-
-@pytest.mark.parametrize(
-    ("pipelines", "options", "is_worth_it"),
-    [
-        (["echo"] * 299, {}, False),
-        (["echo"] * 300, {}, True),
-        (["echo", "app:run"], {}, True),
-        (["app:run"], {}, False),
-        (["echo"] * 2, {"pipeline": "app:run"}, True),
-        (["echo"], {"pipeline": "app:run"}, False),
-    ],
-)
-def test_a_few_scenarios_of_declared_pipelines_run_in_one_process(
-    pipelines: list[str], options: dict[str, str], is_worth_it: bool
-) -> None:
-    from simkit.cli.running import Job
-
-    entries = [Entry(pipeline) for pipeline in pipelines]
-
-    assert processes.pays(entries, Job(**options)) == is_worth_it  # type: ignore[arg-type]
 
 
 DRAWN = """\

@@ -320,5 +320,7 @@ def test_a_function_that_ends_the_process_ends_no_command_with_success(
 
     done = process("replay", "scenarios")
 
-    assert done.code == 2
-    assert "leaves_at_once.py:5: the code under test called os._exit(0)" in done.err
+    assert done.code == 1
+    assert "RUN-09: the process of this scenario ended in turn 1" in done.out
+    assert "leaves_at_once.py:5 called os._exit(0)" in " ".join(done.out.split())
+    assert "3 held, 1 failed" in done.out

@@ -16,6 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from simkit.adapters.recorder.carried_over import IsOwn, ScenarioTexts, holder_of, is_written_in
 from simkit.adapters.recorder.histories import SentStream
 from simkit.adapters.recorder.log import LogRecorder
 from simkit.adapters.recorder.sessions import CallFacts, Run, Session, ToolRequest
@@ -63,6 +64,10 @@ class TraceRecorder(LogRecorder):
         """The scenario's given state for new sessions."""
         self.conversation = ""
         """The channel that holds the conversation."""
+        self.texts: ScenarioTexts | None = None
+        """The texts of this scenario; None if those of earlier ones are not looked for."""
+        self.is_own_module: IsOwn = lambda name, file: False
+        """Whether a module, by name and file, is the pipeline's."""
 
     # Turns
 
@@ -95,6 +100,8 @@ class TraceRecorder(LogRecorder):
             self.events.record_answer(self.at(), value=value)
         else:
             self.log(Message("user", text, data=value))
+            if self.texts is not None:
+                self.texts.add(text, "user")
 
     def _give(self) -> None:
         """Emit a session's initial state; given messages join its log."""
@@ -323,8 +330,28 @@ class TraceRecorder(LogRecorder):
             handoff_tools=tuple(self.handoff_tools.among(offers)) if offers else (),
             hidden=hidden,
         )
+        self._report_carried_texts(at, call, messages)
         self.events.record_model_call(at, call=call)
         return call
+
+    def _report_carried_texts(self, at: Position, call: str, messages: Sequence[Message]) -> None:
+        if self.texts is None:
+            return
+        texts_carried = [
+            carried
+            for carried in self.texts.find_carried(messages)
+            if not is_written_in(carried.text, self.is_own_module)
+        ]
+        for carried in texts_carried[:1]:
+            self.events.record_carried_text(
+                at,
+                call=call,
+                text=carried.text,
+                said_by=carried.said_by,
+                scenario=carried.scenario,
+                others=len(texts_carried) - 1,
+                variable=holder_of(carried.text, self.is_own_module),
+            )
 
     def _count_call(self, run: Run) -> None:
         """Count a run's model call; raise the error of the limit that it exceeds."""
@@ -357,6 +384,8 @@ class TraceRecorder(LogRecorder):
         if reply.calls:
             self._session.ask_together(run.agent, run.id, reply.calls)
         run.has_replied = True
+        if self.texts is not None:
+            self.texts.add(reply.content, "assistant")
         self.events.record_reply(
             self.at(run),
             call=call,

@@ -11,12 +11,13 @@ from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
 from simkit.checks.selection import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
-from simkit.core.text import counted
+from simkit.core.text import counted, short
 from simkit.providers.failures import FAILURES
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
 _SHOWN_MAX: Final = 5
+_TEXT_MAX: Final = 60
 
 
 class _Misses(list[e.ModelFailed]):
@@ -206,6 +207,20 @@ def lost_error(event: e.ErrorLost, facts: Facts) -> Iterable[Hit]:
         f"it: {error.message}"
     )
     return (Hit.at("RUN-07", event, problem, ended=event.ended, error=error.type),)
+
+
+@lint("RUN-08", e.TextCarriedOver)
+def carried_over(event: e.TextCarriedOver, facts: Facts) -> Iterable[Hit]:
+    """RUN-08: no text of an earlier scenario of the process reaches a request of this one."""
+    speaker = "the user" if event.said_by == "user" else "a model"
+    others = f", and {counted(event.others, 'other text')}" if event.others else ""
+    problem = (
+        f"agent {event.agent!r} is sent {short(event.text, _TEXT_MAX)!r} in turn {event.turn}"
+        f"{others}: {speaker} said it in the scenario '{event.scenario}', which ran before in this "
+        f"process{f', and `{event.variable}` keeps it' if event.variable else ''}"
+    )
+    data = {"scenario": event.scenario, "variable": event.variable}
+    return (Hit("RUN-08", problem, event.turn, event.agent, data=data),)
 
 
 def _hit_of_cassette(identity: str, problem: str, lines: Sequence[str]) -> Hit:

@@ -49,7 +49,12 @@ from simkit.core.gc_pause import imports_frozen
     "processes",
     type=click.IntRange(min=1),
     default=1,
-    help="Run in N processes; in one if fewer than 300 scenarios, all of pipeline files, are run.",
+    help="Run N scenarios at a time; fewer than 50 of pipeline files are run one by one.",
+)
+@click.option(
+    "--in-process",
+    is_flag=True,
+    help="Run code in this process, where `breakpoint()` works; RUN-08 says what is carried over.",
 )
 @click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
 @QUIET
@@ -101,7 +106,7 @@ def replay_command(seeds: int | None, **options: Any) -> int:
     call = ReplayOptions(plan=plan, **options)
     if seeds is not None:
         _check_seeds(options)
-        from simkit.cli.processes import replay_seeds
+        from simkit.cli.seeds import replay_seeds
 
         return replay_seeds(call, seeds)
     return replay(call)

@@ -70,7 +70,7 @@ def exec_module(
             before(self, module)
             return
         file = getattr(module, "__file__", None) or ""
-        with world.importing(module.__name__, file, is_library(file)).at_work():
+        with world.importing(module.__name__, is_library(file)).at_work():
             before(self, module)
         arrived(module.__name__)
         library_rng.arrived(module.__name__)

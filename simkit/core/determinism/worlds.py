@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from random import Random
 from types import FrameType
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 from simkit.core.context_values import set_until_reset
 from simkit.core.rng import Chance
@@ -70,10 +70,6 @@ def belongs_to(packages: frozenset[str], module: Any) -> bool:
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.library_rng"
 
 
-Anew: TypeAlias = Callable[[str, str], bool]
-"""Function of a module's name and file: whether the module is imported again for one world."""
-
-
 class Clock(Protocol):
     """A virtual clock."""
 
@@ -110,16 +106,14 @@ class World:
         *,
         zone: str = "",
         real: Collection[str] = (),
-        anew: Anew | None = None,
         seeds: Chance | None = None,
     ) -> None:
         """``zone`` is the local time zone, as in ``TZ``; if empty, the offset of the clock's start.
 
-        ``real`` contains `clock` or `chance` if user code gets the real one. ``anew`` decides from
-        a module's name and file whether it is imported again for this world alone. ``seeds`` is the
+        ``real`` contains `clock` or `chance` if user code gets the real one. ``seeds`` is the
         source for state that a process has once, if it is not ``chance``.
         """
-        self.clock, self._chance, self._anew = clock, chance, anew
+        self.clock, self._chance = clock, chance
         self._seeds = seeds or chance
         self._start_ns = round(clock.start.timestamp() * 1_000) * 1_000_000
         self.moment = -1
@@ -211,37 +205,27 @@ class World:
         """Return the seed of a generator that belongs to no place; equal names give equal seeds."""
         return self._seeds.child(name).random.getrandbits(32)
 
-    def importing(self, module: str, file: str, is_library: bool) -> World:
+    def importing(self, module: str, is_library: bool) -> World:
         """Return the world in which a module is imported.
 
         A module is imported once, for all scenarios of a process: the values that it reads and
-        draws then must not depend on the scenario that comes first. A module that is imported again
-        gets the start time, wherever it is imported: one session alone may be the first to do it.
+        draws then must not depend on the scenario that comes first, nor on whether it comes again.
         """
-        if self._anew is not None and self._anew(module, file):
-            return World(
-                Still(self.clock.start),
-                self._chance.child(f"import/{module}"),
-                zone=self.zone,
-                real=self.real,
-                anew=self._anew,
-            )
         # Changing the time zone takes too long to do it for each module of a library.
         zone = self.zone if is_library else ""
-        return world_of_import(module, is_library, self.real, self._anew, zone)
+        return world_of_import(module, is_library, self.real, zone)
 
 
 def world_of_import(
     module: str,
     is_library: bool,
     real: Collection[str] = (),
-    anew: Anew | None = None,
     zone: str = "",
 ) -> World:
     """Return the world in which a module is imported for all scenarios."""
     chance = Chance(0).child(f"import/{module}")
     seeds = _LIBRARIES if is_library else chance
-    return World(Still(IMPORT_START), chance, zone=zone, real=real, anew=anew, seeds=seeds)
+    return World(Still(IMPORT_START), chance, zone=zone, real=real, seeds=seeds)
 
 
 _LIBRARIES: Final = Chance(0).child("import")

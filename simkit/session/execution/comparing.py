@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 
 from simkit.runtime.compiled import compiled
+from simkit.session.execution.own_process import (
+    call_in_another,
+    is_own_process,
+    wants_own_process,
+)
 from simkit.session.execution.running import Execution
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -49,17 +56,24 @@ def _apart(
 ) -> Trace:
     """Run turns without influence of module state from another run."""
     pipeline, is_apart = prepared.pipeline, False
-    if isinstance(pipeline, App):
+    run: Callable[..., Any] = _run
+    if not isinstance(pipeline, App):
+        is_apart = compiled(pipeline).functions.were_called
+    elif wants_own_process(prepared):
+        is_apart = True
+    elif is_own_process():
+        run = partial(call_in_another, _run)
+    else:
         apart = msgspec.structs.replace(pipeline, is_apart=True)
         prepared = msgspec.structs.replace(prepared, pipeline=apart)
-    else:
-        is_apart = compiled(pipeline).functions.were_called
-    with Execution(
-        prepared,
-        is_apart=is_apart,
-        given_project=given_project,
-        numbers=numbers,
-        outlives_crashes=True,
-    ) as execution:
+    options = {"is_apart": is_apart, "given_project": given_project, "numbers": numbers}
+    trace: Trace = run(prepared, turns, starts, options)
+    return trace
+
+
+def _run(
+    prepared: Prepared, turns: Sequence[Turn], starts: Sequence[int], options: Mapping[str, Any]
+) -> Trace:
+    with Execution(prepared, **options, outlives_crashes=True) as execution:
         execution.follow(turns, starts)
         return execution.finish()

@@ -54,6 +54,10 @@ class NewProcess:
         """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
         return self._ask(_take, turn, not_before, turns_before)
 
+    def check_rules(self) -> None:
+        """Raise ScriptMisfit for a rule that does not fit the code."""
+        self._ask(_check_rules)
+
     def finish(self, error: ErrorFacts | None) -> None:
         """End the run."""
         self._ask(_finish, error)
@@ -73,7 +77,7 @@ class NewProcess:
             raise ProcessFailed(
                 f"the process that was to go on with turn {self._first + 1} ended with code "
                 f"{death.code}{': ' if last_words else ''}{''.join(last_words)}",
-                ("turns", self._first, "restart"),
+                ("turns", self._first, "restart") if self._first else ("turns",),
             ) from None
         for event in answer.events:
             self._sink.emit(event)
@@ -118,7 +122,7 @@ class _Run:
     """The run that this process goes on with."""
 
     def __init__(self, task: ProcessSetup) -> None:
-        self._path = ("turns", len(task.before), "restart")
+        self._path = ("turns", len(task.before), "restart") if task.before else ("turns",)
         self._trace = Trace()
         self._worker: InProcessWorker | None = None
         at_end(self._close)
@@ -131,7 +135,7 @@ class _Run:
         assert self._worker is not None
         return self._worker
 
-    def answer(self, work: Callable[[], ErrorFacts | None]) -> _Answer:
+    def answer(self, work: Callable[[], Any]) -> _Answer:
         """Do the work, and take the new events out of the trace."""
         error: ErrorFacts | None = None
         problem: SimkitError | LimitExceeded | None = None
@@ -163,6 +167,11 @@ def _begin(task: ProcessSetup) -> _Answer:
 def _take(*arguments: Any) -> _Answer:
     (run,) = _runs
     return run.answer(lambda: run.worker.take(*arguments))
+
+
+def _check_rules() -> _Answer:
+    (run,) = _runs
+    return run.answer(run.worker.check_rules)
 
 
 def _finish(error: ErrorFacts | None) -> _Answer:

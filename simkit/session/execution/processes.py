@@ -68,6 +68,9 @@ class Process(Protocol):
     ) -> ErrorFacts | None:
         """Take a turn; return the error that ended it, or None; raise LimitExceeded."""
 
+    def check_rules(self) -> None:
+        """Raise ScriptMisfit for a rule that does not fit the code."""
+
     def finish(self, error: ErrorFacts | None) -> None:
         """End the run."""
 
@@ -183,6 +186,7 @@ class InProcessWorker:
             stubs=lambda place: self._results[place],
             logs=scenario.claims_logs,
             given_project=task.given_project,
+            remembers=task.simulate is None,
         )
         self._code = (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
         return self._code

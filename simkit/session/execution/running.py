@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from simkit.core.errors import LimitExceeded, ScriptMisfit
+from simkit.session.execution.own_process import note_turn, wants_own_process
 from simkit.session.execution.processes import (
     InProcessWorker,
     Process,
@@ -101,7 +102,9 @@ class Execution:
         doors = self._doors(prepared, resources)
         self._task = ProcessSetup(prepared, file, (), given_project, *doors, simulate)
         self._process: Process = (
-            self._new_process() if is_apart else InProcessWorker(self._task, self.trace)
+            self._new_process()
+            if is_apart or wants_own_process(prepared)
+            else InProcessWorker(self._task, self.trace)
         )
         self._last.process = self._process
 
@@ -165,6 +168,7 @@ class Execution:
                 now = self.trace.events[-1].at if self.trace.events else 0
                 not_before = max(not_before, now + turn.pause_ms)
             before = self._numbers[len(self.turns)] - 1 if self._numbers else None
+            note_turn(len(self.turns) + 1)
             self.error = self._process.take(turn, not_before, before)
             self.turns.append(turn)
         except LimitExceeded as problem:
@@ -212,7 +216,7 @@ class Execution:
         node is misspelt misses its replies.
         """
         is_whole = self.error is None or self.error.type == "ReplyMissing"
-        if is_whole and isinstance(self._process, InProcessWorker):
+        if is_whole:
             try:
                 self._process.check_rules()
             except ScriptMisfit as problem:

@@ -4,22 +4,40 @@
 which workers are copies; ``pool`` hands tasks to several workers.
 """
 
-from simkit.session.workers.application import start_early
+from simkit.session.workers.application import (
+    ApplicationProcess,
+    can_fork,
+    check_copyable,
+    is_traced,
+    is_watched,
+)
 from simkit.session.workers.pool import Pool
 from simkit.session.workers.worker import (
     Worker,
     WorkerDied,
     ask_parent,
     at_end,
+    fork_application,
+    has_parent,
+    start_copy,
     start_worker,
+    tell_parent,
 )
 
 __all__ = [
+    "ApplicationProcess",
     "Pool",
     "Worker",
     "WorkerDied",
     "ask_parent",
     "at_end",
-    "start_early",
+    "can_fork",
+    "check_copyable",
+    "fork_application",
+    "has_parent",
+    "is_traced",
+    "is_watched",
+    "start_copy",
     "start_worker",
+    "tell_parent",
 ]

@@ -1,12 +1,13 @@
 """The application process: it has imported an application, run nothing, and is copied.
 
-A copy (`os.fork`) continues where a new interpreter is after its imports: no scenario is read yet,
-and nothing of an earlier run is left. There is one application process for each list of modules,
-import path and environment.
+A copy (`os.fork`) continues where a new interpreter is after its imports: nothing of an earlier run
+is left. An application process is a new interpreter, one for each list of modules, import path and
+environment; or a copy of this process, which has run nothing either.
 """
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import gc
 import importlib
@@ -20,7 +21,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+from weakref import WeakSet
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
@@ -66,14 +68,28 @@ def can_fork() -> bool:
     return hasattr(os, "fork") and hasattr(socket, "SOCK_SEQPACKET") and sys.platform != "darwin"
 
 
-def is_watched() -> bool:
-    """Return whether a copy would lack a thread, or be followed by a debugger or coverage.
-
-    Both want to see a process from its start.
-    """
+def is_traced() -> bool:
+    """Return whether a debugger or coverage follows this process, which wants to see its start."""
     monitoring: Any = getattr(sys, "monitoring", None)
     tools = [] if monitoring is None else [monitoring.get_tool(number) for number in range(6)]
-    return _thread_count() > 1 or any((sys.gettrace(), sys.getprofile(), *tools))
+    return any((sys.gettrace(), sys.getprofile(), *tools))
+
+
+def is_watched() -> bool:
+    """Return whether a copy would lack a thread, or be followed by a debugger or coverage."""
+    return _thread_count() - _Threads.own > 1 or is_traced()
+
+
+class _Threads:
+    own = 0
+    """The number of this process's threads that belong to workers: they hold nothing."""
+
+
+def start_own_thread(function: Callable[[], object]) -> None:
+    """Start a thread that copies of this process do not need."""
+    _Threads.own += 1
+    # A thread of this kind does not count as one of the user's code.
+    _thread.start_new_thread(function, ())
 
 
 def _thread_count() -> int:
@@ -82,38 +98,47 @@ def _thread_count() -> int:
     return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 
 
+class ChildProcess(Protocol):
+    """A child of this process, as `subprocess.Popen` is one."""
+
+    def poll(self) -> int | None:
+        """Return its exit code; None if it has not ended."""
+
+    def kill(self) -> None:
+        """Kill it."""
+
+    def wait(self) -> object:
+        """Wait until it has ended."""
+
+
 class ApplicationProcess:
     """The process, seen from the one that uses it; every method may raise OSError.
 
     After an error it is closed.
     """
 
-    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
-        """Start it; it is ready when it has imported the modules."""
+    def __init__(self, start: Callable[[socket.socket], ChildProcess]) -> None:
+        """``start`` starts it with its end of a channel; it is ready when it has imported all."""
         self._is_ready = False
-        self._settings = _settings(environment)
         self._lock = threading.Lock()
         self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with channel:
-            self._process = subprocess.Popen(
-                # Without -P, the working directory would come first among the folders of modules.
-                [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *modules],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                pass_fds=[channel.fileno()],
-                env=environment,
-            )
+            self._process = start(channel)
+        _living.add(self)
 
     def wait(self) -> None:
         """Wait until it can be copied; raise OSError if it cannot be."""
         if not self._is_ready:
-            self._ask(("wait", None))
+            try:
+                self.call(bool)
+            except OSError:
+                self.close()
+                raise
             self._is_ready = True
 
-    def fits(self, environment: Mapping[str, str]) -> bool:
-        """Return whether a new interpreter with these variables would be as this process is."""
-        return self._settings == _settings(environment)
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a function of a module returns in the application process itself."""
+        return self._ask(("call", (function, arguments)))
 
     def fork(self, start: Beginning, files: Sequence[int]) -> int:
         """Return the number of a copy with these standard files."""
@@ -133,6 +158,7 @@ class ApplicationProcess:
 
     def close(self) -> None:
         """End the process; its copies go on."""
+        _living.discard(self)
         self._channel.close()
         self._process.kill()
         self._process.wait()
@@ -140,7 +166,7 @@ class ApplicationProcess:
     def leave(self) -> None:
         """Let go of the process in a copy of the one that uses it."""
         self._channel.close()
-        self._process.returncode = 0
+        self._process = _Ended()
 
     def _ask(self, request: object, files: Sequence[int] = ()) -> Any:
         with self._lock:
@@ -159,45 +185,72 @@ class ApplicationProcess:
         return answer
 
 
-def _settings(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name not in _CHANGING}
+class _Ended:
+    """A process of which nothing is known any more."""
+
+    def poll(self) -> int | None:
+        return 0
+
+    def kill(self) -> None:
+        pass
+
+    def wait(self) -> object:
+        return None
+
+
+class Interpreters:
+    """Starts interpreters that import modules."""
+
+    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
+        """``environment`` has the variables of the interpreters."""
+        self._modules, self._environment = modules, environment
+
+    def __call__(self, channel: socket.socket) -> ChildProcess:
+        return subprocess.Popen(
+            # Without -P, the working directory would come first among the folders of modules.
+            [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *self._modules],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[channel.fileno()],
+            env=self._environment,
+        )
 
 
 class _Applications:
-    """The application processes of this process."""
+    """The application processes of this process that are interpreters."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.by_modules: dict[tuple[str, ...], ApplicationProcess | None] = {}
         """None for modules of which no process can be copied."""
+        self._settings: dict[tuple[str, ...], dict[str, str]] = {}
+        """The variables with which each was started."""
 
     def get(
         self, modules: tuple[str, ...], environment: dict[str, str]
     ) -> ApplicationProcess | None:
         """Return the process of the modules, which is started if there is none that fits."""
+        settings = {n: value for n, value in environment.items() if n not in _CHANGING}
         existing = self.by_modules.get(modules)
-        if existing is not None and not existing.fits(environment):
+        if existing is not None and self._settings[modules] != settings:
             existing.close()
             existing = None
             del self.by_modules[modules]
         if existing is None and modules not in self.by_modules:
-            existing = self.by_modules[modules] = ApplicationProcess(modules, environment)
+            self._settings[modules] = settings
+            existing = ApplicationProcess(Interpreters(modules, environment))
+            self.by_modules[modules] = existing
         return existing
 
 
 _applications = _Applications()
+_living: Final[WeakSet[ApplicationProcess]] = WeakSet()
 
 
 def worker_environment() -> dict[str, str]:
     """Return the variables of a worker: this process's, and its import path."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(entry or "." for entry in sys.path)}
-
-
-def start_early(modules: Sequence[str]) -> None:
-    """Start an application process, which imports while this one does something else."""
-    with _applications.lock:
-        if can_fork():
-            _applications.get(tuple(modules), worker_environment())
 
 
 def application_process(
@@ -226,17 +279,17 @@ def give_up(modules: Sequence[str]) -> None:
 
 
 def _end() -> None:
-    for process in _applications.by_modules.values():
-        if process is not None:
-            process.close()
+    for process in [*_living]:
+        process.close()
 
 
 def _leave() -> None:
     """Let a copy of this process start application processes of its own."""
     global _applications
-    for process in _applications.by_modules.values():
-        if process is not None:
-            process.leave()
+    for process in [*_living]:
+        process.leave()
+    _living.clear()
+    _Threads.own = 0
     # A thread that is not in the copy may hold the lock.
     _applications = _Applications()
 
@@ -249,17 +302,37 @@ if hasattr(os, "register_at_fork"):
 # In the application process
 
 
-def serve_copies(number: int, modules: Sequence[str]) -> None:
-    """Serve the process at the other end of a socket; return in copies only."""
+def import_modules(modules: Sequence[str]) -> None:
+    """Import what copies need; raise OSError if this process must not be copied."""
     for module in modules:
         with suppress(ImportError):
             importlib.import_module(module)
-    gc.collect()
-    gc.freeze()  # The collector of a copy leaves what was imported alone, which stays shared.
+    check_copyable()
+
+
+def check_copyable() -> None:
+    """Raise OSError if a copy of this process would lack something."""
+    if is_watched():
+        raise OSError("it has threads, or a debugger follows it")
+
+
+def serve_copies(channel: socket.socket, prepare: Callable[[], object]) -> None:
+    """Serve the process at the other end of a channel; return in copies only.
+
+    ``prepare`` imports the application. It raises OSError if copies of this process would not do;
+    then the other one learns that, and this one ends.
+    """
+    try:
+        prepare()
+        gc.collect()
+        gc.freeze()  # The collector of a copy leaves what was imported alone, which stays shared.
+    except OSError as problem:
+        channel.recv(_MESSAGE_MAX)
+        with suppress(OSError):
+            channel.send(pickle.dumps(OSError(str(problem))))
+        sys.exit()
     on_interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with socket.socket(fileno=number) as channel:
-        if is_watched():
-            sys.exit()
+    with channel:
         while True:
             message, files, *_ = socket.recv_fds(channel, _MESSAGE_MAX, 3)
             if not message:
@@ -288,8 +361,13 @@ def _poll(number: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
+def _call(request: tuple[Callable[..., object], tuple[Any, ...]]) -> object:
+    function, arguments = request
+    return function(*arguments)
+
+
 _DO: Final[Mapping[str, Callable[[Any], object]]] = {
-    "wait": lambda _: None,
+    "call": _call,
     "fork": lambda _: os.fork(),
     "poll": _poll,
 }

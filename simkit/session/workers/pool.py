@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from simkit.session.workers.worker import GRACE_S, Worker, WorkerDied
 
@@ -57,11 +56,6 @@ class Pool:
         """
         return self._threads.submit(self._run_task, work)
 
-    def in_order(self, function: Callable[..., T], tasks: Sequence[tuple[Any, ...]]) -> Iterator[T]:
-        """Yield the result of a function of a module for each task's arguments, in order."""
-        for future in [self.submit(partial(_call, function, task)) for task in tasks]:
-            yield future.result()
-
     def _run_task(self, work: Callable[[Worker], T]) -> T:
         tries = self._tries
         while True:
@@ -92,8 +86,3 @@ class Pool:
     def _end(self, worker: Worker) -> None:
         worker.close(None if self._is_fresh else GRACE_S)
         self._started.discard(worker)
-
-
-def _call(function: Callable[..., T], task: tuple[Any, ...], worker: Worker) -> T:
-    result: T = worker.call(function, *task)
-    return result

@@ -6,15 +6,19 @@ raises. Both are pickled, each behind its length.
 
 from __future__ import annotations
 
-import _thread
+import atexit
 import os
 import pickle
 import select
+import signal
+import socket
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any, Final, Protocol
 
 from simkit.core.stopping import TERMINATED
@@ -25,6 +29,8 @@ from simkit.session.workers.application import (
     application_process,
     beginning,
     give_up,
+    serve_copies,
+    start_own_thread,
     worker_environment,
 )
 
@@ -78,21 +84,26 @@ class Worker:
         function: Callable[..., Any],
         *arguments: Any,
         answering: Callable[[Any], Any] | None = None,
+        hear: Callable[[Any], object] | None = None,
         seconds: float | None = None,
     ) -> Any:
         """Return what a function of a module returns there, and raise what it raises.
 
-        ``answering`` answers the questions that it asks with `ask_parent`. After ``seconds`` the
-        worker is killed. Raise WorkerDied if it ends before it answers.
+        ``answering`` answers the questions that it asks with `ask_parent`, ``hear`` gets what it
+        says with `tell_parent`. After ``seconds`` the worker is killed. Raise WorkerDied if it ends
+        before it answers.
         """
         until = None if seconds is None else time.monotonic() + seconds
         requests, answers = self._process.requests, self._process.answers
         try:
             _send(requests, (function, arguments))
             kind, value = _receive(answers, self._waiting(until))
-            while kind == "asks":
-                assert answering is not None
-                _send(requests, answering(value))
+            while kind in ("asks", "tells"):
+                if kind == "asks":
+                    assert answering is not None
+                    _send(requests, answering(value))
+                elif hear is not None:
+                    hear(value)
                 kind, value = _receive(answers, self._waiting(until))
         except (OSError, EOFError):
             raise self._death() from None
@@ -199,6 +210,79 @@ def _is_guarded() -> bool:
     return guards is not None and guards.active_guard() is not None
 
 
+def fork_application(prepare: Callable[[], object]) -> ApplicationProcess:
+    """Return a copy of this process, which imports an application and is copied from then on.
+
+    This process must have run nothing, and must have no other thread. ``prepare`` imports; it
+    raises OSError if copies would not do.
+    """
+    return ApplicationProcess(partial(_forked, prepare))
+
+
+def start_copy(application: ApplicationProcess, folder: str | None = None) -> Worker:
+    """Return a copy of an application process; raise OSError if there can be none."""
+    application.wait()
+    return Worker(_Copy(application, beginning(folder, worker_environment(), True), None))
+
+
+def _forked(prepare: Callable[[], object], channel: socket.socket) -> _Forked:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    number = os.fork()
+    if number:
+        return _Forked(number)
+    code = 1
+    try:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)  # User code must not print between the lines of the command's own output.
+        with suppress(AttributeError):
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        serve_copies(channel, prepare)
+        serve_on_standard_streams()
+        code = 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        # As an interpreter ends; but nothing of the command that was copied goes on.
+        with suppress(BaseException):
+            atexit._run_exitfuncs()
+        with suppress(BaseException):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+class _Forked:
+    """A copy of this process, as its parent sees it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        return self._ended(os.WNOHANG)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            os.kill(self._number, signal.SIGKILL)
+
+    def wait(self) -> object:
+        return self._ended(0)
+
+    def _ended(self, how: int) -> int | None:
+        if self._code is None:
+            try:
+                ended, status = os.waitpid(self._number, how)
+            except ChildProcessError:  # User code waits for any child.
+                self._code = 0
+            else:
+                self._code = os.waitstatus_to_exitcode(status) if ended else None
+        return self._code
+
+
 class _Interpreter:
     """A process with its own interpreter."""
 
@@ -275,6 +359,18 @@ def ask_parent(question: object) -> Any:
     return _receive(requests)
 
 
+def tell_parent(fact: object) -> None:
+    """Tell the process that waits for this worker's answer; in another process, do nothing."""
+    for _, answers in _parent:
+        with suppress(OSError):
+            _send(answers, ("tells", fact))
+
+
+def has_parent() -> bool:
+    """Return whether this process is a worker."""
+    return bool(_parent)
+
+
 def receive_beginning() -> None:
     """Take over what the process that started this interpreter sends first."""
     with os.fdopen(os.dup(0), "rb", 0) as requests:
@@ -345,8 +441,7 @@ def _end_with(pipe: int, busy: _Busy) -> None:
         if busy.now:
             os._exit(TERMINATED)
 
-    # A thread of this kind does not count as one of the user's code.
-    _thread.start_new_thread(wait, ())
+    start_own_thread(wait)
 
 
 # Messages

@@ -122,7 +122,10 @@ class AppOptions(YamlModel):
     """Whether log records of its own code are kept; a scenario with a claim on `logs` turns this
     on."""
     fresh: Flag = False
-    """Whether its modules are imported again for every scenario."""
+    """Whether its modules are imported again for every scenario that shares its process."""
+    process: Literal["own"] | None = None
+    """`own` for a process of its own in pytest, features and Python, too; commands give each
+    scenario one."""
     real: tuple[Literal["clock", "chance"], ...] = ()
     """Real sources for the code: `clock` (otherwise virtual time from `start` on), `chance`
     (otherwise random numbers and ids come from the seed)."""
@@ -347,6 +350,15 @@ class App(msgspec.Struct, frozen=True):
     """The agent of calls of which nothing says whose they are; without it they are an error."""
     is_apart: bool = False
     """Whether it runs beside another run: its modules are imported again, with that run's time."""
+
+    @property
+    def imports_itself(self) -> bool:
+        """Return whether each run imports the application itself, since something comes before it.
+
+        That is its setup; and a program is run, not imported.
+        """
+        options = self.options
+        return options.setup is not None or options.input == TURNS or bool(self.program)
 
     def folders(self) -> list[str]:
         """Return the folders from which its modules are imported.

@@ -9,7 +9,7 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.trace import events as e
 from tests.checks.traces import Story, context_message, history, run_lints
 
-AFTER_THE_RUN = {"RUN-03", "STA-06", "STA-08"}
+AFTER_THE_RUN = {"RUN-03", "RUN-09", "STA-06", "STA-08"}
 """Lints that speak of claims or compare runs; they are not part of the pass over one trace."""
 
 

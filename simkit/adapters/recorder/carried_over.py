@@ -1,0 +1,178 @@
+"""Texts of earlier scenarios of this process: one that reaches a request was carried over.
+
+Only what a scenario's user and models say counts: what tools and files say may be the same for all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from simkit.core.messages import Message
+
+LONG: Final = 16
+"""The length from which a text is also found within a longer one."""
+_DEPTH_MAX: Final = 6
+_VALUES_MAX: Final = 20_000
+"""The number of values that are searched for what holds a text."""
+
+IsOwn = Callable[[str, str], bool]
+"""Function of a module's name and file: whether it belongs to the pipeline."""
+
+
+class CarriedText(NamedTuple):
+    """A text of an earlier scenario in a request."""
+
+    text: str
+    scenario: str
+    """The scenario that said it."""
+    said_by: str
+    """``user`` or ``assistant``."""
+
+
+class _Process:
+    """The texts that the scenarios of this process said, and the messages in their requests."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, CarriedText] = {}
+        self._long: dict[str, list[str]] = {}
+        """The long ones, by their beginning."""
+        self.messages: set[str] = set()
+        """The messages of finished scenarios."""
+
+    def add(self, carried: CarriedText) -> None:
+        """Add what a finished scenario said."""
+        if carried.text not in self.texts:
+            self.texts[carried.text] = carried
+            if len(carried.text) >= LONG:
+                self._long.setdefault(carried.text[:LONG], []).append(carried.text)
+
+    def find_in(self, content: str) -> Iterator[str]:
+        """Yield the texts that a message is, or contains."""
+        if content in self.texts:
+            yield content
+        for start in range(len(content) - LONG + 1):
+            for text in self._long.get(content[start : start + LONG], ()):
+                if content.startswith(text, start) and text != content:
+                    yield text
+
+
+_process: Final = _Process()
+
+
+class ScenarioTexts:
+    """The texts that one scenario says, and the messages in its requests."""
+
+    def __init__(self, scenario: str) -> None:
+        self._scenario = scenario
+        self._own: Counter[str] = Counter()
+        self._speakers: dict[str, str] = {}
+        self._messages: set[str] = set()
+        self._constant: set[str] = set()
+        """Texts that the pipeline itself puts into requests, as an example of a few shots does."""
+        self._reported: set[str] = set()
+
+    def add(self, text: str, said_by: str) -> None:
+        """Note what its user or a model says."""
+        if text in self._messages or text in _process.messages:
+            self._constant.add(text)
+        self._own[text] += 1
+        self._speakers.setdefault(text, said_by)
+
+    def find_carried(self, messages: Sequence[Message]) -> Iterator[CarriedText]:
+        """Yield the texts of earlier scenarios in a request, each once."""
+        contents = [message.content for message in messages]
+        for text, count in Counter(contents).items():
+            if count > self._own.get(text, count):
+                self._constant.add(text)
+        for content in contents:
+            if content not in self._messages:
+                self._messages.add(content)
+                yield from self._find_in(content)
+
+    def _find_in(self, content: str) -> Iterator[CarriedText]:
+        for text in _process.find_in(content) if _process.texts else ():
+            # Another run of this scenario says the same, whether or not its answers can be read.
+            is_same = _process.texts[text].scenario == self._scenario
+            is_own = is_same or any(text in own for own in self._own)
+            if not is_own and text not in self._reported:
+                self._reported.add(text)
+                yield _process.texts[text]
+
+    def end(self) -> None:
+        """Let the next scenarios of this process know what this one said."""
+        for text in self._own:
+            if text and text not in self._constant and text not in self._reported:
+                _process.add(CarriedText(text, self._scenario, self._speakers[text]))
+        _process.messages |= self._messages
+
+
+def forget_all() -> None:
+    """Forget what scenarios of this process said."""
+    _process.__init__()  # type: ignore[misc]
+
+
+def is_written_in(text: str, is_own: IsOwn) -> bool:
+    """Return whether a text is in the source of the pipeline's modules, as an example for it is."""
+    escaped = text.encode("unicode_escape").decode()
+    return any(
+        text in source or escaped in source
+        for _, module in _own_modules(is_own)
+        if (source := _source(getattr(module, "__file__", None) or ""))
+    )
+
+
+def holder_of(text: str, is_own: IsOwn) -> str:
+    """Return the variable of the pipeline's modules that holds a text; empty if none does."""
+    for name, module in _own_modules(is_own):
+        for variable, value in [*vars(module).items()]:
+            if not variable.startswith("__") and _Search(text).is_in(value, _DEPTH_MAX):
+                return f"{name}.{variable}"
+    return ""
+
+
+def _own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and file and is_own(name, file):
+            yield name, module
+
+
+@lru_cache(maxsize=256)
+def _source(file: str) -> str:
+    try:
+        return Path(file).read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+class _Search:
+    def __init__(self, text: str) -> None:
+        self._text, self._left = text, _VALUES_MAX
+        self._visited: set[int] = set()
+
+    def is_in(self, value: Any, depth: int) -> bool:
+        """Return whether a value holds the text, so many objects deep."""
+        if isinstance(value, str):
+            return self._text in value
+        self._left -= 1
+        if id(value) in self._visited or self._left < 0 or depth < 0:
+            return False
+        self._visited.add(id(value))
+        return any(self.is_in(inner, depth - 1) for inner in _inner(value))
+
+
+def _inner(value: Any) -> Iterator[Any]:
+    if isinstance(value, type | ModuleType):
+        return
+    if isinstance(value, Mapping):
+        yield from [*value.keys(), *value.values()]
+    elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "maxlen"):
+        yield from [*value]
+    else:
+        yield from [*getattr(value, "__dict__", {}).values()]

@@ -1,0 +1,159 @@
+"""A process of its own for each scenario of code: what one leaves behind reaches no other.
+
+It is a copy of a process that has imported the application and run nothing. If a copy would share
+something with the next one, or where processes cannot be copied, it imports the application itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from simkit.session.execution.own_process import call_alone
+from simkit.session.workers import (
+    ApplicationProcess,
+    Worker,
+    can_fork,
+    check_copyable,
+    fork_application,
+    is_watched,
+    start_copy,
+    start_worker,
+)
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
+
+MODULES: Final = ("simkit.session.execution.applications", "simkit.session.simulate")
+"""The modules of a new interpreter, where processes cannot be copied."""
+
+_Key: TypeAlias = tuple[object, ...]
+
+
+def app_of(prepared: Prepared | None) -> App | None:
+    """Return the application of a scenario that needs a process of its own; None if it needs none.
+
+    A program is a process of its own already.
+    """
+    pipeline = prepared.pipeline if prepared is not None else None
+    return pipeline if isinstance(pipeline, App) and not pipeline.program else None
+
+
+class OwnProcesses:
+    """The application processes of a command, which end with `close`.
+
+    Make it before user code runs in this process, and before it has another thread.
+    """
+
+    def __init__(
+        self, apps: Iterable[App], keeps_keys: bool = False, *, copies_this: bool = False
+    ) -> None:
+        """``keeps_keys`` leaves API keys in the environment, for real traffic.
+
+        With ``copies_this``, there is a process without an application, too.
+        """
+        self._by_app: dict[_Key, ApplicationProcess] = {}
+        self._cold: ApplicationProcess | None = None
+        """A process that has imported no application."""
+        self._libraries_known: set[_Key | None] = set()
+        self._working: set[Worker] = set()
+        self._is_closed = False
+        apps_by_key = {_key_of(app): app for app in apps}
+        if not (apps_by_key or copies_this) or not can_fork() or is_watched():
+            return
+        self._cold = fork_application(check_copyable)
+        for key, app in apps_by_key.items():
+            is_cold = app.imports_itself
+            prepare = check_copyable if is_cold else partial(_prepare, app, keeps_keys)
+            self._by_app[key] = fork_application(prepare)
+
+    def close(self) -> None:
+        """End all processes, also those that run a scenario."""
+        self._is_closed = True
+        for worker in [*self._working]:
+            worker.kill()
+        for process in (self._cold, *self._by_app.values()):
+            if process is not None:
+                process.close()
+
+    def call(
+        self,
+        app: App | None,
+        function: Callable[..., Any],
+        *arguments: Any,
+        hear: Callable[[Any], object] | None = None,
+    ) -> Any:
+        """Return what a function of a module returns in a process that has run nothing.
+
+        ``app`` is the application that it needs; None for none. ``hear`` gets the number of each
+        turn that begins, and where `os._exit` is called. Raise what the function raises, and
+        WorkerDied if the process ends before.
+        """
+        key = None if app is None else _key_of(app)
+        answer = partial(self._answer, app)
+        known = frozenset(sys.modules)
+        with self._copy_of(key) as worker:
+            self._working.add(worker)
+            try:
+                if self._is_closed:
+                    worker.kill()
+                result = worker.call(call_alone, function, arguments, answering=answer, hear=hear)
+                if app is not None and app.imports_itself and key not in self._libraries_known:
+                    self._libraries_known.add(key)
+                    self._import_libraries(key, app, worker, known)
+            finally:
+                self._working.discard(worker)
+        return result
+
+    def _copy_of(self, key: _Key | None) -> Worker:
+        for process in (self._by_app.get(key) if key is not None else None, self._cold):
+            if process is not None and not self._is_closed:
+                try:
+                    return start_copy(process)
+                except OSError:
+                    if key is not None:
+                        self._by_app.pop(key, None)
+        return start_worker(MODULES)
+
+    def _import_libraries(
+        self, key: _Key | None, app: App, worker: Worker, known: frozenset[str]
+    ) -> None:
+        """Import in the application process the libraries that the first scenario imported."""
+        process = self._by_app.get(key) if key is not None else None
+        if key is None or process is None:
+            return
+        from simkit.adapters.importing import imported_libraries
+
+        try:
+            process.call(_import_libraries, app, worker.call(imported_libraries, app, known))
+        except Exception:  # The next scenarios import them, as the first one did.
+            self._by_app.pop(key).close()
+
+    def _answer(
+        self, app: App | None, question: tuple[Callable[..., Any], tuple[Any, ...]]
+    ) -> object:
+        """Call a function in another process, for a scenario that compares itself with a run."""
+        function, arguments = question
+        try:
+            return "returns", self.call(app, function, *arguments)
+        except Exception as problem:
+            return "raises", problem
+
+
+def _key_of(app: App) -> _Key:
+    return (app.entry, app.options.input == "turns", *app.folders(), *app.options.env.items())
+
+
+def _prepare(app: App, keeps_keys: bool) -> None:
+    from simkit.adapters.importing import import_application
+
+    import_application(app, keeps_keys)
+    check_copyable()
+
+
+def _import_libraries(app: App, names: list[str]) -> None:
+    from simkit.adapters.importing import import_libraries
+
+    import_libraries(app, names)
+    check_copyable()

@@ -1,0 +1,53 @@
+"""The process of one scenario of code: what it tells the one that waits for it, and asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from simkit.core.stopping import sudden_end_told
+from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
+
+
+class _Place:
+    is_own_process = False
+
+
+def call_alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call a function of a module in this process, which is that of one scenario from now on."""
+    from simkit.session.workers import tell_parent
+
+    _Place.is_own_process = True
+    with sudden_end_told(tell=tell_parent):
+        return function(*arguments)
+
+
+def is_own_process() -> bool:
+    """Return whether this process is that of one scenario alone."""
+    return _Place.is_own_process
+
+
+def wants_own_process(prepared: Prepared) -> bool:
+    """Return whether a scenario asks for a process of its own, and this one is not."""
+    pipeline = prepared.pipeline
+    is_asked = isinstance(pipeline, App) and pipeline.options.process == "own"
+    return is_asked and not _Place.is_own_process
+
+
+def note_turn(number: int) -> None:
+    """Tell the process that waits for the scenario's result which turn begins."""
+    if _Place.is_own_process:
+        from simkit.session.workers import tell_parent
+
+        tell_parent(number)
+
+
+def call_in_another(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what a function of a module returns in another process of this application."""
+    from simkit.session.workers import ask_parent
+
+    kind, value = ask_parent((function, arguments))
+    if kind == "raises":
+        raise value
+    return value
