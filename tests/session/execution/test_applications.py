@@ -101,7 +101,7 @@ def two(module: str, app: str = "") -> None:
     for name, text, answer in TWO:
         write(
             f"{name}.scenario.yaml",
-            scenario(name, text, answer, module=module, app=app, messages=2),
+            scenario(name, text, answer, module=module, app=app, count=2),
         )
 
 
@@ -195,9 +195,7 @@ def test_a_setup_comes_before_each_import() -> None:
     for name, text, answer in TWO:
         write(
             f"{name}.scenario.yaml",
-            scenario(
-                name, text, answer, module="prepared", app="setup: prepared:setup", messages=3
-            ),
+            scenario(name, text, answer, module="prepared", app="setup: prepared:setup", count=3),
         )
 
     code, results = replay("first.scenario.yaml", "second.scenario.yaml")
