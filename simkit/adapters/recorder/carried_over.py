@@ -72,6 +72,7 @@ class ScenarioTexts:
         self._scenario = scenario
         self._own: Counter[str] = Counter()
         self._speakers: dict[str, str] = {}
+        self._values: list[str] = []
         self._messages: set[str] = set()
         self._constant: set[str] = set()
         """Texts that the pipeline itself puts into requests, as an example of a few shots does."""
@@ -84,9 +85,13 @@ class ScenarioTexts:
         self._own[text] += 1
         self._speakers.setdefault(text, said_by)
 
+    def add_value(self, value: Any) -> None:
+        """Note the texts of a value of this scenario: of given state, or of a tool's result."""
+        self._values += [text for text in _texts(value) if text]
+
     def find_carried(self, messages: Sequence[Message]) -> Iterator[CarriedText]:
-        """Yield the texts of earlier scenarios in a request, each once."""
-        contents = [message.content for message in messages]
+        """Yield the texts of earlier scenarios in a request, each once; not in tools' results."""
+        contents = [message.content for message in messages if message.role != "tool"]
         for text, count in Counter(contents).items():
             if count > self._own.get(text, count):
                 self._constant.add(text)
@@ -99,7 +104,7 @@ class ScenarioTexts:
         for text in _process.find_in(content) if _process.texts else ():
             # Another run of this scenario says the same, whether or not its answers can be read.
             is_same = _process.texts[text].scenario == self._scenario
-            is_own = is_same or any(text in own for own in self._own)
+            is_own = is_same or any(text in own for own in (*self._own, *self._values))
             if not is_own and text not in self._reported:
                 self._reported.add(text)
                 yield _process.texts[text]
@@ -165,6 +170,17 @@ class _Search:
             return False
         self._visited.add(id(value))
         return any(self.is_in(inner, depth - 1) for inner in _inner(value))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner)
 
 
 def _inner(value: Any) -> Iterator[Any]:

@@ -14,6 +14,7 @@ from msgspec import MsgspecError
 from msgspec.json import decode
 from msgspec.structs import replace
 
+from simkit.adapters.recorder.carried_over import IsOwn, ScenarioTexts
 from simkit.adapters.recorder.handoffs import HandoffTools, told_by
 from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_between, print_of
 from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
@@ -56,6 +57,10 @@ class LogRecorder:
         """State to its channels of which an update is only what joins their value."""
         self._checkpoints: dict[str, str] = {}
         """Session to its last checkpoint."""
+        self.texts: ScenarioTexts | None = None
+        """The texts of this scenario; None if those of earlier ones are not looked for."""
+        self.is_own_module: IsOwn = lambda name, file: False
+        """Whether a module, by name and file, is the pipeline's."""
 
     @property
     def initial_state(self) -> Mapping[str, JsonValue]:
@@ -212,6 +217,8 @@ class LogRecorder:
         if error:
             self.events.record_tool_failure(at, call_id=call.id, tool=call.name, error=error)
         else:
+            if self.texts is not None:
+                self.texts.add_value(result)
             self.events.record_tool_result(
                 at, call_id=call.id, tool=call.name, result=canonical(result)
             )

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from simkit.adapters.recorder.carried_over import IsOwn, ScenarioTexts, holder_of, is_written_in
+from simkit.adapters.recorder.carried_over import holder_of, is_written_in
 from simkit.adapters.recorder.histories import SentStream
 from simkit.adapters.recorder.log import LogRecorder
 from simkit.adapters.recorder.sessions import CallFacts, Run, Session, ToolRequest
@@ -64,10 +64,6 @@ class TraceRecorder(LogRecorder):
         """The scenario's given state for new sessions."""
         self.conversation = ""
         """The channel that holds the conversation."""
-        self.texts: ScenarioTexts | None = None
-        """The texts of this scenario; None if those of earlier ones are not looked for."""
-        self.is_own_module: IsOwn = lambda name, file: False
-        """Whether a module, by name and file, is the pipeline's."""
 
     # Turns
 

@@ -90,6 +90,21 @@ def test_a_text_is_told_once_and_keeps_the_scenario_that_said_it() -> None:
     assert run("three", "Who am I", "I am Ada") == ["I am Ada"]
 
 
+def test_given_state_and_results_of_tools_are_the_scenario_s_own() -> None:
+    run("one", LONG, LONG, reply="Sold out")
+    texts = ScenarioTexts("two")
+    texts.add_value({"messages": [{"role": "user", "content": LONG}]})
+    texts.add_value("Sold out")
+
+    assert [*texts.find_carried([Message("user", LONG), Message("system", "Sold out")])] == []
+
+
+def test_a_message_with_a_tool_s_result_is_not_looked_at() -> None:
+    run("one", "I am Ada", "I am Ada", reply="1")
+
+    assert [*ScenarioTexts("two").find_carried([Message("tool", "1")])] == []
+
+
 class Store:
     def __init__(self, text: str) -> None:
         self.by_user = {"ada": [{"content": text}]}
