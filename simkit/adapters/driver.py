@@ -170,10 +170,9 @@ class CodeDriver:
         )
         recorder.handoff_tools = handoff_tools_of(app)
         if script.remembers and not app.is_apart:
-            recorder.texts, recorder.is_own_module = (
-                ScenarioTexts(script.scenario),
-                OwnModules(app).has,
-            )
+            recorder.texts = ScenarioTexts(script.scenario)
+            recorder.texts.add_value(script.initial_state)
+            recorder.is_own_module = OwnModules(app).has
             self._stack.callback(recorder.texts.end)
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live
