@@ -40,6 +40,7 @@ from simkit.adapters.framework_driver import (
     pilot_for,
     refuse_options,
 )
+from simkit.adapters.importing import ImportWatch
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
@@ -144,6 +145,7 @@ class CodeDriver:
             self._home,
             script.schedule,
         )
+        self._imports = ImportWatch(app)
         self._losses = Losses(self._lost)
         self._lost_errors: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
         """Errors that ended threads and tasks of this turn, and that no code took."""
@@ -212,6 +214,8 @@ class CodeDriver:
             recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
         recorder.handoff_tools.know(facts.agents)
         record_run_start(recorder, script, self.name, facts)
+        for where in self._imports.effects:
+            recorder.events.record_uncontrolled_effect(recorder.at(), effect="process", where=where)
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         try:
             self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
@@ -231,7 +235,11 @@ class CodeDriver:
         entry = self._app.entry
         unmanned = Unmanned(lambda: reads_itself(entry))
         try:
-            with passing_through(self._gate, self._app.allow_hosts), at_terminal(unmanned):
+            with (
+                passing_through(self._gate, self._app.allow_hosts),
+                self._imports,
+                at_terminal(unmanned),
+            ):
                 driver, home = self._pilot_of(adapter_context), home_of(entry)
                 app_options = getattr(driver, "app_options", DRIVER_OPTIONS)
                 refuse_options(self._app, driver.name, app_options)

@@ -17,10 +17,12 @@ from simkit.adapters.entry import found_as, home_of, reads_itself
 from simkit.adapters.environment import surroundings
 from simkit.adapters.modules import OwnModules, entry_of
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
-from simkit.capture.http.guards import Guard
+from simkit.capture.http.connections import watcher
+from simkit.capture.http.guards import Guard, add_hook
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import watching_processes
 from simkit.capture.http.request_router import Decision, Owner, owned_by, passing_through
+from simkit.core.context_values import set_until_reset
 from simkit.core.determinism import World
 from simkit.core.determinism.imports import is_library
 from simkit.core.determinism.worlds import IMPORT_START, Still
@@ -42,26 +44,50 @@ def import_application(app: App, keeps_keys: bool = False) -> None:
     copies would share. ``keeps_keys`` leaves API keys in the environment.
     """
     before, gate = set(_shared_files()), _RefusingRouter()
-    effects: list[str] = []
+    watch = ImportWatch(app)
     try:
         with (
             _as_in_scenario(app, keeps_keys),
             passing_through(gate, app.allow_hosts),
-            Guard(
-                lambda effect, where: effects.append(effect),
-                home=home_of(app.entry),
-                allow_hosts=app.allow_hosts,
-                trusts_libraries=True,
-            ),
+            watch,
             at_terminal(Unmanned(lambda: reads_itself(app.entry))),
         ):
             entry_of(app)
     except (RunHalted, Exception, SystemExit) as problem:
         raise OSError(f"its import fails: {problem}") from None
-    if effects or gate.was_asked:
+    if watch.effects or gate.was_asked:
         raise OSError("its import has effects")
     if left := set(_shared_files()) - before:
         raise OSError(f"its import leaves {', '.join(sorted(left))} open")
+
+
+class ImportWatch(Guard):
+    """Notes the processes that an application starts while it is imported.
+
+    It replaces nothing. What one import has started is an effect in each scenario of the process.
+    """
+
+    def __init__(self, app: App) -> None:
+        self.effects = _effects_of_imports.setdefault((app.entry, *app.folders()), [])
+        home = home_of(app.entry)
+        super().__init__(self._add, home, app.allow_hosts, trusts_libraries=True)
+
+    def _add(self, effect: str, where: str) -> None:
+        if effect == "process" and where not in self.effects:
+            self.effects.append(where)
+
+    def __enter__(self) -> None:
+        add_hook()
+        self._before = set_until_reset(watcher, self, None)
+        self.uses += 1
+
+    def __exit__(self, *problem: object) -> None:
+        self.uses -= 1
+        watcher.reset(self._before)
+
+
+_effects_of_imports: Final[dict[tuple[str, ...], list[str]]] = {}
+"""The places where imports have started processes, by the application's entry and folders."""
 
 
 def imported_libraries(app: App, before: Collection[str]) -> list[str]:

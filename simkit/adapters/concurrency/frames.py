@@ -148,6 +148,21 @@ def _in_select(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     return not loop._ready and (due is None or due > loop.time())
 
 
+def _in_waitpid(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
+    """Handle the thread in which asyncio waits for the end of a child process.
+
+    Python 3.11 has one for each child; later ones only where there is no `pidfd` (bpo-38591).
+    """
+    call = _call_at(frame.f_code, frame.f_lasti)
+    return call is not None and call.name == "waitpid"
+
+
+_CHILD_WATCHERS: Final = [
+    watcher._do_waitpid.__code__
+    for name in ("ThreadedChildWatcher", "_ThreadedChildWatcher")
+    if (watcher := getattr(getattr(asyncio, "unix_events", None), name, None)) is not None
+]
+
 # Python 3.13 has no `_wait_for_tstate_lock`: `join` waits itself (python/cpython#114271).
 _JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
 
@@ -159,6 +174,7 @@ _KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool
     pool_threads._worker.__code__: _in_pool,
     process_pool.Pool._handle_tasks.__code__: _in_tasks,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__: _in_results,  # type: ignore[attr-defined]
+    **dict.fromkeys(_CHILD_WATCHERS, _in_waitpid),
     **{
         getattr(selectors, name).select.__code__: _in_select
         for name in _SELECTORS

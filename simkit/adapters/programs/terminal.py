@@ -245,7 +245,8 @@ class _Stream(io.TextIOBase):
         self._original = original
 
     def fileno(self) -> int:
-        if _terminal() is not None:
+        terminal = _terminal()
+        if terminal is not None and terminal.is_screen:
             raise io.UnsupportedOperation("fileno")
         number: int = self._original.fileno()
         return number

@@ -144,6 +144,11 @@ def _hook(
         note_effect("native code", sys._getframe(1))
 
 
+_ASKS_SYSTEM: Final = frozenset(("platform", "uuid", "ctypes.util"))
+"""Modules that start a process to ask about this machine, some of them once in a process: what
+they start is no effect of the code, and the order of scenarios must not decide about it."""
+
+
 def note_effect(effect: str, frame: FrameType | None) -> None:
     """Report an effect of user code through the standard library, not through other libraries.
 
@@ -154,6 +159,8 @@ def note_effect(effect: str, frame: FrameType | None) -> None:
         return
     walked_frame = frame
     while walked_frame is not None and is_standard(walked_frame.f_code.co_filename):
+        if effect == "process" and walked_frame.f_globals.get("__name__") in _ASKS_SYSTEM:
+            return
         walked_frame = walked_frame.f_back
     is_anybodys = effect == "process" and not guard.trusts
     caller = user_frame(walked_frame, guard.home, nearest=is_anybodys)
