@@ -6,16 +6,17 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from simkit import __version__
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
-from simkit.cli import bug_text
+from simkit.cli import Command, bug_text
 from simkit.cli.console import (
     Progress,
     fit_terminal,
@@ -39,13 +40,17 @@ from simkit.report.results import Result, lints_off, not_run, result_of, skips, 
 from simkit.report.text import summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
+from simkit.session.execution.own_process import app_of
 from simkit.session.simulate import simulate
 from simkit.spec.loading import validated
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Scenario
-from simkit.trace.views import said_in
+from simkit.trace.views import said_in, view_of
+
+if TYPE_CHECKING:
+    from simkit.session.execution.applications import OwnProcesses
 
 SECOND_RUN: Final = {
     "STA-06": "it holds a run against the same without restarts",
@@ -295,6 +300,7 @@ class ObservedRuns:
 
     def __iter__(self) -> Iterator[ObservedRun]:
         """Yield each run; a scenario that is broken is only counted."""
+        processes = self._processes()
         progress = Progress(len(self._entries))
         try:
             with unchanged(self._traces):
@@ -305,9 +311,28 @@ class ObservedRuns:
                     self.problems.append(entry.error.partition("\n")[0])
                     continue
                 progress.begin(f"{self._verb} {entry.name}")
-                yield from self._runs_of(partial(self._simulated, entry))
+                yield from self._runs_of(partial(self._simulated, entry, processes))
         finally:
             progress.end()
+            if processes is not None:
+                processes.close()
+
+    def _processes(self) -> OwnProcesses | None:
+        """Return the processes for scenarios of code; None if all run in this one."""
+        cases = [entry for entry in self._entries if isinstance(entry, ScenarioCase)]
+        apps = []
+        for case in cases:
+            with suppress(SimkitError):
+                apps.append(app_of(self.library.prepared(case)) if ":" in case.pipeline else None)
+        if not any(apps) or not Command.owns_process:
+            return None
+        # Only code needs what starts processes.
+        from simkit.session.execution.applications import OwnProcesses
+        from simkit.session.workers import is_traced
+
+        if is_traced():
+            return None
+        return OwnProcesses([app for app in apps if app is not None])
 
     def notes(self, of_failed: str) -> Iterator[str]:
         """Yield lines about scenarios left out; ``of_failed`` says what became of failed ones."""
@@ -335,12 +360,16 @@ class ObservedRuns:
         self.failed += not run.outcome.passed and not is_expected
         yield run
 
-    def _simulated(self, item: ScenarioCase) -> ObservedRun | None:
+    def _simulated(self, item: ScenarioCase, processes: OwnProcesses | None) -> ObservedRun | None:
         prepared = self.library.prepared(item)
+        app = app_of(prepared)
         if prepared.skip is not None:
             return None
         with gc_paused():
-            return ObservedRun(prepared, simulate(prepared))
+            if app is None or processes is None:
+                return ObservedRun(prepared, simulate(prepared))
+            trace, judgement = processes.simulate(app, prepared)
+            return ObservedRun(prepared, Outcome(trace, judgement, view_of(trace.events)))
 
     def _judged(self, file: str) -> ObservedRun | None:
         trace = stored(file, with_lints=True)

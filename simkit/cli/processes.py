@@ -14,7 +14,8 @@ from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
 from simkit.language.yaml import DocumentCache
-from simkit.session.execution.applications import OwnProcesses, app_of
+from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.own_process import app_of
 from simkit.session.workers import Worker, WorkerDied, is_traced, start_worker
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.items import ScenarioCase

@@ -13,7 +13,8 @@ import msgspec
 from simkit.checks.findings import Finding
 from simkit.cli.running import ScenarioRun
 from simkit.core.errors import SimkitError
-from simkit.session.execution.applications import OwnProcesses, app_of
+from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.own_process import app_of
 from simkit.session.simulate import run
 from simkit.session.workers import WorkerDied, start_worker
 from simkit.spec.scenario.apps import App

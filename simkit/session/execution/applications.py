@@ -11,10 +11,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from simkit.checks.judge import Judgement
+from simkit.core.errors import SimkitError
 from simkit.session.execution.own_process import call_alone
 from simkit.session.workers import (
     ApplicationProcess,
     Worker,
+    WorkerDied,
     can_fork,
     check_copyable,
     fork_application,
@@ -24,20 +27,12 @@ from simkit.session.workers import (
 )
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
+from simkit.trace.store import Trace
 
 MODULES: Final = ("simkit.session.execution.applications", "simkit.session.simulate")
 """The modules of a new interpreter, where processes cannot be copied."""
 
 _Key: TypeAlias = tuple[object, ...]
-
-
-def app_of(prepared: Prepared | None) -> App | None:
-    """Return the application of a scenario that needs a process of its own; None if it needs none.
-
-    A program is a process of its own already.
-    """
-    pipeline = prepared.pipeline if prepared is not None else None
-    return pipeline if isinstance(pipeline, App) and not pipeline.program else None
 
 
 class OwnProcesses:
@@ -56,6 +51,8 @@ class OwnProcesses:
         self._by_app: dict[_Key, ApplicationProcess] = {}
         self._cold: ApplicationProcess | None = None
         """A process that has imported no application."""
+        self._imported: set[_Key | None] = set()
+        """Those that are imported by now, or just are."""
         self._libraries_known: set[_Key | None] = set()
         self._working: set[Worker] = set()
         self._is_closed = False
@@ -106,7 +103,18 @@ class OwnProcesses:
                 self._working.discard(worker)
         return result
 
+    def simulate(self, app: App, prepared: Prepared) -> tuple[Trace, Judgement]:
+        """Run a scenario of an application; raise SimkitError as `simulate`, or if it dies."""
+        try:
+            result: tuple[Trace, Judgement] = self.call(app, _simulated, prepared)
+        except WorkerDied as death:
+            raise SimkitError(
+                f"{prepared.item.id}: its process ended with exit code {death.code}"
+            ) from None
+        return result
+
     def _copy_of(self, key: _Key | None) -> Worker:
+        self._begin_next(key)
         for process in (self._by_app.get(key) if key is not None else None, self._cold):
             if process is not None and not self._is_closed:
                 try:
@@ -115,6 +123,16 @@ class OwnProcesses:
                     if key is not None:
                         self._by_app.pop(key, None)
         return start_worker(MODULES)
+
+    def _begin_next(self, key: _Key | None) -> None:
+        """Let the application after this one be imported meanwhile, if this one is new."""
+        if key in self._imported or key not in self._by_app:
+            return
+        self._imported.add(key)
+        self._by_app[key].begin()
+        rest = [process for other, process in self._by_app.items() if other not in self._imported]
+        for process in rest[:1]:
+            process.begin()
 
     def _import_libraries(
         self, key: _Key | None, app: App, worker: Worker, known: frozenset[str]
@@ -157,3 +175,10 @@ def _import_libraries(app: App, names: list[str]) -> None:
 
     import_libraries(app, names)
     check_copyable()
+
+
+def _simulated(prepared: Prepared) -> tuple[Trace, Judgement]:
+    from simkit.session.simulate import simulate
+
+    outcome = simulate(prepared)
+    return outcome.trace, outcome.judgement

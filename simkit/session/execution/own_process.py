@@ -28,6 +28,15 @@ def is_own_process() -> bool:
     return _Place.is_own_process
 
 
+def app_of(prepared: Prepared | None) -> App | None:
+    """Return the application of a scenario that needs a process of its own; None if it needs none.
+
+    A program is a process of its own already.
+    """
+    pipeline = prepared.pipeline if prepared is not None else None
+    return pipeline if isinstance(pipeline, App) and not pipeline.program else None
+
+
 def wants_own_process(prepared: Prepared) -> bool:
     """Return whether a scenario asks for a process of its own, and this one is not."""
     pipeline = prepared.pipeline

@@ -26,6 +26,7 @@ from weakref import WeakSet
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
+_BEGIN: Final = b"begin"
 _CHANGING: Final = ("PYTHONPATH", "PYTEST_CURRENT_TEST")
 """Variables that each copy gets when it starts. The application process has the others from its own
 start, since imports may read them: if one has changed, another process is started."""
@@ -118,16 +119,24 @@ class ApplicationProcess:
     """
 
     def __init__(self, start: Callable[[socket.socket], ChildProcess]) -> None:
-        """``start`` starts it with its end of a channel; it is ready when it has imported all."""
-        self._is_ready = False
+        """``start`` starts it with its end of a channel; it imports when it is to `begin`."""
+        self._has_begun = self._is_ready = False
         self._lock = threading.Lock()
         self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with channel:
             self._process = start(channel)
         _living.add(self)
 
+    def begin(self) -> None:
+        """Let it import what its copies need, while this process does something else."""
+        if not self._has_begun:
+            self._has_begun = True
+            with suppress(OSError):  # The next request tells that it has ended.
+                self._channel.send(_BEGIN)
+
     def wait(self) -> None:
         """Wait until it can be copied; raise OSError if it cannot be."""
+        self.begin()
         if not self._is_ready:
             try:
                 self.call(bool)
@@ -240,6 +249,7 @@ class _Applications:
         if existing is None and modules not in self.by_modules:
             self._settings[modules] = settings
             existing = ApplicationProcess(Interpreters(modules, environment))
+            existing.begin()
             self.by_modules[modules] = existing
         return existing
 
@@ -322,6 +332,8 @@ def serve_copies(channel: socket.socket, prepare: Callable[[], object]) -> None:
     ``prepare`` imports the application. It raises OSError if copies of this process would not do;
     then the other one learns that, and this one ends.
     """
+    if channel.recv(len(_BEGIN)) != _BEGIN:
+        sys.exit()
     try:
         prepare()
         gc.collect()
