@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from simkit.cli import processes
-from tests.cli.projects import Call, run_simkit, write
+from tests.cli.projects import Done, write
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET: Final = "Wq81plainly-mine"
@@ -117,7 +120,7 @@ CALLS: Final = {
 
 
 def test_a_secret_that_a_file_holds_reaches_no_output(
-    secret_project: Path, simkit: Call, monkeypatch: pytest.MonkeyPatch
+    secret_project: Path, simkit: Callable[..., Done], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "SIZE_MIN", 1)
     for name, call in CALLS.items():
@@ -133,8 +136,54 @@ def test_a_secret_that_a_file_holds_reaches_no_output(
 
 @pytest.mark.slow
 def test_pytest_and_its_reports_hold_no_secret_of_a_file(secret_project: Path) -> None:
-    program = f"{sys.executable} -c 'import os; print(len(os.environ[\"DB_PASSWORD\"]))'"
-    done = run_simkit("serve", "s.scenario.yaml", "--then", program)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", "."],
+        capture_output=True, text=True, encoding="utf-8", check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
 
-    assert str(len(SECRET)) in done.out.split()
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    assert SECRET not in (secret_project / "report.xml").read_text()
+    assert "[redacted:env]" in done.stdout
+
+
+def test_a_misspelt_key_beside_a_secret_is_told_without_it(simkit: Callable[..., Done]) -> None:
+    write("scenarios/bad.scenario.yaml", _APP + f"start: {SECRET}\n")
+
+    done = simkit("replay", "scenarios/bad.scenario.yaml")
+
+    assert done.code == 2
     assert SECRET not in done.out + done.err
+    assert "[redacted:env]" in done.out
+
+
+def test_a_claim_that_a_written_secret_is_nowhere_fails_of_its_stored_trace_too(
+    simkit: Callable[..., Done],
+) -> None:
+    text = _with(args="{password: Wq81plainly-mine}")
+    claim = 'expect: {context: {"a[0]": {excludes: [{$contains: Wq81plainly-mine}]}}}'
+    write("scenarios/good.scenario.yaml", text.replace("expect: {reply: other}", claim))
+
+    ran, judged = simkit("replay", "-q"), simkit("judge", "-q")
+
+    assert (ran.code, judged.code) == (1, 1)
+
+
+def test_serve_does_not_print_a_secret_as_if_it_could_be_used(
+    project: Path,
+) -> None:
+    write("talk.py", CODE)
+    write("s.scenario.yaml", _APP)
+
+    # Its own program prints what it was given.
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "simkit", "serve", "s.scenario.yaml", "--then",
+            f"{sys.executable} -c 'import os; print(len(os.environ[\"DB_PASSWORD\"]))'",
+        ],
+        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    assert str(len(SECRET)) in done.stdout.split()
+    assert SECRET not in done.stdout + done.stderr

@@ -182,6 +182,7 @@ always: {reply: "2"}
 
 @pytest.fixture
 def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("openai", reason="the environment of Google ADK has no other client")
     (tmp_path / "bank_app.py").write_text(BANK, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path

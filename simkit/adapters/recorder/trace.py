@@ -90,6 +90,8 @@ class TraceRecorder(LogRecorder):
             self._session.project = project
             self._session.initial_state = self.gifts.for_session(project)
             self._give()
+        if self.texts is not None:
+            self.texts.add_value(value)
         message = 0 if resumes else self.numbers.messages + 1
         self.events.record_turn_start(self.at(), message=message)
         if resumes:
@@ -382,6 +384,8 @@ class TraceRecorder(LogRecorder):
         run.has_replied = True
         if self.texts is not None:
             self.texts.add(reply.content, "assistant")
+            self.texts.add_value([call.args for call in reply.calls])
+            self.texts.add_value(reply.data)
         self.events.record_reply(
             self.at(run),
             call=call,

@@ -336,7 +336,10 @@ def test_vcrpy_plays_the_file(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.slow
-def test_pytest_recording_plays_the_file(pytester: pytest.Pytester) -> None:
+def test_pytest_recording_plays_the_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_recording.plugin")
     content = encoded(Cassette(Path("a.yaml"), (STREAMED,)))
     folder = pytester.mkdir("cassettes") / "test_it"
     folder.mkdir()
