@@ -64,7 +64,7 @@ def import_application(app: App, keeps_keys: bool = False) -> None:
 class ImportWatch(Guard):
     """Notes the processes that an application starts while it is imported.
 
-    It replaces nothing. Each scenario of this process reports them, also where an earlier one imported.
+    It replaces nothing. Each scenario of this process reports them, whichever one imported.
     """
 
     def __init__(self, app: App) -> None:
