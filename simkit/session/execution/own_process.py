@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from simkit.core.errors import SimkitError
 from simkit.core.stopping import sudden_end_told
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -19,8 +22,19 @@ def call_alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     from simkit.session.workers import tell_parent
 
     _Place.is_own_process = True
+    sys.breakpointhook = _refuse_breakpoint
     with sudden_end_told(tell=tell_parent):
         return function(*arguments)
+
+
+def _refuse_breakpoint(*_: object, **__: object) -> None:
+    """Say how to stop at a breakpoint: this process has no terminal to ask for commands."""
+    caller = sys._getframe(1)
+    place = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno}"
+    raise SimkitError(
+        f"{place}: `breakpoint()` needs the terminal, and a scenario's own process has none\n"
+        "  Run the scenario with `simkit replay --in-process`."
+    )
 
 
 def is_own_process() -> bool:

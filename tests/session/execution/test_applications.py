@@ -161,6 +161,17 @@ def test_the_end_of_its_process_is_a_finding_and_the_next_one_runs(text: str, ho
     assert results["it goes on"]["outcome"] == "held"
 
 
+def test_a_breakpoint_says_how_to_stop_at_it() -> None:
+    write("stopping.py", "def run(text):\n    breakpoint()\n")
+    write("s.scenario.yaml", scenario("it stops", "Hi", module="stopping"))
+
+    code, results = replay("s.scenario.yaml")
+
+    assert code == 2
+    assert "stopping.py:2: `breakpoint()` needs the terminal" in results["it stops"]["error"]
+    assert "--in-process" in results["it stops"]["error"]
+
+
 TOPS = {
     "a thread": "threading.Thread(target=threading.Event().wait, daemon=True).start()",
     "a file": "DATABASE = sqlite3.connect('kept.sqlite', check_same_thread=False)",
