@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -66,7 +65,7 @@ class RunsInProcesses(Runs):
             assert isinstance(entry, ScenarioCase)
             turn = max((fact for fact in messages if isinstance(fact, int)), default=0)
             how = next((fact for fact in messages if isinstance(fact, str)), "")
-            return self.runner.died(entry, seed, turn, how or how_it_ended(death.code))
+            return self.runner.died(entry, seed, turn, how or death.how)
         return ran
 
     def results(self, work: Work[T]) -> Iterator[T]:
@@ -135,16 +134,6 @@ def start_marking_worker(modules: Sequence[str]) -> Worker:
     worker = start_worker(modules)
     worker.call(share_marks, marks())
     return worker
-
-
-def how_it_ended(code: int | None) -> str:
-    """Return how a process with an exit code ended, negative for a signal."""
-    if code is None:
-        return "nobody knows how"
-    try:
-        return f"by signal {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-    except ValueError:
-        return f"by signal {-code}"
 
 
 # In a copy of this process, or in a new interpreter

@@ -59,7 +59,7 @@ def determinism_findings(
         try:
             answers: list[SecondRun] = worker.call(run_again, runs, seed, in_process, DAYS_LATER)
         except WorkerDied as death:
-            problem = f"--verify: the second process ended with exit code {death.code}"
+            problem = f"--verify: the second process ended {death.how}"
             raise SimkitError(problem) from None
     return [
         _difference(ran, answer, f"PYTHONHASHSEED={hash_seed}, {DAYS_LATER} days later")
@@ -124,7 +124,7 @@ def _second_run(
     try:
         second: SecondRun = processes.call(app, _run, first, seed)
     except WorkerDied as death:
-        return SecondRun("", error=f"its process ended with exit code {death.code}")
+        return SecondRun("", error=f"its process ended {death.how}")
     return second
 
 

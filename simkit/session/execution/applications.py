@@ -108,9 +108,7 @@ class OwnProcesses:
         try:
             result: tuple[Trace, Judgement] = self.call(app, _simulated, prepared)
         except WorkerDied as death:
-            raise SimkitError(
-                f"{prepared.item.id}: its process ended with exit code {death.code}"
-            ) from None
+            raise SimkitError(f"{prepared.item.id}: its process ended {death.how}") from None
         return result
 
     def _copy_of(self, key: _Key | None) -> Worker:

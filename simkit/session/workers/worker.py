@@ -52,6 +52,18 @@ class WorkerDied(Exception):
         code: int | None = self.args[0]
         return code
 
+    @property
+    def how(self) -> str:
+        """Return how it ended: ``with exit code 3``, ``by signal SIGKILL``."""
+        code = self.code
+        if code is None:
+            return "nobody knows how"
+        try:
+            name = signal.Signals(-code).name if code < 0 else ""
+        except ValueError:
+            name = str(-code)
+        return f"by signal {name}" if name else f"with exit code {code}"
+
 
 class _Process(Protocol):
     """A process with a pipe for requests and one for answers; both are not buffered."""
