@@ -65,7 +65,7 @@ def lint(
     ways has several functions.
     """
     if identity not in LINTS:
-        raise LookupError(f"{identity} is not in LINTS of simkit/spec/lint_catalogue.py: add it")
+        raise LookupError(f"{identity} is not in simkit/spec/lints.yaml: add it")
     if isinstance(when, str) and not hasattr(_NO_FACTS, when):
         raise LookupError(f"{identity} waits for {when!r}, which is no attribute of Facts")
 

@@ -54,7 +54,7 @@ def test_a_hint_for_code_is_another_than_that_for_files_where_there_is_one() -> 
 
 
 def test_a_lint_that_the_catalogue_does_not_have_is_refused() -> None:
-    with pytest.raises(LookupError, match=r"XYZ-01 is not in LINTS of simkit/spec/lint_catalogue"):
+    with pytest.raises(LookupError, match=r"XYZ-01 is not in simkit/spec/lints.yaml"):
         lint("XYZ-01", e.TurnStarted)
 
 
