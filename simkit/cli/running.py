@@ -20,7 +20,7 @@ from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
 from simkit.report.results import Result, died, not_run, result_of
-from simkit.report.table import TABLE_WIDTH, table
+from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
 from simkit.report.text import (
     judged_text,
     reproduce_line,
@@ -28,7 +28,6 @@ from simkit.report.text import (
     title_line,
     warning_lines,
 )
-from simkit.report.timeline import Row, rows_of, selected
 from simkit.report.wording import block, set_columns, wrapped
 from simkit.session.execution.recorded import Recording
 from simkit.session.execution.starts import noting_starts

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.report.table import table
-from simkit.report.timeline import Row, rows_of
+from simkit.report.table import Row, rows_of, table
 from simkit.trace.views import View
 from tests.golden import assert_file_is
 from tests.report.flows import GRAPH, SUPERVISED

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from simkit.report import timeline
-from simkit.report.timeline import Row, rows_of, selected
+from simkit.report import table
+from simkit.report.table import Row, rows_of, selected
 from simkit.trace.events import AnyEvent
 from simkit.trace.views import View
 from tests.report.flows import GRAPH, SUPERVISED
@@ -134,7 +134,7 @@ NO_ROWS: Final = {
 
 
 def test_each_event_has_words_in_the_timeline_or_is_named_as_one_without() -> None:
-    names = {kind.__name__ for kind in timeline._ROWS}
-    names |= {name.removeprefix("on_") for name in dir(timeline._Timeline)}
+    names = {kind.__name__ for kind in table._ROWS}
+    names |= {name.removeprefix("on_") for name in dir(table._Timeline)}
 
     assert {kind.__name__ for kind in AnyEvent.__args__} - names == NO_ROWS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.core.messages import Message
-from simkit.report.timeline import rows_of
+from simkit.report.table import rows_of
 from simkit.runtime.ports import ToolReply
 from simkit.runtime.tool_use import looked_up
 from simkit.trace.events import ToolFailed, ToolReturned

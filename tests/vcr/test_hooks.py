@@ -12,8 +12,7 @@ from vcr.request import Request
 
 from simkit.core.redact import Redactor
 from simkit.vcr import before_record_request, before_record_response
-from simkit.vcr.configuring import Hooks
-from simkit.vcr.matching import body_of
+from simkit.vcr.configuring import Hooks, body_of
 from tests.capture.cassettes.requests import CHAT_URL
 
 KEY = "sk-proj-1234567890abcdefghijklmnopqrstuv"

@@ -15,7 +15,7 @@ from typing import Any
 
 from simkit.capture.http import compat
 from simkit.capture.http.connections import seconds, shortened
-from simkit.capture.http.http1 import Listening, Message, response_bytes
+from simkit.capture.http.http_connections import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
     CLOSED_EARLY,

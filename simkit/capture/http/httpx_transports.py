@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from simkit.capture.http import compat
 from simkit.capture.http.connections import seconds, wait, wait_async
-from simkit.capture.http.http1 import framing
+from simkit.capture.http.http_connections import framing
 from simkit.capture.http.installing import Replacement, Row
 from simkit.capture.http.request_router import (
     CLOSED_EARLY,

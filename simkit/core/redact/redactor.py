@@ -19,16 +19,16 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from simkit.core.redact.names import NAMES, is_secret_parameter, kind_of, secrets_of
-from simkit.core.redact.prefilter import may_hold_secrets
-from simkit.core.redact.shapes import EDGE, FREE, PERSONAL, PREFIXED, SHAPES
-from simkit.core.redact.spans import (
+from simkit.core.redact.prefilter import (
     DEPTH_MAX,
     Span,
     cut,
     cut_keys,
     cut_spans,
+    may_hold_secrets,
     percent_decoded,
 )
+from simkit.core.redact.shapes import EDGE, FREE, PERSONAL, PREFIXED, SHAPES
 
 _PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})\]"
 

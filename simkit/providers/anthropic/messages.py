@@ -16,15 +16,16 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, Usage
 from simkit.providers import attachments as extra
 from simkit.providers import failures
-from simkit.providers.anthropic.blocks import (
+from simkit.providers.anthropic.replies import (
     Placed,
     assistant_of,
     blocks_of,
     blocks_said,
+    failed,
     result_of,
+    served,
     text_of,
 )
-from simkit.providers.anthropic.replies import failed, served
 from simkit.providers.attachments import Extras, is_failed, results_grouped
 from simkit.providers.body_reader import (
     MessageCache,

@@ -15,8 +15,7 @@ From the bottom up: ``places`` (lines of a test), ``pipelines`` (the named pipel
 people), ``outcome`` (the result of a turn), ``conversation``, ``fixture`` (for pytest).
 """
 
-from simkit.session.simulation.conversation import Simulation
+from simkit.session.simulation.conversation import Simulation, fakes
 from simkit.session.simulation.outcome import SeenContext, TurnOutcome
-from simkit.session.simulation.pipelines import fakes
 
 __all__ = ["SeenContext", "Simulation", "TurnOutcome", "fakes"]

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from simkit.report.timeline import rows_of
+from simkit.report.table import rows_of
 from simkit.session.simulate import simulate
 from simkit.trace import events as e
 from simkit.viewer.run_data import run_data

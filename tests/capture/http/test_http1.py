@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.capture.http.http1 import Listening, Message, response_bytes
+from simkit.capture.http.http_connections import Listening, Message, response_bytes
 from simkit.providers.http import HttpResponse
 from tests.capture.http.gates import ObservedResponse
 

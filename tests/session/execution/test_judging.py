@@ -20,7 +20,7 @@ from simkit.core.messages import Message, Usage
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply, ParsedRequest
-from simkit.report.timeline import rows_of
+from simkit.report.table import rows_of
 from simkit.runtime.functions import function_named
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import Recorded, record, simulate
