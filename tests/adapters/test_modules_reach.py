@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simkit.adapters.modules import imports_by_text, reached_by
+from tests.adapters.running import run_app
 
 
 @pytest.fixture
@@ -77,3 +78,23 @@ def test_package_is_read_whole_and_what_is_imported_meanwhile_too(folder: Path) 
     importlib.import_module("reach_package.later")
 
     assert (before, "csv" in reached_by("reach_package")) == (False, True)
+
+
+CODE = """
+def main(text):
+    from namespace_outer.inner import words
+
+    return words.SAID
+"""
+
+
+def test_a_folder_without_init_inside_a_package_is_no_error(tmp_path: Path) -> None:
+    inner = tmp_path / "namespace_outer" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("", encoding="utf-8")
+    (inner / "words.py").write_text('SAID = "Hello."\n', encoding="utf-8")
+    (tmp_path / "namespace_app.py").write_text(CODE, encoding="utf-8")
+
+    ran = run_app("namespace_app:main", "turns: [{user: Hi, expect: {reply: Hello.}}]", tmp_path)
+
+    assert ran.judgement.findings == ()
