@@ -31,6 +31,8 @@ class _Collector:
         self._is_paused = False
         self._spared = 0
         """The number of objects that were spared since all were collected."""
+        self._is_frozen = False
+        """Whether the program was seen to keep objects frozen, which it hardly ever ends."""
 
     def change(self, pauses: int = 0, user_calls: int = 0) -> None:
         """Change the number of pauses and of running user calls."""
@@ -54,7 +56,11 @@ class _Collector:
         frozen would thaw.
         """
         new = gc.get_count()[0]
-        if new < SPARED_MIN or gc.get_freeze_count() > FROZEN_MAX:
+        if new < SPARED_MIN or self._is_frozen:
+            return
+        # It walks through all of them, so 10 ms for a million: it is asked until it says yes.
+        self._is_frozen = gc.get_freeze_count() > FROZEN_MAX
+        if self._is_frozen:
             return
         self._spared += new
         gc.freeze()

@@ -30,6 +30,7 @@ def _collector_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     was_enabled = gc.isenabled()
     # tests/conftest.py has frozen all tests; to walk them here would take a second each time.
     monkeypatch.setattr(gc_pause, "FROZEN_MAX", sys.maxsize)
+    monkeypatch.setattr(gc_pause._collector, "_is_frozen", False)
     VALUES_BY_NAME.clear()
     CYCLES.clear()
     gc_pause._collector._spared = 0
@@ -317,3 +318,18 @@ def test_one_context_manager_may_be_entered_many_times(make: Callable[[], Any]) 
             pass
 
     assert gc.isenabled()
+
+
+def test_a_program_that_keeps_objects_frozen_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    gc.enable()
+    questions: list[int] = []
+
+    def count() -> int:
+        questions.append(1)
+        return 1
+
+    monkeypatch.setattr(gc_pause, "FROZEN_MAX", 0)
+    monkeypatch.setattr(gc, "get_freeze_count", count)
+
+    assert [collections_after(gc_pause.SPARED_MIN * 2) for _ in range(2)] == [1, 1]
+    assert len(questions) == 1
