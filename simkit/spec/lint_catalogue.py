@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 import msgspec
@@ -31,7 +31,7 @@ class LintEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
 
 def entries_in(file: str, part: type[T]) -> T:
     """Return the entries of a YAML file of this package."""
-    return msgspec.yaml.decode(files(__package__).joinpath(file).read_bytes(), type=part)
+    return msgspec.yaml.decode(Path(__file__).with_name(file).read_bytes(), type=part)
 
 
 LINTS: Final[Mapping[str, LintEntry]] = entries_in("lints.yaml", dict[str, LintEntry])
