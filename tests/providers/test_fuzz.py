@@ -218,13 +218,19 @@ def test_a_body_that_is_nested_deep_is_read_or_refused(name: str, depth: int) ->
     fields = {**body, "input": [], "messages": [], "metadata": 0}
     output = f'[{{"type":"shell_call_output","output":{deep}}}]'
 
+    answers = {200: f'{{"output":{output}}}', 400: f'{{"error":{deep}}}'}
+    is_read = []
     for text in (
         json.dumps(fields).replace('"metadata": 0', f'"metadata":{deep}'),
         f'{{"model":"m","input":{output}}}',
     ):
         with contextlib.suppress(WireInvalid):
-            protocol.parse_request(HttpRequest("POST", url, body=text.encode()))
-    for status, text in ((200, f'{{"output":{output}}}'), (400, f'{{"error":{deep}}}')):
+            parsed = protocol.parse_request(HttpRequest("POST", url, body=text.encode()))
+            is_read.append(parsed.model == "m")
+    for status, text in answers.items():
         response = HttpResponse(status, (), (text.encode(),))
         with contextlib.suppress(WireInvalid):
-            protocol.parse_response(response, ParsedRequest(protocol.name, "m", ()))
+            answer = protocol.parse_response(response, ParsedRequest(protocol.name, "m", ()))
+            is_read.append((answer.error is not None) == (status == 400))
+    assert all(is_read)
+    assert is_read or depth == 100_000
