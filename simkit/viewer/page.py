@@ -29,9 +29,8 @@ from simkit.viewer.document import (
     ScenarioData,
     scenario_data,
 )
-from simkit.viewer.pins import claim_lines
 from simkit.viewer.pipeline_graph import together
-from simkit.viewer.run_data import run_data
+from simkit.viewer.run_data import claim_lines, run_data
 
 TEMPLATE: Final = "report.html"
 PLACEHOLDER: Final = "{{simkit-data}}"

@@ -14,7 +14,7 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import run_data
 from simkit.viewer.document import MarkData, RunData
-from simkit.viewer.pins import claim_lines
+from simkit.viewer.run_data import claim_lines
 from tests.viewer.scenes import SHOP
 
 PIPELINE: Final = """\
