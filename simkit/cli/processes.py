@@ -37,7 +37,7 @@ class RunsInProcesses(Runs):
         self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache, count: int
     ) -> None:
         """``count`` is the number of processes that work at the same time."""
-        super().__init__(entries, _runners.get(job, cache))
+        super().__init__(entries, runners.get(job, cache))
         self._job = job
         is_alone = Command.owns_process and not (job.in_process or is_traced())
         self._count = count if is_alone else 1
@@ -152,14 +152,14 @@ class _Runners:
         return self._runner[1]
 
 
-_runners: Final = _Runners()
+runners: Final = _Runners()
 
 
 def _run(entry: SelectedEntry, seed: int | None, job: Job, number: str) -> ScenarioRun:
     share_marks(number)
-    return _runners.get(job).run(entry, seed)
+    return runners.get(job).run(entry, seed)
 
 
 def _work(work: Work[T], batch: Sequence[SelectedEntry], job: Job, number: str) -> T:
     share_marks(number)
-    return work(batch, _runners.get(job))
+    return work(batch, runners.get(job))

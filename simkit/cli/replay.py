@@ -9,7 +9,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +32,7 @@ from simkit.session.execution.own_process import app_of
 from simkit.session.simulate import run
 from simkit.session.workers import WorkerDied, start_worker
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
 
 
@@ -383,7 +382,7 @@ def run_again(
 
 def _app_of(first: FirstRun) -> App | None:
     with suppress(SimkitError):
-        return app_of(_library().prepared(first.item))
+        return app_of(_prepared(first))
     return None
 
 
@@ -401,7 +400,7 @@ def _second_run(
 
 def _run(first: FirstRun, seed: int | None) -> SecondRun:
     try:
-        trace = run(_library().prepared(first.item), seed=seed)
+        trace = run(_prepared(first), seed=seed)
     except SimkitError as problem:
         return SecondRun("", error=str(problem))
     digest = trace.digest()
@@ -410,7 +409,9 @@ def _run(first: FirstRun, seed: int | None) -> SecondRun:
     return SecondRun(digest, [line.decode() for line in trace.lines()])
 
 
-@lru_cache(maxsize=1)
-def _library() -> Library:
-    """Return the files of this process, which copies of it have read, too."""
-    return Library()
+def _prepared(first: FirstRun) -> Prepared:
+    from simkit.cli.processes import runners
+
+    prepared = runners.get(Job()).prepared(first.item)[0]
+    assert prepared is not None
+    return prepared
