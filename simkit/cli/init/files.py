@@ -34,60 +34,7 @@ def write_new(file: Path, text: str) -> bool:
     return True
 
 
-PIPELINE: Final = """\
-# Triage looks the order up and hands the customer over to refunds.
-version: 1
-pipeline: support
-agents:
-  triage:
-    instructions: Find out what the customer needs.
-    tools: [find_order]
-    handoffs: [refunds]
-  refunds:
-    instructions: You refund orders.
-    # What its model is sent, in this order.
-    context: [instructions, handoff, history, current_message]
-contracts:
-  - {from: triage, to: refunds, type: refund, payload: {type: object, required: [order_id]}}
-flow: {handoffs: {start: triage}}
-"""
-SCENARIO: Final = """\
-version: 1
-scenario: the refund agent is told the order, and no more
-pipeline: support.pipeline.yaml
-turns:
-  - user: My headphones are broken, I want my money back
-    # What the models and the tool answer: nothing is called.
-    replies:
-      triage:
-        - calls: [find_order: {customer: Ada}]
-        - handoff: {to: refunds, payload: {order_id: A-1042}}
-      refunds: I have refunded order A-1042.
-    tool_results: {find_order: {order_id: A-1042, email: ada@example.com}}
-    # To see a failure, remove `handoff, ` from the context of refunds in support.pipeline.yaml.
-    expect:
-      agents: [triage, refunds]
-      context:
-        refunds:
-          includes: [{$contains: A-1042}]
-          excludes: [{$contains: ada@example.com}]
-"""
-FEATURE: Final = """\
-Feature: Refunds
-  Triage looks the order up and hands the customer over. The refund agent is told which order it is
-  about, and no more.
-
-  Scenario: The refund agent is told the order
-    Given the pipeline "support"
-    And find_order returns order_id "A-1042" and email "ada@example.com"
-    When the user says "My headphones are broken, I want my money back"
-    And triage calls find_order with customer "Ada"
-    And triage hands off to refunds with order_id "A-1042"
-    And refunds replies "I have refunded order A-1042."
-    Then these agents ran in order: triage and refunds
-    And the context of refunds includes "A-1042"
-    And the context of refunds excludes "ada@example.com"
-"""
+_FIRST_PROJECT: Final = Path(__file__).with_name("first_project")
 STEPS: Final = '''\
 """Binds the features: without this module pytest-bdd collects none of them."""
 
@@ -150,9 +97,14 @@ _EXISTS: Final = "there already, left as it is"
 
 
 SAMPLE: Final[Mapping[str, str]] = {
-    "scenarios/support.pipeline.yaml": PIPELINE,
-    "scenarios/refund.scenario.yaml": SCENARIO,
-    "features/refund.feature": FEATURE,
+    **{
+        name: (_FIRST_PROJECT / Path(name).name).read_text(encoding="utf-8")
+        for name in (
+            "scenarios/support.pipeline.yaml",
+            "scenarios/refund.scenario.yaml",
+            "features/refund.feature",
+        )
+    },
     "features/test_features.py": STEPS,
 }
 """The files of a first project, by their names below its folder, where there is no app yet."""

@@ -7,7 +7,7 @@ reason and the tokens; ``message_stop``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from simkit.core.errors import WireInvalid
@@ -25,7 +25,7 @@ from simkit.providers import attachments as extra
 from simkit.providers import sse
 from simkit.providers.attachments import encoded, queries, signature_of, with_raw
 from simkit.providers.body_reader import Record, json_text, maybe, need, records, under
-from simkit.providers.failures import MALFORMED, Words
+from simkit.providers.failures import MALFORMED, WORDS, Words
 from simkit.providers.http import Headers, HttpResponse
 from simkit.providers.skeleton import FailureWriter, broken_call, render, retry_headers
 from simkit.providers.sse import pieces
@@ -207,34 +207,7 @@ def input_text(block: Record) -> str:
 
 Event = dict[str, Any]
 
-OWN: Final[Mapping[str, Words]] = {
-    "rate_limit": Words(
-        429,
-        "rate_limit_error",
-        "This request would exceed your account's rate limit. Please try again later.",
-    ),
-    "overloaded": Words(529, "overloaded_error", "Overloaded"),
-    "server_error": Words(500, "api_error", "Internal server error"),
-    "unavailable": Words(503, "api_error", "Service temporarily unavailable"),
-    "authentication": Words(401, "authentication_error", "invalid x-api-key"),
-    "permission": Words(
-        403,
-        "permission_error",
-        "Your API key does not have permission to use the specified resource.",
-    ),
-    "not_found": Words(404, "not_found_error", "model: {model}"),
-    "invalid_request": Words(400, "invalid_request_error", ""),
-    "context_overflow": Words(
-        400, "invalid_request_error", "prompt is too long: 200001 tokens > 200000 maximum"
-    ),
-    "content_filter": Words(
-        400, "invalid_request_error", "Output blocked by content filtering policy"
-    ),
-    "quota_exceeded": Words(
-        402, "billing_error", "Your credit balance is too low to access the Anthropic API."
-    ),
-}
-"""Failures with an error body: https://platform.claude.com/docs/en/api/errors."""
+OWN: Final = WORDS["anthropic"]
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:

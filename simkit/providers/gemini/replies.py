@@ -16,7 +16,7 @@ from simkit.core.messages import Fails, Message, Usage, spans_of
 from simkit.providers import failures, sse
 from simkit.providers.attachments import expect_asked, queries, tokens_of, with_raw
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.failures import MALFORMED, Words
+from simkit.providers.failures import MALFORMED, WORDS, Words
 from simkit.providers.gemini.parts import parts_said
 from simkit.providers.http import Headers, HttpResponse
 from simkit.providers.skeleton import FailureWriter, called_function
@@ -85,46 +85,7 @@ def _probability(text: str, logprob: float) -> dict[str, Any]:
 _JSON: Final = "application/json; charset=UTF-8"
 _TYPES: Final = "type.googleapis.com/google.rpc."
 
-OWN: Final[Mapping[str, Words]] = {
-    "rate_limit": Words(
-        429, "RESOURCE_EXHAUSTED", "Resource has been exhausted (e.g. check quota)."
-    ),
-    "overloaded": Words(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
-    "server_error": Words(500, "INTERNAL", "An internal error has occurred."),
-    "unavailable": Words(503, "UNAVAILABLE", "The service is currently unavailable."),
-    "authentication": Words(
-        401,
-        "UNAUTHENTICATED",
-        "Request had invalid authentication credentials. Expected OAuth 2 access token, login "
-        "cookie or other valid authentication credential.",
-    ),
-    "permission": Words(
-        403,
-        "PERMISSION_DENIED",
-        "Permission denied: Consumer does not have access to model {model}.",
-    ),
-    "not_found": Words(
-        404,
-        "NOT_FOUND",
-        "models/{model} is not found for API version v1beta, or is not supported for "
-        "generateContent.",
-    ),
-    "invalid_request": Words(400, "INVALID_ARGUMENT", "Request contains an invalid argument."),
-    "context_overflow": Words(
-        400,
-        "INVALID_ARGUMENT",
-        "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576).",
-    ),
-    "quota_exceeded": Words(
-        429,
-        "RESOURCE_EXHAUSTED",
-        "You exceeded your current quota, please check your plan and billing details.",
-    ),
-}
-"""Failures with an error body: https://ai.google.dev/gemini-api/docs/troubleshooting.
-
-A prompt that the content filter stops is not among them: its response has no candidates.
-"""
+OWN: Final = WORDS["gemini"]
 
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:

@@ -10,33 +10,14 @@ from typing import Final
 
 from simkit.core.messages import Fails, JsonValue, Usage
 from simkit.providers.body_reader import Record, json_text
-from simkit.providers.failures import Words, kind_of_status
+from simkit.providers.failures import WORDS, Words, kind_of_status
 from simkit.providers.http import Headers
 from simkit.providers.skeleton import broken_call, retry_headers
 from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
 _REQUEST: Final = "invalid_request_error"
 
-OWN: Final[Mapping[str, Words]] = {
-    "rate_limit": Words(429, "requests", "Rate limit reached for {model}. Please try again later."),
-    # OpenAI has no 529: an overload is a 503.
-    "overloaded": Words(503, "server_error", "The engine is currently overloaded."),
-    "server_error": Words(
-        500, "server_error", "The server had an error while processing your request."
-    ),
-    "unavailable": Words(503, "server_error", "The server is temporarily unable to serve you."),
-    "authentication": Words(401, _REQUEST, "Incorrect API key provided."),
-    "permission": Words(403, _REQUEST, "You do not have access to model `{model}`."),
-    "not_found": Words(404, _REQUEST, "The model `{model}` does not exist."),
-    "invalid_request": Words(400, _REQUEST, ""),
-    "context_overflow": Words(
-        400, _REQUEST, "This model's maximum context length is exceeded. Please shorten the input."
-    ),
-    "content_filter": Words(
-        400, _REQUEST, "The response was filtered due to the prompt triggering a content policy."
-    ),
-    "quota_exceeded": Words(429, "insufficient_quota", "You exceeded your current quota."),
-}
+OWN: Final = WORDS["openai"]
 _CODES: Final[Mapping[str, str | None]] = {
     "rate_limit": "rate_limit_exceeded",
     "overloaded": "server_is_overloaded",
