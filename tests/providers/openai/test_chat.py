@@ -15,6 +15,7 @@ from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.chat import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.providers.replies import OPENAI, contains, make_reply
 
 BODIES = Path(__file__).parents[1] / "bodies"
 URL = "https://api.test/v1/chat/completions"
@@ -25,24 +26,12 @@ TOOLS = [{"type": "function", "function": {"name": "book", "parameters": {"type"
 SCHEMA = {"type": "object", "properties": {"nights": {"type": "integer"}}}
 FORM = {"type": "json_schema", "json_schema": {"name": "b", "schema": SCHEMA, "strict": True}}
 REPLIES = {
-    "text": Message("assistant", "Grüezi, wie kann ich Ihnen helfen? 🏔"),
-    "call": Message("assistant", calls=(ToolCall("call_1", "book", {"city": "Zürich"}),)),
-    "parallel": Message(
-        "assistant",
-        "One moment.",
-        calls=(ToolCall("call_1", "book", {}), ToolCall("call_2", "book", {"city": "Chur"})),
-    ),
-    "structured": Message("assistant", '{"nights":2}', data={"nights": 2}),
-    "structured like an extra": Message(
-        "assistant", '{"refusal":"x","reasoning":[{}]}', data={"refusal": "x", "reasoning": [{}]}
-    ),
-    "refusal": Message("assistant", "I must not.", data={"refusal": "I must not."}),
+    **OPENAI,
     "reasoned": Message(
         "assistant",
         "Two.",
         data={"reasoning": [{"type": "reasoning_text", "text": "They said two nights."}]},
     ),
-    "empty": Message("assistant"),
 }
 
 
@@ -51,28 +40,10 @@ def parse_body(**body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(HttpRequest("POST", URL, body=json.dumps(whole).encode()))
 
 
-def make_reply(message: Message, **more: Any) -> OutgoingReply:
-    return OutgoingReply("c1", message, Usage(11, 7), **more)
-
-
 def streamed(response: HttpResponse) -> list[Any]:
     """The data of a stream's events, with the marker at the end as a text."""
     results = [data for _, data in sse.events(response.body)]
     return [data if data == sse.DONE else json.loads(data) for data in results]
-
-
-def contains(whole: Any, part: Any) -> bool:
-    """Whether every field of the part stands in the whole; ids of another run may differ."""
-    if isinstance(part, dict):
-        return all(
-            key == "id" or (key in whole and contains(whole[key], value))
-            for key, value in part.items()
-        )
-    if isinstance(part, str) and part.startswith("{"):
-        return bool(json.loads(whole) == json.loads(part))
-    if isinstance(part, list):
-        return len(whole) == len(part) and all(map(contains, whole, part))
-    return bool(whole == part)
 
 
 def test_a_whole_request_is_read() -> None:

@@ -14,6 +14,7 @@ from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai.responses import PROTOCOL
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from tests.providers.replies import OPENAI, contains, make_reply
 
 BODIES = Path(__file__).parents[1] / "bodies"
 USER = {"role": "user", "content": "Hello"}
@@ -28,23 +29,11 @@ THOUGHT = {
 }
 SEARCH = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
 REPLIES = {
-    "text": Message("assistant", "Grüezi, wie kann ich Ihnen helfen? 🏔"),
-    "call": Message("assistant", calls=(ToolCall("call_1", "book", {"city": "Zürich"}),)),
-    "parallel": Message(
-        "assistant",
-        "One moment.",
-        calls=(ToolCall("call_1", "book", {}), ToolCall("call_2", "book", {"city": "Chur"})),
-    ),
-    "structured": Message("assistant", '{"nights":2}', data={"nights": 2}),
-    "structured like an extra": Message(
-        "assistant", '{"refusal":"x","reasoning":[{}]}', data={"refusal": "x", "reasoning": [{}]}
-    ),
-    "refusal": Message("assistant", "I must not.", data={"refusal": "I must not."}),
+    **OPENAI,
     "reasoned": Message("assistant", "Two.", data={"reasoning": [THOUGHT], "items": [SEARCH]}),
     "reasoned call": Message(
         "assistant", calls=(ToolCall("call_1", "book", {}),), data={"reasoning": [THOUGHT]}
     ),
-    "empty": Message("assistant"),
 }
 
 
@@ -54,30 +43,12 @@ def parse_body(**body: Any) -> ParsedRequest:
     return PROTOCOL.parse_request(HttpRequest("POST", url, body=json.dumps(whole).encode()))
 
 
-def make_reply(message: Message, **more: Any) -> OutgoingReply:
-    return OutgoingReply("c1", message, Usage(11, 7), **more)
-
-
 def streamed(response: HttpResponse) -> list[Any]:
     """The events of a stream; each is named as its type says, and they are numbered."""
     pairs = [(event, json.loads(data)) for event, data in sse.events(response.body)]
     assert [event for event, _ in pairs] == [data["type"] for _, data in pairs]
     assert [data.pop("sequence_number") for _, data in pairs] == list(range(len(pairs)))
     return [data for _, data in pairs]
-
-
-def contains(whole: Any, part: Any) -> bool:
-    """Whether every field of the part stands in the whole; ids of another run may differ."""
-    if isinstance(part, dict):
-        return all(
-            key in ("id", "item_id") or (key in whole and contains(whole[key], value))
-            for key, value in part.items()
-        )
-    if isinstance(part, list):
-        return len(whole) == len(part) and all(map(contains, whole, part))
-    if isinstance(part, str) and part.startswith("{"):
-        return bool(json.loads(whole) == json.loads(part))
-    return bool(whole == part)
 
 
 def test_a_text_is_what_the_user_says() -> None:
