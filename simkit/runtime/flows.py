@@ -64,7 +64,7 @@ class GraphFlow:
 
     def run(self, turn: Turn) -> Steps:
         """Run one turn from the start node until no branch continues."""
-        return _Walk(self, turn).go(_Place(Start(self.start), None))
+        return _Walk(self, turn).go(_ReadyNode(Start(self.start), None))
 
     def chosen(self, node: str, source: Activation) -> tuple[list[str], p.Edge | None]:
         """Return the labels that match a decision's answer, and the edge that is taken."""
@@ -111,7 +111,7 @@ def _answer_text(answer: Any) -> str:
     return text if len(text) <= ANSWER_CHARACTERS_MAX else f"{text[: ANSWER_CHARACTERS_MAX - 1]}…"
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _ReadyNode(msgspec.Struct, frozen=True):
     """A node that is about to run."""
 
     start: Start
@@ -142,7 +142,7 @@ class _Walk:
         self._waiting: dict[str, list[_Arrival]] = {}
         """Merges that a branch has reached, in the order in which they were reached."""
 
-    def go(self, place: _Place, started: Activation | None = None) -> Steps:
+    def go(self, place: _ReadyNode, started: Activation | None = None) -> Steps:
         """Run a node and those after it, until its branch ends or forks."""
         while True:
             node = place.start.agent
@@ -166,14 +166,16 @@ class _Walk:
                 return
             (place,) = onward
 
-    def _arrived(self, starts: list[Start], source: Activation, onward: _Onward) -> list[_Place]:
+    def _arrived(
+        self, starts: list[Start], source: Activation, onward: _Onward
+    ) -> list[_ReadyNode]:
         """Return the places that can run at once; merges record their arrivals."""
         places_reached = []
         for start in starts:
             node = start.agent
             if self._flow.nodes[node].role != "merge":
                 self._active.append(node)
-                places_reached.append(_Place(start, onward.decision))
+                places_reached.append(_ReadyNode(start, onward.decision))
                 continue
             self._waiting.setdefault(node, []).append(
                 _Arrival(
@@ -190,7 +192,7 @@ class _Walk:
         return places_reached
 
     def _split(
-        self, branch: Branch | None, split_places: Sequence[_Place], ready: Sequence[_Place]
+        self, branch: Branch | None, split_places: Sequence[_ReadyNode], ready: Sequence[_ReadyNode]
     ) -> Steps:
         """Run the continuations of a branch in parallel; several get a branch each."""
         by_branch = {id(branch): list(split_places)}
@@ -200,14 +202,14 @@ class _Walk:
         if work:
             yield Together(work)
 
-    def _side_by_side(self, places: Sequence[_Place]) -> Steps:
+    def _side_by_side(self, places: Sequence[_ReadyNode]) -> Steps:
         """Run places of one branch in parallel."""
         if len(places) == 1:
             return self.go(places[0])
         starts = [place.start for place in places]
         return in_parallel(self._turn, starts, lambda at, start: self.go(places[at], start))
 
-    def _ready(self) -> list[_Place]:
+    def _ready(self) -> list[_ReadyNode]:
         """Return the merges that no unfinished run can still reach."""
         reach, places = self._flow.reach, []
         for node in list(self._waiting):
@@ -220,7 +222,7 @@ class _Walk:
                 self._active.append(node)
         return places
 
-    def _merged(self, node: str, arrivals: Sequence[_Arrival]) -> _Place:
+    def _merged(self, node: str, arrivals: Sequence[_Arrival]) -> _ReadyNode:
         last = arrivals[-1]
         start = Start(
             node,
@@ -234,13 +236,13 @@ class _Walk:
             upstream={arrival.node: arrival.left for arrival in arrivals},
             after=tuple(arrival.run for arrival in arrivals),
         )
-        return _Place(start, last.decision)
+        return _ReadyNode(start, last.decision)
 
 
 class _Onward:
     """The targets of an ended node; computed again if a contract made the node run again."""
 
-    def __init__(self, flow: GraphFlow, turn: Turn, node: str, place: _Place) -> None:
+    def __init__(self, flow: GraphFlow, turn: Turn, node: str, place: _ReadyNode) -> None:
         self._flow, self._turn, self.node, self._place = flow, turn, node, place
         self.decision = place.decision
         self.source: Activation | None = None

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError
-from simkit.session.execution.own_process import call_alone
+from simkit.session.execution.own_process import call_in_own_process
 from simkit.session.workers import (
     ApplicationProcess,
     Worker,
@@ -95,7 +95,9 @@ class OwnProcesses:
             try:
                 if self._is_closed:
                     worker.kill()
-                result = worker.call(call_alone, function, arguments, answering=answer, hear=hear)
+                result = worker.call(
+                    call_in_own_process, function, arguments, answering=answer, hear=hear
+                )
                 if app is not None and app.imports_itself and key not in self._libraries_known:
                     self._libraries_known.add(key)
                     self._import_libraries(key, app, worker, known)

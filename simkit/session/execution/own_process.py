@@ -13,15 +13,15 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 
 
-class _Place:
+class _ThisProcess:
     is_own_process = False
 
 
-def call_alone(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+def call_in_own_process(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function of a module in this process, which is that of one scenario from now on."""
     from simkit.session.workers import tell_parent
 
-    _Place.is_own_process = True
+    _ThisProcess.is_own_process = True
     sys.breakpointhook = _refuse_breakpoint
     with sudden_end_told(tell=tell_parent):
         return function(*arguments)
@@ -39,7 +39,7 @@ def _refuse_breakpoint(*_: object, **__: object) -> None:
 
 def is_own_process() -> bool:
     """Return whether this process is that of one scenario alone."""
-    return _Place.is_own_process
+    return _ThisProcess.is_own_process
 
 
 def app_of(prepared: Prepared | None) -> App | None:
@@ -55,12 +55,12 @@ def wants_own_process(prepared: Prepared) -> bool:
     """Return whether a scenario asks for a process of its own, and this one is not."""
     pipeline = prepared.pipeline
     is_asked = isinstance(pipeline, App) and pipeline.options.process == "own"
-    return is_asked and not _Place.is_own_process
+    return is_asked and not _ThisProcess.is_own_process
 
 
 def note_turn(number: int) -> None:
     """Tell the process that waits for the scenario's result which turn begins."""
-    if _Place.is_own_process:
+    if _ThisProcess.is_own_process:
         from simkit.session.workers import tell_parent
 
         tell_parent(number)
