@@ -83,6 +83,7 @@ from simkit.capture.http.request_router import (
     owned_by,
     passing_through,
 )
+from simkit.core.branches import Branch, in_branch
 from simkit.core.context_values import Together
 from simkit.core.determinism import World
 from simkit.core.errors import (
@@ -227,6 +228,7 @@ class CodeDriver:
             owned_by(self._owner),
             heard_by(self._gate),
             self._toolbox.at_work(),
+            in_branch(Branch()),
             children_of_run(self._children),
         )
 

@@ -20,6 +20,7 @@ from simkit.adapters.refusals import sent_at
 from simkit.adapters.script import ScriptedAnswers
 from simkit.capture.http.request_router import Decision, Later, Pauses
 from simkit.core import messages as m
+from simkit.core.branches import current_branch
 from simkit.core.errors import (
     CallUnattributed,
     PipelineError,
@@ -162,6 +163,8 @@ class ModelInterceptor:
                 f"{problem}"
             ) from problem
         run = self._run_of(model_request, request)
+        if (branch := current_branch()) is not None:
+            branch.ask(run)
         attempt = self._attempt(run, model_request)
         call = ModelCall(
             self._recorder.record_request(
@@ -311,6 +314,16 @@ class ModelInterceptor:
                 self._rename(known, agent)
                 return known
         return self._recorder.open_run(agent) or self._recorder.begin_run(agent)
+
+    def run_here(self) -> Run | None:
+        """Return the run for which this code works; None if nothing says it."""
+        mark, branch, runs = current_mark(), current_branch(), self._recorder.runs
+        run = mark.run if mark is not None else self._around()
+        if run is None and branch is not None:
+            run = branch.run_of(runs)
+        elif run is None and len(runs) == 1:  # It began outside the turn: a server's thread.
+            (run,) = runs
+        return run
 
     def ended(self, error: ErrorFacts | None) -> None:
         """Report unused and drifted recordings at the end of the run."""

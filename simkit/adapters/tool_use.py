@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from simkit.adapters.annotations import current_mark
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.recorder.sessions import ToolRequest
@@ -246,14 +245,14 @@ class ToolUse:
     def _request_for(
         self, tool: str, args: JsonValue, pending: Sequence[ToolRequest]
     ) -> ToolRequest:
-        """Return the model's request for a call: the one with equal arguments, else the oldest."""
+        """Return the model's request for a call: its run's own, by arguments, else the oldest."""
+        run = self._gate.run_here()
+        pending = [one for one in pending if one.run is run] or pending
         request = next(
             (candidate for candidate in pending if candidate.call.args == args), None
         ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)
         if request is not None or pending:
             return request or pending[0]
-        mark, runs = current_mark(), self._recorder.runs
-        run = mark.run if mark is not None else (runs[-1] if runs else None)
         return self._recorder.called_by_code(tool, args, run)
 
     def _scripted(

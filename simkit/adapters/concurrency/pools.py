@@ -40,6 +40,7 @@ from simkit.adapters.programs.terminal import ProgramClosed
 from simkit.capture.http.guards import serves_many
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.request_router import is_intercepted
+from simkit.core.branches import branch_off, make_task
 from simkit.core.errors import RunHalted
 
 Ended: TypeAlias = Literal["thread", "task"]
@@ -158,7 +159,7 @@ def _in_any_loop(before: Replacement) -> Replacement:
 
 def _watching(before: Replacement) -> Replacement:
     def create_task(self: AbstractEventLoop, *args: Any, **kwargs: Any) -> Any:
-        task = before(self, *args, **kwargs)
+        task = make_task(before, self, *args, **kwargs)
         losses = _runs.current()
         if losses is None or not isinstance(task, Task):  # A factory may make other things.
             return task
@@ -246,7 +247,7 @@ def _submit(before: Replacement) -> Replacement:
             rank = turns.submitted()
             work = _in_turn(turns, rank, work)
         if is_intercepted():
-            args, work = (work, *args), contextvars.copy_context().run
+            args, work = (work, *args), branch_off(contextvars.copy_context()).run
         future: Future[Any] = before(self, work, *args, **kwargs)
         if turns is not None:
             turns.threads.pending(rank, self._work_queue, future)
@@ -286,7 +287,7 @@ def _begin(
     thread: threading.Thread | None = None,
 ) -> Any:
     """Let ``begin`` start a thread with its work, which takes turns in this context."""
-    rank, context = turns.submitted(), contextvars.copy_context()
+    rank, context = turns.submitted(), branch_off(contextvars.copy_context())
     turns.threads.starts(rank, thread)
     try:
         return begin(partial(context.run, _in_turn(turns, rank, partial(_to_its_end, work))))

@@ -331,6 +331,7 @@ def _is_async(saver: Any) -> bool:
 
 
 def _is_async_only(runnable: Any) -> bool:
-    if getattr(runnable, "afunc", None) is not None and hasattr(runnable, "func"):
-        return runnable.func is None
+    for ahead, plain_name in (("afunc", "func"), ("_atransform", "_transform")):
+        if ahead in getattr(runnable, "__dict__", ()):
+            return getattr(runnable, plain_name, None) is None
     return any(_is_async_only(step) for step in getattr(runnable, "steps", ()))

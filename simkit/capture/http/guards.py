@@ -34,6 +34,7 @@ from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
 from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
+from simkit.core.branches import branch_off
 from simkit.core.context_values import set_until_reset
 from simkit.core.determinism.redirecting import Recoded, Redirected
 from simkit.core.errors import NetworkRefused
@@ -265,7 +266,7 @@ def _start(before: Replacement) -> Replacement:
     def start(self: threading.Thread) -> None:
         guard = _caused("thread")
         if guard is not None:
-            context = contextvars.copy_context()
+            context = branch_off(contextvars.copy_context())
             if serves_many(self) or not guard.trusts:
                 unheard = copy(guard)
                 unheard.report, unheard.reported, unheard.uses = _unreported, set(), 0
