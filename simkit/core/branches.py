@@ -27,7 +27,8 @@ class Branch:
     def __init__(self, outer: Branch | None = None) -> None:
         # A weak reference: tasks that start one another without end must not keep all earlier ones.
         self._outer: ReferenceType[Branch] | None = None if outer is None else ref(outer)
-        self._begun_with = self._run = None if outer is None else outer._run
+        self._run: Any = None if outer is None else outer._run
+        self._begun_with = self._run
 
     def ask(self, run: object) -> None:
         """Go on with a run whose agent asks a model here."""
