@@ -247,7 +247,7 @@ class ToolUse:
     ) -> ToolRequest:
         """Return the model's request for a call: its run's own, by arguments, else the oldest."""
         run = self._gate.run_here()
-        pending = [one for one in pending if one.run is run] or pending
+        pending = [candidate for candidate in pending if candidate.run is run] or pending
         request = next(
             (candidate for candidate in pending if candidate.call.args == args), None
         ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)

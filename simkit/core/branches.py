@@ -1,8 +1,8 @@
 """Branches: which agent's run a task or a thread works for, if neither framework nor mark says it.
 
-The agent that a task asked last works in it; a task that it starts goes on with that agent, and
-what it asked counts for the task that waits for it, too. Tasks that run side by side are told
-apart, so that the agent which began last does not get the others' tool calls.
+The agent that a task asked last works in it. A task that it starts goes on with that agent, and
+what that task asks counts for the first one, too. Each of several parallel tasks has its own
+branch, so that the agent which began last does not get the others' tool calls.
 """
 
 from __future__ import annotations

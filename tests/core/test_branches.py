@@ -141,22 +141,22 @@ def test_an_agent_that_another_branch_asked_is_not_known_here() -> None:
 def test_side_by_side_each_branch_keeps_its_own_run(steps: list[tuple[int, bool]]) -> None:
     turn, runs = Branch(), [object() for _ in range(5)]
     branches = [Branch(turn) for _ in runs]
-    asked = set[int]()
+    places_met = set[int]()
     for place, is_inner in steps:
         branch = branches[place]
         (Branch(branch) if is_inner else branch).ask(runs[place])
-        asked.add(place)
+        places_met.add(place)
 
-        expected = [run if k in asked else None for k, run in enumerate(runs)]
+        expected = [run if k in places_met else None for k, run in enumerate(runs)]
         assert [branch.run_of(runs) for branch in branches] == expected
-        assert turn.run_of(runs) is (runs[place] if len(asked) == 1 else None)
+        assert turn.run_of(runs) is (runs[place] if len(places_met) == 1 else None)
 
 
 def test_after_branches_the_next_one_is_known_again() -> None:
     turn = Branch()
-    one, other = Branch(turn), Branch(turn)
-    one.ask("A")
-    other.ask("B")
+    first, second = Branch(turn), Branch(turn)
+    first.ask("A")
+    second.ask("B")
 
     Branch(turn).ask("C")
 
