@@ -9,6 +9,27 @@ from simkit.core.text import late_pattern
 DISTRIBUTION: Final = "agent-simkit"
 _NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}
 """Modules with a name that differs from their distribution's."""
+_DISTRIBUTIONS: Final = {
+    **{module: name for name, module in _NAMED_OTHERWISE.items()},
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python",
+    "dateutil": "python-dateutil",
+    "docx": "python-docx",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "git": "gitpython",
+    "jose": "python-jose",
+    "jwt": "pyjwt",
+    "magic": "python-magic",
+    "multipart": "python-multipart",
+    "PIL": "pillow",
+    "pptx": "python-pptx",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+}
+"""Modules that many programs import, with their distributions on PyPI."""
 _REQUIREMENT: Final = late_pattern(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
 
 
@@ -22,6 +43,12 @@ def missing_package(problem: BaseException | None) -> str:
     name, versions = needed
     requirement = f"'{name}{versions}'" if versions else name
     return f"simkit needs {name}, which is not installed here: pip install {requirement}"
+
+
+def distribution_of(module: str) -> str:
+    """Return the distribution that brings a module: mostly one of the same name."""
+    top = module.partition(".")[0]
+    return _DISTRIBUTIONS.get(top, top)
 
 
 def was_asked_by_simkit(problem: BaseException) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 from simkit.core.errors import DirectoryGone, FunctionFailed, FunctionMissing, Unsupported
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import JsonValue
+from simkit.core.requirements import distribution_of
 from simkit.core.text import exception_text
 
 
@@ -108,8 +109,9 @@ def _import_failed(name: str, problem: BaseException) -> str:
 def _import_advice(problem: BaseException) -> str:
     """Describe what to do if a program's module fails to import."""
     if isinstance(problem, ModuleNotFoundError):
+        distribution = distribution_of(problem.name or "")
         return (
-            f"\nInstall {problem.name!r} into this environment, or name the folder that it is in: "
+            f"\nInstall {distribution!r} into this environment, or name the folder that it is in: "
             "`app: {path: [..]}`."
         )
     if isinstance(problem, KeyError) and problem.args and _read_from_environment(problem):

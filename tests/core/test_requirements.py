@@ -14,7 +14,12 @@ from typing import NamedTuple
 
 import pytest
 
-from simkit.core.requirements import missing_in_test, missing_package, was_asked_by_simkit
+from simkit.core.requirements import (
+    distribution_of,
+    missing_in_test,
+    missing_package,
+    was_asked_by_simkit,
+)
 
 ROOT = Path(__file__).parents[2]
 REPLAY = "simkit replay -q "
@@ -114,3 +119,11 @@ def test_what_the_users_own_code_imports_in_vain_keeps_its_traceback() -> None:
     assert missing_in_test(caught.value, "shop/desk.py:1").startswith(
         "shop/desk.py:1\nsimkit needs"
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "distribution"),
+    [("dotenv", "python-dotenv"), ("yaml", "pyyaml"), ("PIL.Image", "pillow"), ("httpx", "httpx")],
+)
+def test_module_is_installed_as_its_distribution(module: str, distribution: str) -> None:
+    assert distribution_of(module) == distribution

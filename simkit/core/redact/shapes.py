@@ -59,7 +59,7 @@ CUT: Final = (
     EDGE
     + f"(?:{'|'.join(f'(?P<{k}>{m})' for k, (p, _) in PREFIXED.items() if (m := _marks(p)))})"
     + _RANDOM
-    + r"[\w-]{6,}(?=[\"'`]?…)"
+    + r"[\w.~+/=%-]{6,}(?=[\"'`]?…)"
 )
 """The beginning of a key that a report cut: ``ghp_4fK1x9…`` is shorter than a key, and most of it
 may be there."""

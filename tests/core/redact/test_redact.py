@@ -575,3 +575,19 @@ def test_each_name_of_a_secret_is_searched_by_the_rules(name: str, spelled: str)
         line = f'{{"a": "ask", "{spelling}": "x1", "k": "{spelled.format(spelling)}"}}'
 
         assert Redactor({})._may_hold_secrets(line.encode()), line
+
+
+@pytest.mark.parametrize("rest", ["+/", "/w", "==", ".a", "%2"])
+def test_cut_key_is_replaced_with_all_characters_that_keys_have(
+    redactor: Redactor, rest: str
+) -> None:
+    key = "ABSK" + f"Sx3cbZgZmPAc{rest}" * 8
+
+    text = redactor.text(f'wanted "{key[:90]}"… found')
+
+    assert text == 'wanted "[redacted:bedrock]"… found'
+
+
+@pytest.mark.parametrize("text", ["sk-learning/guide…", "see task-lists/2024…", "API-2024/06.md…"])
+def test_cut_path_is_no_key(redactor: Redactor, text: str) -> None:
+    assert redactor.text(text) == text
