@@ -331,8 +331,9 @@ class ControlFlow:
 
     def _requested_targets(self, run: Run | None) -> set[str]:
         """Return the agents to which the model of a run, or any model, asked to pass control."""
-        requested = self._recorder.requested
-        return {r.to_agent for r in requested if run is None or r.run == run.id}
+        recorder = self._recorder
+        requested = recorder.requested if run is None else recorder.pending_handoffs(run)
+        return {request.to_agent for request in requested}
 
     def _caller_of_tools(self) -> Run | None:
         """Return the run whose model called last: it passes control, not the tools' node."""

@@ -264,8 +264,12 @@ class LogRecorder:
         self.requested.append(request)
 
     def pending_handoffs(self, run: Run) -> list[e.HandoffRequested]:
-        """Return the handoffs that a run has asked for and that are neither made nor rejected."""
-        return [request for request in self.requested if request.run == run.id]
+        """Return the open handoffs of a run, and of the run that it resumes after an answer."""
+        return [
+            request
+            for request in self.requested
+            if request.run == run.id or (request.turn < self.turn and request.agent == run.agent)
+        ]
 
     def refused(self, request: e.HandoffRequested, reason: str) -> None:
         """Emit that a requested handoff is not made."""
@@ -408,12 +412,16 @@ class LogRecorder:
                 None if has_failed else value,
                 own_message.content if has_failed else "",
             )
-        elif run is request.run and not run.is_over:
+        elif run is not None and not run.is_over and self._goes_on(request.run, run):
             # The agent that asked continues, and has an answer instead of a successor.
             for handoff in [*self.requested]:
                 if handoff.call_id == request.call.id:
                     self.refused(handoff, own_message.content)
         return self.log(own_message, request.run)
+
+    def _goes_on(self, first: Run, run: Run) -> bool:
+        """Return whether a run is the one that asked, or goes on with it after an answer."""
+        return run is first or (run.agent == first.agent and first not in self.runs)
 
     def _request_answered_by(self, message: Message, run: Run | None) -> ToolRequest | None:
         """Return the tool call that a message answers; None for any other message."""

@@ -20,7 +20,7 @@ from simkit.adapters.recorder.histories import (
     print_of,
 )
 from simkit.core.messages import JsonValue, Message, ToolCall
-from simkit.trace.events import Cut
+from simkit.trace.events import Cut, HandoffRequested
 
 NO_TOOLS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -104,6 +104,8 @@ class Session:
         """The last context of each agent, and the last content of each list."""
         self.requests: dict[str, ToolRequest] = {}
         """Tool calls by id."""
+        self.pending: list[HandoffRequested] = []
+        """The handoffs about which the user decides in the next turn."""
         self.ids: dict[str, str] = {}
         """Foreign ids of calls to simkit's."""
         self._alike: dict[tuple[str, bytes], list[str]] = {}

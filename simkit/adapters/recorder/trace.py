@@ -78,13 +78,15 @@ class TraceRecorder(LogRecorder):
         resumes: bool = False,
     ) -> None:
         """Emit that the user says something, or answers (``resumes``) with ``value``."""
-        self.turn, self.runs, self.requested = turn, [], []
+        self.turn, self.runs = turn, []
         self._handoffs = self._agent_runs = 0
         self.waits_for, self.is_cut = "", False
         is_new = session not in self._sessions
         if is_new:
             self._sessions[session] = Session()
         self._session, self.session = self._sessions[session], session
+        self.requested = self._session.pending if resumes else []
+        self._session.pending = []
         if is_new:
             self.events.record_session_start(Position(session), project=project)
             self._session.project = project
@@ -125,6 +127,8 @@ class TraceRecorder(LogRecorder):
         for run in self.runs:
             if not run.is_over:
                 self.end_run(run, "done" if error is None else "failed")
+        if self.waits_for and error is None:
+            self._session.pending = self.requested
         self.events.record_turn_end(
             self.at(),
             reply=canonical(reply),

@@ -73,7 +73,9 @@ class Facts:
         self.targets: tuple[str, ...] = ()
         """The targets of the turn's last route."""
         self.requests: list[e.HandoffRequested] = []
-        """The turn's requests for handoffs."""
+        """The turn's requests for handoffs, and those of the turn that it resumes."""
+        self._open_requests: dict[str, list[e.HandoffRequested]] = {}
+        """The requests of a session's last turn, if it ended with a question."""
         self.handed_over: set[str] = set()
         """The runs that a handoff started."""
         self.fault: e.FaultInjected | None = None
@@ -141,10 +143,12 @@ class Facts:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self.turns += 1
         self.targets, self._awaits_first_start = (), bool(event.message)
-        self.requests.clear()
+        self.requests = [] if event.message else self._open_requests.pop(event.session, [])
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
         self.ended_turns.add(self.turns)
+        if event.waits_for and self.requests:
+            self._open_requests[event.session] = self.requests
         if event.error is not None:
             self.errors[self.turns - 1] = event.turn, event.error
 

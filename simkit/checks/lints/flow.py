@@ -350,9 +350,11 @@ def _answer_elsewhere(event: e.AgentStarted, facts: Facts) -> Iterable[Hit]:
     if not session.has_answer:
         return
     session.has_answer = False
-    mine = [question for question in session.open if question.agent == event.agent]
+    # A handoff that the user approves begins its target, and nothing of the agent that asked.
+    source = event.handoff_from or event.agent
+    mine = [question for question in session.open if question.agent in (event.agent, source)]
     waiting = [question.agent for question in session.open]
-    session.open = [question for question in session.open if question.agent != event.agent]
+    session.open = [question for question in session.open if question not in mine]
     session.answered += [(question.agent, question.text) for question in mine]
     if waiting and not mine:
         agents = list(dict.fromkeys(waiting))

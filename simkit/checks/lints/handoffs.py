@@ -241,9 +241,12 @@ def _note_siblings(event: e.MessageAdded, facts: Facts) -> None:
 def dangling_handoff(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """HND-06: a requested handoff is made or rejected in its turn, and calls beside it answered.
 
+    A turn that ends with a question to the user leaves them open: `resume` settles them.
     Calls beside it are the tool calls of the same assistant message. A turn that ends with an error
     needs neither. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
     """
+    if event.waits_for and event.error is None:
+        return ()  # The user decides: `resume` settles what is open.
     unanswered = facts.notes.get(_Siblings, {}).pop(event.session, {})
     if event.error is not None or not (facts.requests or unanswered):
         return ()

@@ -276,7 +276,7 @@ NAMES: Final[Mapping[str, Iterable[str]]] = {
     # The levels of `logging`; code may define others.
     "log level": Open(("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
     "mode": ("transfer", "delegate", "replace"),
-    "outcome": ("made", "rejected"),
+    "outcome": ("made", "pending", "rejected"),
     "reason": (
         "scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens", "preview",
         "truncate",

@@ -165,6 +165,11 @@ class View:
             waiting = self._interrupted.pop(event.session)
             if not event.message:
                 turn.resumes, turn.message = waiting, waiting.message
+                for handoff in waiting.handoffs:
+                    if handoff.outcome == "pending":
+                        again = HandoffView(handoff.event, handoff.payload)
+                        self.handoffs[again.id] = again
+                        turn.handoffs.append(again)
 
     def _message_added(self, event: e.MessageAdded) -> None:
         message = event.message
@@ -382,6 +387,9 @@ class View:
         if event.waits_for:
             turn.interrupt = self._questions.get(event.waits_for)
             self._interrupted[event.session] = turn
+            for handoff in turn.handoffs:
+                if handoff.outcome == "requested":
+                    handoff.outcome = "pending"
 
     def _run_finished(self, event: e.RunFinished) -> None:
         self.error = event.error
