@@ -12,7 +12,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 import msgspec
 from langgraph.checkpoint.memory import InMemorySaver
@@ -28,7 +27,6 @@ from simkit.adapters.api import (
     FunctionDriver,
     PipelineFacts,
     ScriptMisfit,
-    TraceRecorder,
     UserTurn,
     forget_modules,
     found_as,
@@ -151,15 +149,12 @@ def _module_of(subject: Any) -> Any:
     return sys.modules[home.__module__]
 
 
-_listeners: Final = WeakKeyDictionary[TraceRecorder, GraphListener]()
-"""The listener of each run, which driver and instrumentation share."""
-
-
 def instrumentation(adapter_context: AdapterContext) -> GraphListener:
     """Return the instrumentation that observes graphs, which the driver shares."""
-    if adapter_context.recorder not in _listeners:
-        _listeners[adapter_context.recorder] = GraphListener(adapter_context)
-    return _listeners[adapter_context.recorder]
+    shared = adapter_context.recorder.of_framework
+    if not isinstance(shared, GraphListener):
+        shared = adapter_context.recorder.of_framework = GraphListener(adapter_context)
+    return shared
 
 
 def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> PipelineFacts:

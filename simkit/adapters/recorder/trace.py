@@ -64,6 +64,8 @@ class TraceRecorder(LogRecorder):
         """The scenario's given state for new sessions."""
         self.conversation = ""
         """The channel that holds the conversation."""
+        self.of_framework: object = None
+        """The object that the driver of an adapter shares with its instrumentation."""
 
     # Turns
 
