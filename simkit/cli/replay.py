@@ -30,7 +30,6 @@ from simkit.report.wording import wrapped
 from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.own_process import app_of
 from simkit.session.simulate import run
-from simkit.session.workers import WorkerDied, start_worker
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
@@ -323,6 +322,8 @@ def determinism_findings(
 
     Raise SimkitError if the second process fails.
     """
+    from simkit.session.workers import WorkerDied, start_worker
+
     hash_seed = other_hash_seed()
     runs = [FirstRun(item, ran.result.digest) for item, ran in pairs]
     with start_worker(variables={"PYTHONHASHSEED": hash_seed}) as worker:
@@ -391,6 +392,8 @@ def _second_run(
 ) -> SecondRun:
     if app is None:
         return _run(first, seed)
+    from simkit.session.workers import WorkerDied
+
     try:
         second: SecondRun = processes.call(app, _run, first, seed)
     except WorkerDied as death:

@@ -34,6 +34,7 @@ from simkit.adapters.api import (
     plain,
     put_given_state,
 )
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.graphs import graphs_in, is_state, tools_in
 from simkit.adapters.langgraph.messages import text_of
 
@@ -331,7 +332,7 @@ def _is_async(saver: Any) -> bool:
 
 
 def _is_async_only(runnable: Any) -> bool:
-    for ahead, plain_name in (("afunc", "func"), ("_atransform", "_transform")):
-        if ahead in getattr(runnable, "__dict__", ()):
+    for async_name, plain_name in compat.ASYNC_AND_PLAIN:
+        if async_name in getattr(runnable, "__dict__", ()):
             return getattr(runnable, plain_name, None) is None
     return any(_is_async_only(step) for step in getattr(runnable, "steps", ()))
