@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,12 +27,14 @@ from simkit.report.results import OutcomeName, Result, lints_off, skips, summary
 from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
-from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.own_process import app_of
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
+
+if TYPE_CHECKING:
+    from simkit.session.execution.applications import OwnProcesses
 
 
 class ReplayOptions(Job, frozen=True, kw_only=True):
@@ -371,6 +373,7 @@ def run_again(
     from datetime import timedelta
 
     from simkit.core.determinism.clocks import later
+    from simkit.session.execution.applications import OwnProcesses
 
     with later(timedelta(days=days_later)):
         apps = [None if in_process else _app_of(first) for first in runs]

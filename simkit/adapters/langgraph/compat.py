@@ -30,7 +30,7 @@ var_child_runnable_config: Final = _CORE.find(
 ensure_config: Final = _LANGGRAPH.find("langgraph._internal._config:ensure_config")
 """Merges a graph's own configuration, that of a call, and that of the node around it."""
 
-# What runs in a node
+# Functions of nodes
 
 ASYNC_AND_PLAIN: Final = (("afunc", "func"), ("_atransform", "_transform"))
 """The attributes with the functions of a `RunnableLambda` or a node, and of a `RunnableGenerator`:
