@@ -24,7 +24,7 @@ def count(frame, event, _argument):
         calls += 1
 
 def note(event, arguments):
-    if event == "open" and str(arguments[0]).endswith(".yaml"):
+    if event == "open" and str(arguments[0]).endswith(".scenario.yaml"):
         opened.append(str(arguments[0]))
 
 def pytest_collection():
