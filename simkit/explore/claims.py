@@ -51,7 +51,7 @@ def _applicable(
             claim = {name: inner for name, inner in claim.items() if name in channels}
         elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
             continue
-        if claim == {} or claim is None:
+        if claim == {}:
             continue
         claims[key] = with_persona(claim, persona)
     return claims

@@ -441,10 +441,13 @@ class _Conversation:
 def with_claims(
     turns: Sequence[Mapping[str, Any]], claims: Sequence[Mapping[str, Any]]
 ) -> list[Mapping[str, Any]]:
-    """Return turns as data, with claims on each; those of the turn itself come last."""
+    """Return turns as data, with claims on each.
+
+    A claim replaces the turn's own one: that only excuses an error that a fault explains.
+    """
     nothing: Mapping[str, Any] = {}
     return [
-        {**turn, "expect": {**claim, **turn.get("expect", {})}} if claim else turn
+        {**turn, "expect": {**turn.get("expect", {}), **claim}} if claim else turn
         for turn, claim in zip_longest(turns, claims, fillvalue=nothing)
     ]
 

@@ -70,13 +70,13 @@ def conversation_data(discovery: Discovery, subject: Subject) -> dict[str, Any]:
         if finding.path[0] != "turns":
             return {"turns": turns, "expect": claim}
         place = int(finding.path[1])
-        turns[place]["expect"] = {**claim, **turns[place].get("expect", {})}
+        turns[place]["expect"] = {**turns[place].get("expect", {}), **claim}
     if label_of(discovery.cause) == "finally":
         return {"turns": turns, "expect": _only(subject.finally_, finding.path[1:])}
     if label_of(discovery.cause) == "always":
         place = int(finding.path[1])
         claim = _only(record.claims[place], finding.path[3:])
-        turns[place]["expect"] = {**claim, **turns[place].get("expect", {})}
+        turns[place]["expect"] = {**turns[place].get("expect", {}), **claim}
     return {"turns": turns}
 
 

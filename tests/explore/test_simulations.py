@@ -143,6 +143,51 @@ def test_a_claim_on_a_whole_conversation_is_judged_at_its_end(tmp_path: Path) ->
     assert replayed(discovery, subject, tmp_path) == {discovery.cause}
 
 
+FAULTS = """
+users: {buyer: {says: "Where is A-1?"}}
+models: {desk: Sent.}
+faults: {server_error: 0.9}
+"""
+
+
+@pytest.mark.parametrize(
+    "claim",
+    ["{$absent: true}", "null", "{$either: [{$absent: true}, {type: rate_limit}]}"],
+)
+def test_a_claim_on_the_error_is_judged_where_a_fault_causes_it(tmp_path: Path, claim: str) -> None:
+    subject = subject_of(tmp_path, f"{FAULTS}always: {{error: {claim}}}\n")
+
+    (discovery,) = campaign_of(subject, 30).discoveries
+
+    assert discovery.cause.detail.startswith("always.error")
+    assert replayed(discovery, subject, tmp_path) == {discovery.cause}
+
+
+@pytest.mark.parametrize(
+    "claim", ["", "always: {error: {$either: [{$absent: true}, {status: 500}]}}"]
+)
+def test_an_error_that_a_fault_explains_is_no_finding_where_no_claim_denies_it(
+    tmp_path: Path, claim: str
+) -> None:
+    subject = subject_of(tmp_path, f"{FAULTS}{claim}\n")
+
+    assert campaign_of(subject, 30).discoveries == ()
+
+
+def test_a_claim_that_wants_nothing_is_judged(tmp_path: Path) -> None:
+    subject = subject_of(tmp_path, BUYER + REFUNDS + "always: {interrupt: null}\n")
+
+    assert [*labels(campaign_of(subject))] == ["always always.interrupt"]
+
+
+@pytest.mark.parametrize("claim", ["null", "{$absent: true}"])
+def test_an_error_claimed_of_a_whole_conversation_is_refused(tmp_path: Path, claim: str) -> None:
+    with pytest.raises(SourceError, match="Write the claim under `always:`") as caught:
+        subject_of(tmp_path, f"{FAULTS}finally: {{error: {claim}}}\n")
+
+    assert "at finally.error" in str(caught.value)
+
+
 def test_a_claim_on_what_did_not_take_place_is_not_judged(tmp_path: Path) -> None:
     """The same claims in a scenario would fail in turns in which billing does not run."""
     claims = """

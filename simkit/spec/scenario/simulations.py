@@ -369,7 +369,17 @@ def prepare_simulation(
 
 
 def _check_finally(document: Document) -> None:
-    """Raise SourceError for a claim on a whole conversation that refers to one user's persona."""
+    """Raise SourceError for a claim on a whole conversation that only a turn can answer.
+
+    It refers to one user's persona, or to the error: a conversation goes on after one of a fault.
+    """
+    if "error" in document.data.get("finally", {}):
+        raise document.error(
+            ("finally", "error"),
+            "an error ends a turn, and a conversation may go on after it",
+            advice="Write the claim under `always:`, where it is judged in every turn.",
+            key=True,
+        )
     places: list[tuple[SourcePath, Any]] = [(("finally",), document.data.get("finally", {}))]
     places += [
         (("never", index), thing)
