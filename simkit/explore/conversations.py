@@ -48,6 +48,7 @@ from simkit.explore.orders import OrderChoices
 from simkit.explore.scene import Interfaces, Scene, agents_named, interfaces_of
 from simkit.explore.subjects import Subject
 from simkit.explore.users import CUT_KEYS, SimulatedUsers
+from simkit.language.yaml import packed, unpacked
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
@@ -480,9 +481,9 @@ def _raise_broken(judgement: Judgement) -> None:
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:
-    return _read_turn(msgspec.json.encode(data))
+    return _read_turn(packed(data))
 
 
 @lru_cache(maxsize=1024)
 def _read_turn(encoded: bytes) -> Turn:
-    return Turn.model_validate(msgspec.json.decode(encoded))
+    return Turn.model_validate(unpacked(encoded))

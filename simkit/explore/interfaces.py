@@ -35,6 +35,7 @@ from simkit.explore.choices import Choices
 from simkit.explore.claims import parts_of
 from simkit.explore.scene import Interfaces, Scene, TurnCalls
 from simkit.explore.values import value_of, wrong_value
+from simkit.language.yaml import packed, unpacked
 from simkit.providers.failures import FAILURES
 from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
 from simkit.runtime.ports import ModelRequest, ToolReply
@@ -201,7 +202,7 @@ class ChoosingModel:
         """Return session, agent and question of a line that asks the user; None for others."""
         if not isinstance(line, dict) or "interrupt" not in line:
             return None
-        return request.session, request.agent, msgspec.json.encode(line["interrupt"])
+        return request.session, request.agent, packed(line["interrupt"])
 
     def _record(self, request: ModelRequest, answer: Answer, line: Any) -> Answer:
         agent, reply = request.agent, answer.reply
@@ -381,12 +382,12 @@ class ChoosingTools:
 
 def reply_line(data: Any) -> ScriptLine:
     """Return a compiled line of a simulation, whose data was checked when it was loaded."""
-    return _reply_line(msgspec.json.encode(data))
+    return _reply_line(packed(data))
 
 
 @lru_cache(maxsize=1024)
 def _reply_line(encoded: bytes) -> ScriptLine:
-    line = reply_line_of(msgspec.json.decode(encoded))
+    line = reply_line_of(unpacked(encoded))
     assert line is not None
     return compiled_script({"": line})[""][0]
 
@@ -397,7 +398,7 @@ def _actions(agent: str, line: Any) -> Counter[tuple[str, bytes]]:
         return Counter()
     calls = line.get("calls", ())
     parts = [*(calls if isinstance(calls, list) else [calls]), line.get("handoff")]
-    return Counter((agent, msgspec.json.encode(part)) for part in parts if part)
+    return Counter((agent, msgspec.json.encode(canonical(part))) for part in parts if part)
 
 
 def without(line: Any, name: str) -> Any:

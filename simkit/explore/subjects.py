@@ -14,7 +14,7 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import counted
 from simkit.explore.users import Voices
 from simkit.language.paths import leaves
-from simkit.language.yaml import load_text
+from simkit.language.yaml import load_text, packed
 from simkit.spec.fields import FUNCTION_NAME, METHOD_NAME
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.code_names import advice_on, parted_method
@@ -191,7 +191,7 @@ def _setup_of(prepared: Prepared, file: str) -> tuple[str, bytes]:
     """Return the pipeline of a scenario in a file, and how it runs, as a key."""
     data = prepared.document.data
     keys = [key for key in RunSetup.model_fields if key not in _UNUSED_KEYS]
-    setup = msgspec.json.encode({key: data[key] for key in keys if key in data})
+    setup = packed({key: data[key] for key in keys if key in data})
     if isinstance(prepared.pipeline, App):
         return f"{Path(file).parent}/{prepared.scenario.pipeline}", setup
     document = prepared.pipeline_document

@@ -412,4 +412,4 @@ def persona_count(possible: Any) -> int:
 
 
 def _key(persona: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(persona, order="sorted")
+    return msgspec.json.encode(canonical(persona), order="sorted")

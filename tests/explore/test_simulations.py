@@ -372,6 +372,53 @@ def test_a_key_that_resembles_sample_is_a_key(tmp_path: Path) -> None:
     assert tool.returns == {"sales": 1, "sample": {"$sample": [2]}}
 
 
+SPELT = """
+given: {state: {refunds: [1.50]}}
+users:
+  buyer:
+    persona: {age: 1.50}
+    says: [1.50, "I am ${persona.age}.", {json: {age: 007}}]
+    answers: {age: 1.50}
+models:
+  desk:
+    - 1.50
+    - {text: 007, usage: {input_tokens: 010}}
+    - {json: {sum: 1.50}}
+    - {calls: [{look: {order: A, sum: 1.50}}]}
+    - {handoff: {to: billing, query: 1.50, payload: {order: A, sum: 1.0e+308}}}
+    - {interrupt: {sum: 1.50}}
+    - {replies_of: spelt.scenario.yaml}
+tools: {look: {returns: {sum: 1.50}, error: 1.50, fails: 0.50}}
+misbehaves: {empty: 0.10}
+always: {state: {refunds: {$len: {$gte: 0.50}}}, reply: {$not: {$contains: 1.25}}}
+never: [{tool: look, args: {sum: 2.50}}]
+finally: {state: {refunds: {$has: [1.50]}}}
+"""
+SPELT_SCRIPT = """
+version: 1
+scenario: numbers
+pipeline: desk
+turns:
+  - {user: Hello., replies: {desk: {interrupt: {sum: 1.50}}}}
+  - {resume: {sum: 1.50}, replies: {desk: [{calls: [{look: {order: A, sum: 1.50}}]}, 1.50]}}
+"""
+
+
+def test_numbers_may_be_spelt_in_any_way_wherever_values_are(tmp_path: Path) -> None:
+    (tmp_path / "spelt.scenario.yaml").write_text(DESK.partition("---")[0] + "---" + SPELT_SCRIPT)
+    subject, files = subject_of(tmp_path, SPELT), list[str]()
+
+    for n in range(14):
+        record = converse(subject, Plan((TurnPlan(answers=(n, n), user=n), TurnPlan(user=n))))
+
+        whole = ExploredRun(record.turns, {NOTHING: NO_FINDING}, record.model_calls)
+        assert not record.causes
+        assert not replayed(Discovery(NOTHING, whole, 1, 1), subject, tmp_path)
+        files.append((tmp_path / "a.scenario.yaml").read_text())
+    text = "\n".join(files)
+    assert all(part in text for part in ("desk: 1.50", "text: 007", "query: 1.50", 'user: "1.50"'))
+
+
 def test_a_function_that_raises_is_a_tool_that_fails(tmp_path: Path) -> None:
     pipeline = DESK.replace("look: {args", "look: {function: tests.functions:failing, args")
     lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\nnever: [{kind: ToolFailed}]\n"

@@ -24,7 +24,9 @@ from simkit.language.yaml.parsing import (
     NODES_MAX,
     SourceFloat,
     SourceInt,
+    packed,
     text_of,
+    unpacked,
 )
 
 __all__ = [
@@ -42,6 +44,8 @@ __all__ = [
     "flow_accident",
     "load_text",
     "near",
+    "packed",
     "path_text",
     "text_of",
+    "unpacked",
 ]

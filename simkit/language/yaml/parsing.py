@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+import msgspec
 from yaml._yaml import CParser
 from yaml.error import MarkedYAMLError
 from yaml.nodes import Node, ScalarNode, SequenceNode
@@ -259,6 +260,28 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, SourceInt | SourceFloat):
         return value.source
     return str(value) if isinstance(value, int | float) else None
+
+
+def packed(value: Any) -> bytes:
+    """Return a value of a file as bytes, which `unpacked` reads: numbers keep their spelling."""
+    return msgspec.msgpack.encode(value, enc_hook=_spelling)
+
+
+def unpacked(data: bytes) -> Any:
+    """Return the value that was packed."""
+    return msgspec.msgpack.decode(data, ext_hook=_spelt)
+
+
+def _spelling(number: Any) -> msgspec.msgpack.Ext:
+    if not isinstance(number, SourceInt | SourceFloat):
+        raise TypeError(f"{type(number).__name__} is no value of a file")
+    plain = float(number) if isinstance(number, SourceFloat) else int(number)
+    return msgspec.msgpack.Ext(0, msgspec.msgpack.encode((plain, number.source)))
+
+
+def _spelt(code: int, data: memoryview) -> SourceInt | SourceFloat:
+    number, source = msgspec.msgpack.decode(data)
+    return SourceFloat(number, source) if type(number) is float else SourceInt(number, source)
 
 
 def construct(node: Node) -> Any:

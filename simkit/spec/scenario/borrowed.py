@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
-
 from simkit.core.errors import SourceError
 from simkit.language.paths import literal
-from simkit.language.yaml import Document, SourcePath
+from simkit.language.yaml import Document, SourcePath, packed
 from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, items_named, parted
@@ -212,7 +210,7 @@ def _lines_in(
                                 "a line that repeats an earlier reply has no meaning elsewhere"
                             )
                             raise SourceError(where, problem)
-                        known.setdefault(msgspec.json.encode(line), line)
+                        known.setdefault(packed(line), line)
     if not known:
         raise document.error(
             at, f"`{name}` has no line of agent `{agent}`", word=agent, known=tuple(agents)

@@ -181,7 +181,7 @@ class ReplyLine(BesideLine):
             payload = canonical(line.payload)
             return m.Handoff(line.to, line.type, line.query, payload, self.text or "")
         if "interrupt" in fields_set:
-            return m.Interrupts(self.interrupt)
+            return m.Interrupts(canonical(self.interrupt))
         if self.error is not None:
             return failure_of(self.error)
         if self.function is not None:

@@ -15,7 +15,7 @@ import yaml
 
 from simkit.core.errors import SourceError
 from simkit.core.output import visible
-from simkit.language.yaml import load_text
+from simkit.language.yaml import SourceFloat, SourceInt, load_text
 
 WIDTH: Final = 100
 STEP: Final = 2
@@ -57,6 +57,8 @@ def scalar(value: Plain, style: str = "", *, in_block: bool = False) -> str:
         return quoted(value) if style == '"' or not _is_plain(value, in_block) else value
     if value is None or isinstance(value, bool):
         return json.dumps(value)
+    if isinstance(value, SourceInt | SourceFloat):
+        return value.source
     if isinstance(value, int):
         return str(int(value))
     number = repr(float(value))
