@@ -192,3 +192,8 @@ def clerk(messages: list[dict[str, str]]) -> Any:
         return {"calls": [{"look": {}}]}
     LEDGER["total"] = _totals[name] + 1
     return str(LEDGER["total"])
+
+
+def is_short(view: Any) -> bool | str:
+    """A predicate that holds of one turn."""
+    return len(view.turns) == 1 or "it is long"

@@ -1,50 +1,30 @@
-"""Stories of every kind of step: told by pytest-bdd, from outside."""
+"""Stories told by pytest-bdd, from outside: what their findings and their mistakes read as.
+
+Those that hold, with steps of every kind, are in ``stories/``.
+"""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.desk import report_of
 from tests.plugins import OTHERS_OFF
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PIPELINE = """\
-version: 1
-pipeline: desk
-store: sqlite
-channels:
-  messages: {reducer: append, scope: session}
-  town: {scope: session, default: Rome}
-  last_visit: {scope: session}
-  notes: {reducer: append, scope: project}
-  phone: {scope: agent_run}
-schemas:
-  Ticket: {type: object, required: [kind]}
-defaults:
-  context: [instructions, notes: {max: 1}, handoff, history, current_message]
-  writes: {messages: ["${run.final_message}"]}
-agents:
-  clerk: {instructions: You are a clerk., tools: [look_up, count], handoffs: [head_clerk]}
-  head_clerk: {instructions: You are the head clerk.}
-tools: {look_up: {args: {type: object}}, count: {args: {type: object}}}
-contracts:
-  - {from: clerk, to: head_clerk, type: hard_question,
-     payload: {type: object, required: [urgent]}}
-flow: {handoffs: {start: clerk}}
-"""
+PIPELINE = Path(__file__).with_name("stories") / "desk.pipeline.yaml"
 BINDING = """
 from pytest_bdd import given, scenarios, then
 
 from simkit.bdd import *
 
 scenarios(".")
-
-def is_short(view):
-    return len(view.turns) == 1 or "it is long"
 """
-SHARED = """\
-tool_results: {look_up: {age: 44}}
+HELLO = """
+    When the user says "Hello"
+    And the clerk replies "Good day."
 """
 
 
@@ -52,15 +32,14 @@ tool_results: {look_up: {age: 44}}
 def _this_tree(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{pytester.path}")
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
-    (pytester.path / "desk.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
-    (pytester.path / "ada.yaml").write_text(SHARED, encoding="utf-8")
+    shutil.copy(PIPELINE, pytester.path)
 
 
-def run(pytester: pytest.Pytester, scenarios: str) -> pytest.RunResult:
+def run(pytester: pytest.Pytester, scenarios: str, binding: str = BINDING) -> pytest.RunResult:
     """Run a feature whose third line gives the pipeline."""
     head = 'Feature: The desk\n  Background:\n    Given the pipeline "desk"\n'
     (pytester.path / "desk.feature").write_text(head + scenarios, encoding="utf-8")
-    pytester.makepyfile(test_desk=BINDING)
+    pytester.makepyfile(test_desk=binding)
     return pytester.runpytest_subprocess("-rA", "-W", "error", "-p", "no:cacheprovider")
 
 
@@ -79,335 +58,150 @@ def first_lines(result: pytest.RunResult) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_answers_of_every_kind(pytester: pytest.Pytester) -> None:
+def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
-        '''
-  Scenario: Tools answer one call after the other, and stand for later turns
-    Given look_up returns age 44
-    When the user says "Ages?"
-    And the clerk calls look_up with name "Ada"
-    And the clerk calls look_up with name "Bo"
-    And the clerk replies "Done."
-    And look_up returns age 1
-    And look_up fails with "nobody"
-    Then the clerk called look_up and got a result that has age 1
-    And the clerk called look_up and got the error "nobody"
+        f"""
+  Scenario: A reply
+    {HELLO.strip()}
+    Then the reply contains "Good"
+    And the reply is "Good evening."
 
-    When the user says "Ada again?"
-    And the clerk calls look_up with name "Ada"
-    And the clerk replies "44."
-    Then the clerk called look_up and got a result that has age 44
-
-    When the user says "Thanks."
-    And the clerk replies "Bye."
-    Then the reply is "Bye."
-
-  Scenario: Tools answer by their arguments, with a delay
-    Given look_up returns age 1 for name "Ada"
-    And look_up returns age 2 for name "Bo" after 5 ms
-    When the user says "Ages?"
-    And the clerk calls at the same time:
-      | tool    | name |
-      | look_up | Bo   |
-      | look_up | Ada  |
-    And the clerk replies "Done." after 500 ms if it is shown "Ages?"
-    Then these tools were called in order:
-      | agent | tool    | name | result    |
-      | clerk | look_up | Bo   | has age 2 |
-      | clerk | look_up | Ada  | has age 1 |
-    And the clerk called look_up with name that is one of "Ada" or "Bo"
-    And the clerk called look_up with exactly:
-      | name | Ada |
-
-  Scenario: Results of every form
-    When the user says "Count"
-    And the clerk calls count
-    And the clerk calls count
-    And the clerk calls count
-    And the clerk calls count
-    And the clerk replies "Done."
-    And count returns 8
-    And count returns the list 1 and 2
-    And count returns:
-      """
-      many
-      """
-    And count returns these items:
-      | name | age |
-      | Ada  | 44  |
-    Then the tool calls have an item with result that is 8
-    And the tool calls have an item with result that is the list 1 and 2
-    And the tool calls have an item with result "many"
-    And the clerk called count and got a result that has only items with age 44
-
-  Scenario: Shared files, time, seed and limits
-    Given what "ada.yaml" says
-    And the seed 7
-    And the time is 2026-02-03 04:05
-    And at most 3 model calls per run
-    And the lint CTX-11 is off because "it is a test"
-    When the user says "Ada?"
-    And the clerk calls look_up with:
-      | name | Ada |
-    And the clerk replies "44."
-    Then the clerk called look_up and got a result that has age 44
-    And in the whole conversation, the event RunStarted happened with seed 7
-
-  Scenario: The model fails
-    When the user says "Hello"
-    And the model of the clerk fails with status 418 and "I am a teapot"
-    Then the turn ends with the error server_error that says "teapot"
-    And there is no reply
-
-  Scenario: The model fails on a call that is planned to fail
-    Given the model of the clerk fails with overloaded on its call 1 and may be asked again after 2 s
-    When the user says "Hello"
-    And the clerk replies "Good day."
-    Then the turn ends with the error overloaded
-    And the event FaultInjected happened with fault "overloaded on call 1"
-    And the event ModelFailed happened with retry_after_ms 2000
-    When the user says "Hello?"
-    And the clerk replies "Good day."
-    Then the reply is "Good day."
-
-  Scenario: The model fails on a call in the turn that is told
-    When the user says "Hello"
-    And the clerk replies "Good day."
-    And the model of the clerk fails with timeout on its call 1
-    Then the turn ends with the error timeout
-
-  Scenario: A result of one turn must be used there, one of every turn may wait
-    Given look_up returns age 44
-    When the user says "Hello"
-    And the clerk replies "Hello."
-    And count returns 1
-    Then the lint RUN-01 is found
-
-  Scenario: A line in YAML, and claims in YAML
-    When the user says "Hello"
-    And the clerk answers with this line:
-      """
-      text: One moment.
-      calls: [count: {}]
-      """
-    And the clerk answers with this line:
-      """
-      {json: {kind: greeting}}
-      """
-    And count returns 1
-    Then all of this holds:
-      """
-      agents: [clerk]
-      context: {"clerk[1]": {includes: [One moment.], tokens: {$gt: 1}}}
-      model_calls: {clerk: 2, head_clerk: 0}
-      reply: {kind: greeting}
-      """
-    And the reply fits the schema Ticket
-''',
-    )
-
-    result.assert_outcomes(passed=9)
-
-
-@pytest.mark.slow
-def test_users_sessions_restarts_and_interrupts(pytester: pytest.Pytester) -> None:
-    result = run(
-        pytester,
-        '''
-  Scenario: Two conversations
-    When the user says "I am Ada" in session "phone" in project "Ada"
-    And the clerk replies "Hello Ada."
-    And the user says in session "web" in project "Bo":
-      """
-      I am Bo
-      """
-    And the clerk replies "Hello Bo."
-    And the user says "And again" in session "phone" in project "Ada"
-    And the clerk replies "Hello again."
+  Scenario: A history
+    {HELLO.strip()}
     Then the history of the clerk is:
-      | user      | I am Ada   |
-      | assistant | Hello Ada. |
-    And in turn 2, the context of the clerk excludes "Ada"
-    And in turn 2, the context of the clerk has no section history
-    And in the whole conversation, the clerk was asked 3 times
+      | user | Hello |
 
-  Scenario: A new process
-    Given the state has town "Oslo"
-    When the user says "I am Ada"
-    And the clerk replies "Hello Ada."
-    And a new process takes over
-    And the user waits "2 h"
-    And the user says "Who am I?"
-    And the clerk replies "Ada."
-    Then the context of the clerk includes a user message that is "I am Ada"
-    And the event CheckpointRestored happened
-    And the event TurnStarted happened with at 7200000
-    And at the end, the state's town is "Oslo"
+  Scenario: An unused line
+    {HELLO.strip()}
+    And the clerk replies "Good night."
 
-  Scenario: A question back
-    When the user says "Pizza"
-    And the clerk asks the user "Which one?"
-    Then the user is asked "Which one?"
+  Scenario: Steps that exclude each other
+    {HELLO.strip()}
+    Then the reply is "Good day."
+    And the reply contains "night"
 
-    When the user answers "Salami"
-    And the clerk replies "Coming."
-    Then the reply is "Coming."
-    And the user is asked nothing
-    And there is no error
-
-  Scenario: A user that is a program
-    When the user sends:
-      | order | pizza | salami |
-      | order | size  | 30     |
-    And the clerk replies "Coming."
-    Then the input of the clerk has order that has exactly pizza "salami" and size 30
-''',
-    )
-
-    result.assert_outcomes(passed=4)
-
-
-@pytest.mark.slow
-def test_claims_of_every_kind(pytester: pytest.Pytester) -> None:
-    result = run(
-        pytester,
-        """
-  Scenario: Contexts
-    Given the state has these notes:
-      | agent | text        | at                   |
-      | clerk | Likes trams | 2026-01-04T08:00:00Z |
-      | clerk | Likes ships | 2026-01-03T08:00:00Z |
-    And the state has last_visit "May"
-    When the user says "Hello"
-    And the clerk calls count
-    And the clerk replies "Good day."
-    And count returns 7
-    Then the context of the clerk is exactly:
-      | system | You are a clerk.       |
-      | system | contains "Likes trams" |
-      | user   | Hello                  |
-    And the context of the clerk has 3 messages
-    And the context of the clerk has at least 5 tokens
-    And the tokens in the context of the clerk are between 5 and 50
-    And every context of the clerk includes "Hello"
-    And the second context of the clerk includes a tool message that contains "7"
-    And the last context of the clerk includes these messages:
-      | role | content |
-      | user | Hello   |
-      | tool | 7       |
-    And the context of the clerk excludes messages from the head clerk
-    And the context of the clerk has a section current message
-    And the current message in the last context of the clerk has 1 items
-    And the context of the clerk offers the tools count and look_up
-    And nothing of the context of the clerk comes from the head clerk
-    And "Likes ships" was left out of the context of the clerk by max
-    And nothing was dropped from the context of the clerk
-    And the settings of the context of the clerk are empty
-    And the clerk received the last visit "May"
-    And the clerk received no phone
-    And what the clerk wrote has messages that have 1 items
-    And the output of the clerk is "Good day."
-    And the state has two notes
-    And the state's notes have an item with text "Likes trams"
-    And the run satisfies "test_desk:is_short"
-    And one agent started
-    And the agents that ran are the list "clerk"
-
-  Scenario: Handoffs
-    When the user says "Hello"
-    And the clerk hands off to the head clerk as hard question asking "Who?" with urgent true
-    And the head clerk replies "Me."
-    Then these agents ran in order:
-      | clerk      |
-      | head clerk |
-    And the clerk ran before the head clerk
-    And the head clerk ran
-    And these handoffs were requested:
-      | from  | to         | type          | query | urgent |
-      | clerk | head clerk | hard_question | Who?  | true   |
-    And the clerk handed off to the head clerk as hard question asking "Who?" with exactly:
-      | urgent | true |
-    And the handoffs have 1 items
-    And no tool was called
-    And the clerk called no tool
-    And these events happened in order, among others:
-      | kind             | agent      |
-      | HandoffRequested |            |
-      | AgentStarted     | head_clerk |
-    And the event LimitReached did not happen
-
-  Scenario: A lint that is meant
-    When the user says "Hello"
-    And the clerk hands off to the head clerk with wrong 1
-    And the clerk replies "Sorry."
-    Then the handoff from the clerk to the head clerk was rejected because \
-its reason contains "urgent"
-    And the head clerk did not run
+  Scenario: Vacuous
+    {HELLO.strip()}
+    Then the context of the clerk excludes "pizza"
 """,
     )
 
-    result.assert_outcomes(passed=3)
+    assert report_of(result, "test_a_reply") == (
+        "desk.feature:9:5: reply does not match (turn 1)\n"
+        '    And the reply is "Good evening."\n'
+        '  wanted "Good evening.", found "Good day."\n'
+        "  the last run with an output is clerk's\n"
+        "\n"
+        "reproduce: pytest test_desk.py::test_a_reply"
+    )
+    assert report_of(result, "test_a_history").splitlines()[:3] == [
+        "desk.feature:14:5: context.clerk.history does not match (turn 1, call [0])",
+        "    Then the history of the clerk is:",
+        "      | user | Hello |",
+    ]
+    assert report_of(result, "test_an_unused_line").startswith("desk.feature:20:5: RUN-01: ")
+    assert report_of(result, "test_steps_that_exclude_each_other").splitlines()[0] == (
+        'desk.feature:26:5: `"Good day."` and `$contains: "night"` never hold of one value'
+    )
+    result.stdout.fnmatch_lines(
+        ["*Captured simkit warnings call*", "desk.feature:31:5: warning RUN-03: *"]
+    )
+    result.assert_outcomes(failed=4, passed=1)
 
 
 @pytest.mark.slow
-def test_backgrounds_rules_and_outlines_work_together(pytester: pytest.Pytester) -> None:
+def test_a_story_runs_each_turn_once_for_all_its_claims(pytester: pytest.Pytester) -> None:
+    count = """
+from simkit.runtime.kernel import NativeDriver
+
+taken = []
+real = NativeDriver.take
+NativeDriver.take = lambda driver, turn: taken.append(1) or real(driver, turn)
+
+def test_zz():
+    assert len(taken) == 2
+"""
     result = run(
         pytester,
-        """
-  Rule: The clerk is polite
-    Background:
-      When the user says "Hello"
-      And the clerk replies "Good day."
-
-    Scenario Outline: Words
-      Then the reply <condition>
-      And the history of the clerk <other>
-
-      Examples: those that hold
-        | condition           | other     |
-        | starts with "Good"  | is empty  |
-        | is one of "Good day." or "Hello" | has no items |
+        f"""
+  Scenario: Two turns
+    {HELLO.strip()}
+    Then the reply is "Good day."
+    And the reply contains "day"
+    And nobody handed off
+    {HELLO.strip()}
+    Then the reply is "Good day."
+    And the state has 4 messages
 """,
+        BINDING + count,
     )
 
     result.assert_outcomes(passed=2)
 
 
 @pytest.mark.slow
+def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(
+    pytester: pytest.Pytester,
+) -> None:
+    feature = pytester.path / "desk.feature"
+    pytester.makepyfile(test_desk=BINDING)
+    broken = """Feature: The desk
+  Scenario: ragged
+    Given the pipeline "desk"
+    And the clerk decides:
+      | a | 1 |
+      | b |
+"""
+    feature.write_text(broken, encoding="utf-8")
+    ragged = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text(
+        'Feature: The desk\n  Scenario: first\n    Given the pipline "desk"\n', encoding="utf-8"
+    )
+    unknown = pytester.runpytest_subprocess().stdout.str()
+
+    assert "desk.feature:6:7: inconsistent cell count within the table" in ragged
+    assert "Give every row of the table as many cells" in ragged
+    assert "desk.feature:3:5: there is no step `Given the pipline" in unknown
+    assert "did you mean `the pipeline {name:text}`, as in `the pipeline" in unknown
+    for text in (ragged, unknown):
+        assert "Traceback" not in text
+        assert "gherkin" not in text
+
+
+@pytest.mark.slow
 def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pytester) -> None:
-    hello = 'When the user says "Hello"\n    And the clerk replies "Good day."'
     result = run(
         pytester,
         f'''
   Scenario: Contradiction
-    {hello}
+    {HELLO.strip()}
     Then the clerk was asked once
     And the clerk was asked 2 times
 
   Scenario: After the end
-    {hello}
+    {HELLO.strip()}
     Then at the end, the state has 2 messages
     When the user says "Bye"
 
   Scenario: Nothing follows
-    {hello}
+    {HELLO.strip()}
     And a new process takes over
 
   Scenario: Later
-    {hello}
+    {HELLO.strip()}
     Then in turn 2, nobody handed off
 
   Scenario: No such schema
-    {hello}
+    {HELLO.strip()}
     Then the reply fits the schema Tickets
 
   Scenario: Not so
-    {hello}
+    {HELLO.strip()}
     Then nobody hands off
 
   Scenario: Broken table
-    {hello}
+    {HELLO.strip()}
     Then the tool calls are these items:
       | agent |
 
@@ -418,6 +212,25 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
       text: [a
       """
     Then nobody handed off
+
+  Scenario: Unknown agent
+    When the user says "Hello"
+    And the clark replies "Good day."
+    Then nobody handed off
+
+  Scenario: Unknown pipeline
+    Given the pipeline "desc"
+
+  Scenario: Nobody spoke
+    Then nobody handed off
+
+  Scenario: Table dropped
+    {HELLO.strip()}
+      | a | b |
+
+  Scenario: Table missing
+    When the user says "Hello"
+    And the clerk decides:
 ''',
     )
 
@@ -442,6 +255,19 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
             "desk.feature:47:7: the `[` opened here is never closed\n"
             "  close it; a text that starts with it, or contains ` #`, needs quotes"
         ),
+        "test_unknown_agent": (
+            "desk.feature:53:5: unknown agent `clark`\n"
+            "  did you mean `clerk`?   known: clerk, head_clerk"
+        ),
+        "test_unknown_pipeline": (
+            "desk.feature:57:5: there is no pipeline `desc` beside this file or in the folders of "
+            "tests\n  did you mean `desk`?   known: desk"
+        ),
+        "test_nobody_spoke": (
+            "desk.feature:60:5: the user has said nothing yet, so there is nothing to judge"
+        ),
+        "test_table_dropped": "desk.feature:64:5: this step takes no table under it",
+        "test_table_missing": "desk.feature:69:5: this step needs a table under it",
     }
 
 

@@ -31,29 +31,3 @@ def test_a_graph_that_stops_is_an_interrupt_and_an_answer_lets_it_go_on(name: st
             expect: {{agents: [pay], reply: [plan, pay]}}
         """,
     )
-
-
-def test_a_graph_stops_inside_another_too() -> None:
-    check_app(
-        "inside",
-        """
-        app: {path: [.], fresh: true, input: {text: "${user}"}, output: log}
-        turns:
-          - user: Pay
-            expect: {agents: [office, plan], interrupt: {before: [pay]}}
-          - resume: Yes
-            expect: {agents: [office, pay], reply: [plan, pay]}
-        """,
-    )
-
-
-def test_code_that_lets_a_graph_go_on_by_itself_waits_for_nobody() -> None:
-    check_app(
-        "goes_on",
-        """
-        app: {path: [.], fresh: true}
-        turns:
-          - user: Pay
-            expect: {agents: [plan, pay], interrupt: null, reply: [plan, pay]}
-        """,
-    )

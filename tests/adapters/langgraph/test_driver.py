@@ -108,22 +108,6 @@ def test_a_limit_ends_the_run_of_code_that_goes_on_after_any_exception(
 # Who works
 
 
-def test_tasks_of_the_functional_api_work_beside_each_other() -> None:
-    check_app(
-        "workflow",
-        """
-        turns:
-          - user: cats and dogs
-            replies: {note: [They purr., They bark.]}
-            expect:
-              reply: They purr.; They bark.
-              agents: [workflow, note, note]
-              runs: {"note[1]": {output: They bark.}}
-              context: {"note[1]": {includes: [{user: dogs}]}}
-        """,
-    )
-
-
 @pytest.mark.parametrize("name", ["outer", "subgraphs_streamed"])
 def test_a_node_that_is_a_graph_works_by_its_own_nodes(name: str) -> None:
     check_app(
@@ -133,21 +117,6 @@ def test_a_node_that_is_a_graph_works_by_its_own_nodes(name: str) -> None:
           - user: Hello
             replies: {critic: Fine., end: Bye.}
             expect: {agents: [review, critic, end], state: {messages: {$len: 3}}}
-        """,
-    )
-
-
-def test_a_graph_that_a_node_calls_in_a_thread_of_its_own_is_seen_and_its_state_is_not() -> None:
-    check_app(
-        "calling",
-        """
-        turns:
-          - user: Hello
-            replies: {first: One., second: Two.}
-            expect:
-              agents: [caller, first, second]
-              reply: Two.
-              state: {messages: [{user: Hello}, {assistant: Two.}]}
         """,
     )
 
@@ -330,13 +299,6 @@ def test_each_session_is_a_thread_and_each_run_has_threads_of_its_own() -> None:
 # What a graph is given
 
 
-def test_the_message_is_the_one_text_that_a_graph_takes() -> None:
-    check_app(
-        "one_text",
-        "app: {path: [.], output: answer}\nturns: [{user: Why, expect: {reply: Why in English}}]",
-    )
-
-
 @pytest.mark.parametrize(
     "expected", ['{question: "${user}", language: German}', "langgraph_cases:in_german"]
 )
@@ -345,18 +307,6 @@ def test_a_scenario_says_how_the_message_becomes_a_graphs_input(expected: str) -
         "two_texts",
         f"app: {{path: [.], output: answer, input: {expected}}}\n"
         "turns: [{user: Why, expect: {reply: Why in German}}]",
-    )
-
-
-def test_a_message_that_is_a_mapping_is_a_graphs_input() -> None:
-    check_app(
-        "two_texts",
-        """
-        app: {path: [.], output: answer}
-        turns:
-          - user: {json: {question: Why, language: Dutch}}
-            expect: {reply: Why in Dutch}
-        """,
     )
 
 
@@ -371,20 +321,6 @@ def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
         "name a function of the message that returns the graph's input: `app: {input: "
         "module:function}`."
     )
-
-
-def test_a_reply_that_is_a_value_of_the_users_own_is_claimed_by_its_fields() -> None:
-    check_app(
-        "graded",
-        """
-        app: {path: [.], input: {text: "${user}"}, output: verdict}
-        turns: [{user: Good?, expect: {reply: {grade: good}, state: {verdict: {grade: good}}}}]
-        """,
-    )
-
-
-def test_what_a_node_reports_under_its_agents_name_is_the_reply() -> None:
-    check_app("reporting", "turns: [{user: My pump drips, expect: {reply: The pump is fixed.}}]")
 
 
 # Handoffs, interrupts, failures
@@ -448,61 +384,6 @@ def test_a_command_to_the_graph_around_is_a_handoff_of_the_node_inside() -> None
     assert [item.status for item in ran.turn().runs] == ["done", "done", "done"]
 
 
-def test_a_graph_that_a_node_calls_twice_works_twice() -> None:
-    check_app(
-        "twice_inside",
-        """
-        turns:
-          - user: Hello
-            replies: {helper: [One., Two.], caller: Three.}
-            expect:
-              agents: [caller, helper, helper]
-              model_calls: {helper: 2, caller: 1}
-              reply: Three.
-        """,
-    )
-
-
-def test_calls_in_threads_that_a_node_starts_are_the_nodes() -> None:
-    check_app(
-        "threaded",
-        """
-        turns:
-          - user: Hello
-            replies: {worker: [One., Two.]}
-            expect: {agents: [worker], model_calls: {worker: 2}, reply: One. Two.}
-        """,
-    )
-
-
-def test_an_answer_resumes_the_node_that_asked() -> None:
-    check_app(
-        "one_question",
-        """
-        app: {path: [.], input: {text: "${user}"}, output: log}
-        turns:
-          - user: go
-            expect: {interrupt: Name?, agents: [ask], reply: null}
-          - resume: Ada
-            expect: {agents: [ask, a], reply: ["Name?: Ada", a]}
-        """,
-    )
-
-
-def test_several_questions_are_answered_by_who_asked() -> None:
-    check_app(
-        "two_questions",
-        """
-        app: {path: [.], input: {text: "${user}"}, output: log}
-        turns:
-          - user: go
-            expect: {agents: [[ask_age, ask_name]]}
-          - resume: {ask_name: Ada, ask_age: 36}
-            expect: {reply: {$unordered: ["Name?: Ada", "Age?: 36"]}}
-        """,
-    )
-
-
 @pytest.mark.parametrize(
     ("option", "says"),
     [
@@ -564,37 +445,6 @@ def test_a_node_that_is_tried_again_is_one_activation() -> None:
     assert [item.status for item in ran.turn().runs] == ["done"]
 
 
-def test_a_tool_that_is_carried_out_again_has_an_end_for_each_attempt() -> None:
-    check_app(
-        "patient",
-        """
-        turns:
-          - user: Is it raining?
-            replies: {clerk: [{calls: [look_outside: {city: Bern}]}, It rains.]}
-            expect:
-              tool_calls:
-                - {tool: look_outside, error: {$contains: a curtain}}
-                - {tool: look_outside, result: rain in Bern}
-        """,
-    )
-
-
-def test_a_tool_that_the_code_itself_cancels_has_failed() -> None:
-    check_app(
-        "impatient",
-        """
-        turns:
-          - user: Wait.
-            replies: {clerk: {calls: [wait_long: {}, fail_soon: {}]}}
-            expect:
-              reply: given up
-              tool_calls:
-                - {tool: wait_long, error: CancelledError}
-                - {tool: fail_soon, error: "LookupError: nothing there"}
-        """,
-    )
-
-
 def test_of_nodes_that_fail_together_the_first_is_told_and_nothing_holds_of_the_step() -> None:
     ran = check_app(
         "both_fail",
@@ -620,34 +470,6 @@ def test_what_the_framework_raises_keeps_its_name() -> None:
 
 
 # Tools, stores, models
-
-
-def test_a_tool_is_stood_in_for_by_its_name_alone() -> None:
-    check_app(
-        "stubbed",
-        """
-        turns:
-          - user: And Bern?
-            tool_results: {weather: grey}
-            expect:
-              reply: Grey.
-              tool_calls: [{agent: ask, tool: weather, args: {city: Bern}, result: grey}]
-              context: {tell: {includes: [{role: tool, content: grey}]}}
-        """,
-    )
-
-
-def test_a_tool_that_is_async_is_carried_out_and_seen() -> None:
-    check_app(
-        "async_tool",
-        """
-        turns:
-          - user: And Bern?
-            expect:
-              reply: Clear.
-              tool_calls: [{agent: ask, tool: later, result: {city: Bern, sky: clear}}]
-        """,
-    )
 
 
 def test_what_goes_into_a_store_and_out_of_it_is_told() -> None:

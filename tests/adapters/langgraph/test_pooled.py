@@ -12,25 +12,6 @@ if find_spec("langgraph") is None:
 from tests.adapters.running import run_app
 
 
-def test_tools_of_one_message_are_called_in_its_order_and_all_they_write_is_the_state() -> None:
-    ran = run_app(
-        "langgraph_pooled:cart",
-        """
-        app: {path: [.], fresh: true}
-        turns:
-          - user: Shop
-            replies:
-              ask: {calls: [{add: {item: tea, price: 5}}, {add: {item: milk, price: 2}}]}
-            expect:
-              tool_calls: [{tool: add, result: added tea}, {tool: add, result: added milk}]
-              runs: {tools: {update: {total: 7.0, names: {tea: "yes", milk: "yes"}}}}
-              state: {total: 7.0, names: {tea: "yes", milk: "yes"}}
-        """,
-    )
-
-    assert [finding.what for finding in ran.judgement.findings] == []
-
-
 def test_chains_beside_each_other_ask_in_their_order() -> None:
     ran = run_app(
         "langgraph_pooled:pro_and_con",

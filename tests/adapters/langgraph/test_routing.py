@@ -154,20 +154,6 @@ def test_control_goes_to_an_agent_with_a_conversation_of_its_own_by_a_handoff() 
     ]  # fmt: skip
 
 
-def test_messages_that_are_passed_on_beside_the_conversation_are_a_handoff() -> None:
-    check_app(
-        "langgraph_commands:briefing",
-        """
-        turns:
-          - user: Plan it.
-            replies: {brief: Be short., briefed: A plan.}
-            expect:
-              handoffs: [{from: brief, to: briefed, payload: {brief: [{user: Be short.}]}}]
-              context: {briefed: {includes: [{user: Be short.}]}}
-        """,
-    )
-
-
 def test_a_scenario_says_that_an_agent_only_routes() -> None:
     routed = dedent(SUPERVISED).replace(
         "[{from: supervisor, to: reader, payload: {next: reader}}]", "[]"

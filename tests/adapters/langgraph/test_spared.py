@@ -73,34 +73,3 @@ def test_what_held_before_another_failed_is_told_when_the_step_is_tried_again() 
     )
 
     assert sorted(agent for agent, _, _ in writes(ran)) == ["failing", "quick"]
-
-
-def test_tasks_that_were_done_before_the_question_do_not_work_again() -> None:
-    check_app(
-        "essay",
-        """
-        app: {path: [.], fresh: true}
-        turns:
-          - user: dogs
-            expect: {agents: [essay, note, note, approve], interrupt: about dogs and about cats}
-          - resume: Fine.
-            expect: {agents: [essay, approve], reply: Fine., runs: {essay: {output: Fine.}}}
-        """,
-    )
-
-
-def test_what_a_cache_holds_is_what_its_node_wrote() -> None:
-    check_app(
-        "cached",
-        """
-        app: {path: [.], fresh: true, input: {text: "${user}"}, output: notes}
-        turns:
-          - user: go
-            expect: {agents: [[found, quick]], state: {region: north, notes: [quick]}}
-          - user: go
-            expect:
-              agents: [[found, quick]]
-              runs: {found: {update: {region: north}, output: {region: north}}}
-              state: {region: north, notes: [quick]}
-        """,
-    )

@@ -121,20 +121,6 @@ def test_the_same_goes_for_a_graph_inside_that_asks() -> None:
     check_end(ran, "interrupted")
 
 
-def test_a_users_message_is_in_the_state_beside_managed_values() -> None:
-    check_app(
-        "langgraph_states:managed",
-        """
-        turns:
-          - user: one
-            expect:
-              state: {messages: [{user: one}, {assistant: One.}, {assistant: Two.}]}
-              runs:
-                says: {received: {is_last_step: false, remaining_steps: {$gt: 1}}}
-        """,
-    )
-
-
 @pytest.mark.parametrize(
     ("name", "claim"),
     [

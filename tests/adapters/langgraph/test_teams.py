@@ -42,20 +42,3 @@ def test_two_tasks_of_one_message_are_one_group(name: str, agents: str, helpers:
         f"langgraph_teams:{name}",
         f"turns:\n  - user: Plan my trip\n    replies:\n{BOSS}{text}{expect}",
     )
-
-
-def test_two_tasks_one_after_the_other_are_none() -> None:
-    check_app(
-        "langgraph_teams:prebuilt",
-        """
-        turns:
-          - user: Plan my trip
-            replies:
-              boss:
-                - calls: [task: {description: flights}]
-                - calls: [task: {description: hotels}]
-                - Both done.
-              worker: [flights found, hotels found]
-            expect: {reply: Both done., agents: [boss, worker, worker]}
-        """,
-    )

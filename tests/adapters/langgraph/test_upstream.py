@@ -60,108 +60,6 @@ def check_app(name: str, scenario: str) -> Ran:
 # Nodes of usual names
 
 
-def test_nodes_that_are_named_as_prebuilt_agents_name_theirs_are_agents() -> None:
-    check_app(
-        "desk",
-        """
-        turns:
-          - user: Who was Ada?
-            replies: {call_model: [{calls: [search: {query: Ada}]}, A mathematician.]}
-            tool_results: {search: Ada Lovelace}
-            expect:
-              agents: [call_model, tools, call_model]
-              tool_calls: [{agent: call_model, tool: search, result: Ada Lovelace}]
-        """,
-    )
-
-
-def test_a_tool_that_goes_to_a_node_hands_over_for_whoever_called_it() -> None:
-    check_app(
-        "desk",
-        """
-        lints: {HND-12: the person reads the reason alone}
-        turns:
-          - user: It burns!
-            replies: {call_model: [{calls: [escalate: {reason: fire}]}, Somebody comes.]}
-            expect:
-              handoffs: [{from: call_model, to: person, payload: {reason: fire}}]
-              state: {reason: fire}
-        """,
-    )
-
-
-def test_a_graph_of_such_nodes_that_a_node_is_works_as_that_node() -> None:
-    check_app(
-        "inner_graph",
-        "turns: [{user: Hi, replies: {researcher: Hello.}, expect: {agents: [researcher]}}]",
-    )
-
-
-def test_nodes_that_go_to_one_node_together_choose_one_way_and_an_override_is_a_reset() -> None:
-    check_app(
-        "bag",
-        """
-        app: {path: [.], input: "langgraph_shapes:as_items", output: items}
-        turns:
-          - user: hat coat
-            expect:
-              agents: [[pack, pack], carry]
-              handoffs: []
-              events: {$has: [{kind: RouteChosen, agent: pack, targets: [carry]}]}
-              reply: [carried]
-              runs: {carry: {update: {items: {$$set: [carried]}}}}
-        """,
-    )
-
-
-def test_graphs_that_work_beside_each_other_each_go_their_own_way() -> None:
-    check_app(
-        "bags",
-        """
-        app: {path: [.], input: "langgraph_shapes:as_items", output: items}
-        turns:
-          - user: hat coat
-            expect:
-              agents: [each, pack, pack, carry, carry]
-              events:
-                $has:
-                  - {kind: RouteChosen, agent: pack, targets: [carry]}
-                  - {kind: RouteChosen, agent: pack, targets: [carry]}
-              reply: [hat, coat, carried, carried]
-        """,
-    )
-
-
-def test_a_task_of_such_a_name_works_under_it() -> None:
-    check_app(
-        "chat",
-        """
-        app: {path: [.], input: "langgraph_shapes:as_messages"}
-        turns:
-          - {user: I am Bob, replies: {call_model: Hello.}}
-          - user: Who am I?
-            replies: {call_model: Bob.}
-            expect:
-              agents: [chat, call_model]
-              reply: Bob.
-              context: {call_model: {messages: {$len: 3}}}
-        """,
-    )
-
-
-def test_code_is_called_with_the_answer_to_what_its_graph_asked() -> None:
-    check_app(
-        "approved",
-        """
-        turns:
-          - user: Delete it
-            expect: {interrupt: Really?, agents: [ask_first], reply: Really?}
-          - resume: "yes"
-            expect: {agents: [ask_first], reply: "Done: yes."}
-        """,
-    )
-
-
 def test_code_whose_graph_asked_nothing_is_given_no_answer() -> None:
     with pytest.raises(SourceError) as caught:
         run("approved", "turns: [{user: Hi}, {resume: Really}, {resume: Once more}]")
@@ -201,24 +99,6 @@ def test_a_graph_that_no_server_serves_is_left_as_it_is(tmp_path: Path) -> None:
 # Values of the user's own types
 
 
-def test_models_in_the_state_are_seen_by_their_fields() -> None:
-    check_app(
-        "plan",
-        """
-        app: {path: [.], input: {topic: "${user}"}}
-        turns:
-          - user: lakes trams
-            expect:
-              state: {sections: [{name: lakes}, {name: trams}]}
-              runs: {planned: {update: {sections: [{name: lakes}, {name: trams}]}}}
-        """,
-    )
-
-
-def test_the_one_value_of_a_state_is_the_reply() -> None:
-    check_app("titled", "turns: [{user: lakes, expect: {reply: LAKES}}]")
-
-
 # What filters take
 
 
@@ -248,36 +128,6 @@ FILTERS = [
 @pytest.mark.parametrize(("name", "scenario"), FILTERS)
 def test_what_a_filter_dropped_is_told_with_its_name(name: str, scenario: str) -> None:
     check_app(name, scenario)
-
-
-def test_a_filter_by_kind_leaves_the_users_messages() -> None:
-    check_app(
-        "filtered",
-        """
-        turns:
-          - {user: I am Bob, replies: {filtering: "Hello, Bob."}}
-          - user: Who am I?
-            replies: {filtering: Bob.}
-            expect:
-              context:
-                filtering:
-                  messages: [{user: I am Bob}, {user: Who am I?}]
-                  dropped: [{assistant: "Hello, Bob.", by: filter_messages}]
-        """,
-    )
-
-
-def test_a_filter_whose_result_is_not_sent_dropped_nothing() -> None:
-    check_app(
-        "never_sent",
-        """
-        turns:
-          - {user: I am Bob, replies: {unheeded: "Hello, Bob."}}
-          - user: Who am I?
-            replies: {unheeded: Bob.}
-            expect: {context: {unheeded: {messages: {$len: 3}, dropped: []}}}
-        """,
-    )
 
 
 FORGOTTEN = """
@@ -322,43 +172,6 @@ HOOKED = """
 
 def test_what_a_hook_before_the_model_leaves_out_is_told() -> None:
     check_app("hooked", HOOKED)
-
-
-def test_what_is_summarized_is_told_with_the_middleware() -> None:
-    check_app(
-        "summarizing",
-        """
-        turns:
-          - {user: I am Bob, replies: {helper: "Hello, Bob."}}
-          - user: Who am I?
-            replies: {helper: [The user is Bob., You are Bob.]}
-            expect:
-              reply: You are Bob.
-              agents: [helper]
-              context:
-                "helper[-1]":
-                  includes: [{user: {$contains: The user is Bob.}}, {user: Who am I?}]
-                  excludes: [{assistant: "Hello, Bob."}]
-                  dropped: {$has: [{assistant: "Hello, Bob.", by: SummarizationMiddleware}]}
-        """,
-    )
-
-
-def test_tool_results_that_are_cleared_are_edited_by_the_middleware() -> None:
-    check_app(
-        "editing",
-        """
-        turns:
-          - user: Who was Ada?
-            replies: {helper: [{calls: [search: {query: Ada}]}, A mathematician.]}
-            tool_results: {search: Ada Lovelace was a mathematician.}
-            expect:
-              context:
-                "helper[-1]":
-                  includes: [{role: tool, content: "[cleared]"}]
-                  dropped: [{role: tool, what: content, by: ContextEditingMiddleware}]
-        """,
-    )
 
 
 @pytest.mark.slow
