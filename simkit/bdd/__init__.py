@@ -26,7 +26,7 @@ and checks, so that a feature means exactly what a file would:
 A finding points to the step's own line in the feature file. A table or text under a step that takes
 none is an error, because pytest-bdd would silently drop it.
 
-**One table.** Every phrase is a row of ``given_when_steps.GIVEN`` and ``WHEN``, ``claims.THEN`` or
+**One table.** Every phrase is a row of ``vocabulary.GIVEN`` and ``WHEN``, ``claims.THEN`` or
 ``conditions.CONDITIONS``, with a template of the value that it stands for: pytest-bdd, ``simkit bdd
 steps``, and the tests that compare phrases with the registry of claims and operators all read these
 rows. pytest-bdd gets three steps, one for each keyword: it tries every step on every line, so two
@@ -35,7 +35,7 @@ hundred steps would cost more than a run.
 From the bottom up: ``cells`` (words, names and tables as values), ``phrases`` (words with typed
 holes, templates, and the kinds of holes), ``conditions`` (the matching language in words),
 ``assembling`` (the line of each value, claims put together, and the scenario), ``exploring``
-(conversations that nobody says), ``story``, ``given_when_steps`` and ``claims`` (the phrases),
+(conversations that nobody says), ``story``, ``vocabulary`` and ``claims`` (the phrases),
 ``vocabulary`` (which phrase a line says, and the list of them).
 """
 

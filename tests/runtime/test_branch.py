@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
-from simkit.core.messages import Answer, Message
+from simkit.core.messages import Message
 from simkit.runtime.branch import Branch, BranchLogs, Path, common, in_blocks, log_of_branch
-from simkit.runtime.models.script import ScriptedModel
-from simkit.runtime.ports import ModelRequest
 from simkit.trace.events import (
-    AgentFinished,
     AgentStarted,
-    AnyEvent,
     HistorySummarised,
     MessageAdded,
-    StateUpdated,
-    TurnStarted,
 )
-from tests.building import Ran, message_lines, run_yaml
+from tests.building import message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 from tests.runtime.test_restart import NEW, stopped_and_not
 
@@ -204,220 +197,6 @@ def test_branch_that_replaces_its_conversation_leaves_the_others_as_they_were() 
         "assistant/a: a2", "assistant/b: b2", "assistant/m: m2", "assistant/s: s3",
     ]  # fmt: skip
     assert outcome.history("s", 3) == ["assistant/a: a2", "assistant/b: b2", "assistant/m: m2"]
-
-
-# Against a naive recomputation
-
-
-def longest(current: str | None, update: str) -> str:
-    return update if len(update) > len(current or "") else str(current)
-
-
-def reduced(channel: str, value: Any, delta: Any) -> Any:
-    if isinstance(delta, dict) and set(delta) == {"$set"}:
-        return delta["$set"]
-    if channel == "outputs":
-        return {**value, **delta}
-    if channel == "words":
-        return longest(value, delta)
-    return [*value, *(delta if isinstance(delta, list) else [delta])]
-
-
-class Naive:
-    """What each run must have seen, found from the events alone, everything looked at again."""
-
-    def __init__(self, outcome: Ran) -> None:
-        self.resolved = outcome.view.resolved
-        self.events: list[AnyEvent] = outcome.trace.events
-        self.branch: dict[str, str] = {}
-        self.fork: dict[str, tuple[str, int]] = {}
-        groups: dict[str, int] = {}
-        for place, event in enumerate(self.events):
-            if isinstance(event, AgentStarted):
-                self.branch[event.run] = event.branch
-                if event.group:
-                    began = groups.setdefault(event.group, place)
-                    self.fork[event.run] = event.outer, began
-
-    def lineage(self, branch: str) -> Iterator[str]:
-        while branch:
-            yield branch
-            branch = self.fork[branch][0]
-
-    def visible(self, branch: str, end: int) -> list[AnyEvent]:
-        if not branch:
-            return self.events[:end]
-        outer, began = self.fork[branch]
-        own = [
-            event
-            for event in self.events[began:end]
-            if event.run and branch in self.lineage(self.branch[event.run])
-        ]
-        return [*self.visible(outer, began), *own]
-
-    def runs(self) -> Iterator[tuple[str, dict[str, Any], list[Message]]]:
-        """Yields each run with the state and the log that it must have seen."""
-        user: Message | None = None
-        for place, event in enumerate(self.events):
-            if isinstance(event, TurnStarted):
-                user = None
-            if isinstance(event, MessageAdded) and user is None:
-                user = event.message
-            if not isinstance(event, AgentStarted):
-                continue
-            state: dict[str, Any] = {"outputs": {}, "seen": [], "words": None, "messages": []}
-            for item in self.visible(event.branch, place):
-                if isinstance(item, StateUpdated):
-                    for name, delta in item.update.items():
-                        state[name] = reduced(name, state[name], self.resolved(delta))
-            log = [message.message for message in self.log(event.branch, place)]
-            yield event.run, state, [message for message in log if message is not user]
-
-    def log(self, branch: str, end: int) -> list[MessageAdded]:
-        """What a branch sees of the log: of runs in others, what has ended, branch by branch."""
-        outer, began = self.fork[branch] if branch else ("", 0)
-        ended = {event.run for event in self.events[:end] if isinstance(event, AgentFinished)}
-        own = [
-            event
-            for event in self.events[began:end]
-            if isinstance(event, MessageAdded)
-            and (not branch or branch in self.lineage(self.branch.get(event.run, "")))
-            and (self.branch.get(event.run, "") == branch or event.run in ended)
-        ]
-        return [*(self.log(outer, began) if branch else ()), *self.in_blocks(own, branch)]
-
-    def in_blocks(self, log: list[MessageAdded], reader: str) -> list[MessageAdded]:
-        """Moves what each branch said behind what its group had said before, group by group."""
-        openers = [branch for branch in self.fork if branch not in self.lineage(reader)]
-        groups: dict[int, list[str]] = {}
-        for branch in openers:
-            groups.setdefault(self.fork[branch][1], []).append(branch)
-        for _, branches in sorted(groups.items(), reverse=True):
-            parts = [
-                [item for item in log if branch in self.lineage(self.branch.get(item.run, ""))]
-                for branch in branches
-            ]
-            block = [item for part in parts for item in part]
-            if block:
-                start = min(log.index(item) for item in block)
-                before = [item for item in log[:start] if item not in block]
-                log = [*before, *block, *(item for item in log[start:] if item not in block)]
-        return log
-
-
-class Drawn:
-    """A random graph of splits with merges, decisions and chains, and turns that run it."""
-
-    def __init__(self, seed: int) -> None:
-        self.chance = random.Random(seed)
-        self.edges: list[str] = []
-        self.nodes: dict[str, str] = {}
-        self.agents: dict[str, str] = {}
-
-    def node(self, reply: str = "") -> str:
-        name = f"n{len(self.nodes)}"
-        self.nodes[name] = reply
-        source = self.chance.choice(["log", "log", "messages"])
-        writes = ""
-        if self.chance.random() < 0.12:
-            writes = ", writes: {messages: {$set: ['${run.final_message}']}}"
-        self.agents[name] = (
-            "tools: [look], context: [instructions, {history: {from: "
-            f"{source}}}}}, current_message]{writes}"
-        )
-        return name
-
-    def block(self, depth: int) -> tuple[str, list[str]]:
-        """Draws a part of the graph; returns its first node and the last ones."""
-        kind = self.chance.choice(["one", "chain", "split", "split", "decision"])
-        if depth == 0 or kind == "one":
-            name = self.node()
-            return name, [name]
-        if kind == "chain":
-            first, ends = self.block(depth - 1)
-            second, last = self.block(depth - 1)
-            self.edges += [f"{end}>{second}" for end in ends]
-            return first, last
-        head = self.node(f"role: {kind}")
-        parts = [self.block(depth - 1) for _ in range(self.chance.choice([2, 2, 3]))]
-        for place, (first, _) in enumerate(parts):
-            self.edges.append(f"{head}>{first}" + (f":w{place}" if kind == "decision" else ""))
-        ends = [end for _, last in parts for end in last]
-        meet = self.node("role: merge")
-        self.edges += [f"{end}>{meet}" for end in ends]
-        return head, [meet]
-
-    def run(self, turns: int) -> Ran:
-        first, ends = self.block(3)
-        self.nodes[first] = ", ".join(item for item in ("start: true", self.nodes[first]) if item)
-        for end in ends:
-            self.nodes[end] = ", ".join(item for item in (self.nodes[end], "exit: true") if item)
-        head = """
-channels:
-  outputs: {reducer: merge}
-  seen: {reducer: append}
-  words: {reducer: "tests.functions:longest"}
-defaults:
-  writes:
-    messages: ["${run.final_message}"]
-    outputs: {"${agent}": "${run.output}"}
-    seen: "${agent}"
-    words: "${run.reply}"
-tools: {look: {}}
-limits: {agent_runs_per_turn: 200}
-"""
-        pipeline = graph(" ".join(self.edges), self.agents, head=head, **self.nodes)
-        text = "".join(self.turn(number) for number in range(turns))
-        return run_yaml(pipeline, f"lints: {{RUN-01: drawn}}\nturns:\n{text}")
-
-    def turn(self, number: int) -> str:
-        lines = []
-        for name, report in self.nodes.items():
-            late = self.chance.choice([0, 0, 5, 10, 20])
-            text = f"{name} in {number}{'!' * self.chance.randrange(9)}"
-            if "decision" in report:
-                ways = [edge for edge in self.edges if edge.startswith(f"{name}>")]
-                text = self.chance.choice(ways).partition(":")[2]
-            line = f"{{text: {text}, latency_ms: {late}}}"
-            if self.chance.random() < 0.3:
-                line = f"[{{calls: [look: {{}}], latency_ms: 2}}, {line}]"
-            lines.append(f"{name}: {line}")
-        return (
-            f"  - user: Turn {number}\n    replies: {{{', '.join(lines)}}}\n"
-            f"    tool_results: {{look: seen {number}}}\n"
-        )
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_runs_see_what_a_naive_recomputation_finds(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    messages: dict[str, list[Message]] = {}
-    answer = ScriptedModel.answer
-
-    def noting(model: ScriptedModel, request: ModelRequest) -> Answer:
-        messages[request.call] = list(request.messages())
-        return answer(model, request)
-
-    monkeypatch.setattr(ScriptedModel, "answer", noting)
-
-    completed = Drawn(seed).run(turns=3)
-
-    assert [turn.error for turn in completed.view.turns] == [None] * 3
-    compared = 0
-    for run, state, log in Naive(completed).runs():
-        result = completed.view.runs[run]
-        received = {name: list(v) if name in ("seen", "messages") else v
-                    for name, v in result.received.items()}  # fmt: skip
-        assert received == state, (run, result.agent)
-        context = result.calls[0].context
-        assert messages[result.calls[0].id] == list(context.messages), (run, result.agent)
-        history = message_lines(context.section("history"))
-        user = completed.view.turns[result.turn - 1].message
-        channel = [message for message in state["messages"] if message is not user]
-        assert history in (message_lines(log), message_lines(channel)), (run, result.agent)
-        compared += 1
-    assert compared >= 3
 
 
 # The order alone
