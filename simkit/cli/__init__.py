@@ -19,7 +19,14 @@ import click
 from simkit.cli.commands import TRACEBACK_VARIABLE, cli
 from simkit.core.errors import OutputFailed, OutputUnread, SimkitError, Terminated
 from simkit.core.requirements import missing_package, was_asked_by_simkit
-from simkit.core.stopping import BROKEN, TERMINATED, sudden_end_told, terminable
+from simkit.core.stopping import (
+    BROKEN,
+    TERMINATED,
+    interruptible,
+    stop_in,
+    sudden_end_told,
+    terminable,
+)
 
 STOPPED: Final = 130
 UNREAD: Final = 141
@@ -51,12 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if is_closed:
         _say("stdout is closed: there is nowhere to write to")
         sys.exit(BROKEN)
-    with terminable(), sudden_end_told():
-        code = _exit_code(arguments)
+    with terminable(), interruptible(), sudden_end_told():
+        try:
+            code = _exit_code(arguments)
+        except KeyboardInterrupt as problem:  # The signal came while an error was printed.
+            code = _stopped_code(problem)
     sys.exit(code)
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
+    """Run a command; return its exit code, which is a signal's if one came before it failed."""
     try:
         code = cli.main(
             list(arguments) if arguments is not None else None,
@@ -73,21 +84,28 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
         _leave(sys.stdout)
         _say(str(problem))
         return BROKEN
-    except SimkitError as problem:
-        _say(str(problem))
-        return BROKEN
     except (KeyboardInterrupt, click.exceptions.Abort) as problem:
         _say("stopped")
-        is_told = isinstance(problem, Terminated) or isinstance(problem.__cause__, Terminated)
-        return TERMINATED if is_told else STOPPED
+        return _stopped_code(problem.__cause__ or problem)
     except click.ClickException as problem:
         output = io.StringIO()
         problem.show(file=output)
         _say(output.getvalue().rstrip("\n"))
         return BROKEN
-    except Exception as problem:
-        _say(bug_text(problem, "simkit --traceback …"))
+    except (Exception, BaseExceptionGroup) as problem:
+        is_stop = stop_in(problem) is not None
+        if isinstance(problem, SimkitError):
+            _say(str(problem))
+        elif not is_stop or os.environ.get(TRACEBACK_VARIABLE):
+            _say(bug_text(problem, "simkit --traceback …"))
+        if is_stop:
+            _say("stopped")
+            return _stopped_code(problem)
         return BROKEN
+
+
+def _stopped_code(problem: BaseException) -> int:
+    return TERMINATED if stop_in(problem) is Terminated else STOPPED
 
 
 def _say(text: str) -> None:

@@ -21,6 +21,7 @@ from simkit.cli.running import Job, ScenarioRun
 from simkit.cli.selection import DEFAULT_PATH, SelectedEntry, Selection
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo, echo_commands, echo_json
+from simkit.core.stopping import stop_in
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
 from simkit.report.results import OutcomeName, Result, lints_off, skips, summary_of
@@ -92,23 +93,23 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     """Run the selected scenarios once, report, and return the exit code."""
     started, kept_run = time.perf_counter(), KeptRun(_job(call, selection))
     rans: list[ScenarioRun] = []
-    runs = call.plan.start(selection.entries, kept_run.job, cache)
     printer = _Printer(call, len(selection.entries))
     try:
-        with runs:
+        with call.plan.start(selection.entries, kept_run.job, cache) as runs:
             printer.begin(selection.entries, 0)
             for ran in runs:
                 rans.append(ran)
                 printer.show(ran)
                 printer.begin(selection.entries, len(rans))
-    except KeyboardInterrupt:
         results = [ran.result for ran in rans]
-        printer.note(kept_run.close(results))
-        printer.stopped(results, len(selection.entries), time.perf_counter() - started)
+        if call.verify:
+            results = _verify(call, selection, rans, printer)
+    except BaseException as problem:
+        if stop_in(problem) is not None:
+            results = [ran.result for ran in rans]
+            printer.note(kept_run.close(results))
+            printer.stopped(results, len(selection.entries), time.perf_counter() - started)
         raise
-    results = [ran.result for ran in rans]
-    if call.verify:
-        results = _verify(call, selection, rans, printer)
     notes = [kept_run.close(results), *(ran.note for ran in rans)]
     printer.note(next(filter(None, notes), ""))
     if call.form == "json":

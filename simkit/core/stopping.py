@@ -24,6 +24,40 @@ _AGAIN_S: Final = 0.005
 """Seconds after which a signal whose exception was lost comes again."""
 
 
+class _Stop:
+    """The signal that stops the command."""
+
+    kind: type[KeyboardInterrupt] | None = None
+
+
+def stop_in(problem: BaseException) -> type[KeyboardInterrupt] | None:
+    """Return the exception of the signal that made an error end the command; None if none did.
+
+    While a signal's exception ends processes and threads, another error may take its place.
+    """
+    return type(problem) if isinstance(problem, KeyboardInterrupt) else _Stop.kind
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Remember Ctrl-C for `stop_in`, unless there is another handler."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        _Stop.kind = _Stop.kind or KeyboardInterrupt
+        raise KeyboardInterrupt
+
+    _Stop.kind = None
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 @contextmanager
 def terminable() -> Iterator[None]:
     """Raise Terminated on SIGTERM, unless there is another handler; let no Ctrl-C be lost."""
@@ -31,6 +65,7 @@ def terminable() -> Iterator[None]:
     def end(number: int, frame: FrameType | None) -> None:
         # Some senders signal a process and its group, so twice; the clean-up must finish.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _Stop.kind = Terminated
         raise Terminated
 
     is_main = threading.current_thread() is threading.main_thread()

@@ -292,10 +292,16 @@ class Running:
             env={**os.environ, "PYTHONPATH": str(ROOT)}, process_group=0,
         )  # fmt: skip
 
-    def stopped(self, number: signal.Signals) -> tuple[int, str]:
-        """Sends a signal once user code waits; returns the exit code, and all that was said."""
-        while self._process.poll() is None and not [*self._folder.glob("started-*")]:
-            time.sleep(0.05)
+    def stopped(
+        self, number: signal.Signals, after: str = "started-*", late_s: float = 0
+    ) -> tuple[int, str]:
+        """Sends a signal late after a file is there; returns the exit code, and all that was said.
+
+        Without arguments, it is sent once user code waits.
+        """
+        while self._process.poll() is None and not [*self._folder.glob(after)]:
+            time.sleep(0.01)
+        time.sleep(late_s)
         self._process.send_signal(number)
         reply, _ = self._process.communicate(
             timeout=60
@@ -338,6 +344,60 @@ def test_a_replay_that_is_stopped_leaves_nobody_behind(
     if processes == "1":
         assert "a.scenario.yaml::fails" in reply
     assert [*(tmp_path / ".simkit" / "runs").iterdir()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_replay_can_be_stopped_at_any_moment(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    for name, text in (("a", FAILS), ("b", ANEW), ("c", WAITS_LONG)):
+        (tmp_path / f"{name}.scenario.yaml").write_text(text)
+
+    for moment in range(12):
+        shutil.rmtree(tmp_path / ".simkit", ignore_errors=True)
+        running = Running(tmp_path, "tests.cli.in_processes", "replay", "-j", "2", ".")
+        code, reply = running.stopped(number, after=".simkit/runs/*", late_s=moment * 0.05)
+
+        assert (code, "stopped after" in reply, "Traceback" in reply) == (
+            128 + number, True, False
+        ), f"{moment}: {reply}"  # fmt: skip
+
+
+STOPS = """
+import os, signal, sys
+from simkit.cli import main
+from simkit.session.execution.applications import OwnProcesses
+
+def close(self, close=OwnProcesses.close):
+    close(self)
+    raise ProcessLookupError(3, "No such process")
+
+def run(self, entry, seed=None):
+    os.kill(os.getpid(), signal.{number})
+
+OwnProcesses.close = close
+from simkit.cli.processes import RunsInProcesses
+RunsInProcesses.run = run
+sys.argv = ["simkit", "replay", "."]
+main()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGINT", 130)])
+def test_an_error_while_a_signal_ends_processes_hides_neither_it_nor_the_counts(
+    tmp_path: Path, number: str, code: int
+) -> None:
+    (tmp_path / "waits.py").write_text(WAITS)
+    (tmp_path / "a.scenario.yaml").write_text(RECORDED.replace("cassette", "#"))
+
+    done = subprocess.run(
+        [sys.executable, "-c", STOPS.format(number=number)], cwd=tmp_path, check=False,
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (code, "stopped\n")
+    assert "stopped after 0 of 1; nothing failed until then" in done.stdout
 
 
 @pytest.mark.slow

@@ -114,6 +114,7 @@ class OwnProcesses:
         return result
 
     def _copy_of(self, key: _Key | None) -> Worker:
+        """Return a copy of an application process; raise WorkerDied if all are closed."""
         self._begin_next(key)
         for process in (self._by_app.get(key) if key is not None else None, self._cold):
             if process is not None and not self._is_closed:
@@ -122,6 +123,8 @@ class OwnProcesses:
                 except OSError:
                     if key is not None:
                         self._by_app.pop(key, None)
+        if self._is_closed:
+            raise WorkerDied(None)
         return start_worker(MODULES)
 
     def _begin_next(self, key: _Key | None) -> None:

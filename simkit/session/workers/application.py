@@ -121,7 +121,7 @@ class ApplicationProcess:
     def __init__(self, start: Callable[[socket.socket], ChildProcess]) -> None:
         """``start`` starts it with its end of a channel; it imports when it is to `begin`."""
         self._has_begun = self._is_ready = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with channel:
             self._process = start(channel)
@@ -168,9 +168,12 @@ class ApplicationProcess:
     def close(self) -> None:
         """End the process; its copies go on."""
         _living.discard(self)
-        self._channel.close()
         self._process.kill()
         self._process.wait()
+        with suppress(OSError):  # A thread that waits for an answer gets an error, and lets go.
+            self._channel.shutdown(socket.SHUT_RDWR)
+        with self._lock:
+            self._channel.close()
 
     def leave(self) -> None:
         """Let go of the process in a copy of the one that uses it."""

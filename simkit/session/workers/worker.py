@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -245,6 +246,7 @@ def _forked(prepare: Callable[[], object], channel: socket.socket) -> _Forked:
         return _Forked(number)
     code = 1
     try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that uses this.
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.close(nothing)
@@ -273,16 +275,21 @@ class _Forked:
     def __init__(self, number: int) -> None:
         self._number = number
         self._code: int | None = None
+        self._lock = threading.RLock()
+        """Held from the look whether it lives to its end: then its number may be another's."""
 
     def poll(self) -> int | None:
-        return self._ended(os.WNOHANG)
+        with self._lock:
+            return self._ended(os.WNOHANG)
 
     def kill(self) -> None:
-        if self.poll() is None:
-            os.kill(self._number, signal.SIGKILL)
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self._number, signal.SIGKILL)
 
     def wait(self) -> object:
-        return self._ended(0)
+        with self._lock:
+            return self._ended(0)
 
     def _ended(self, how: int) -> int | None:
         if self._code is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -298,3 +299,28 @@ def test_user_code_in_a_run_starts_interpreters(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "simkit.capture.http.guards", guards)
 
     assert worker._is_guarded()
+
+
+@pytest.mark.skipif(not application.can_fork(), reason="processes cannot be copied here")
+def test_threads_that_end_one_process_at_the_same_time_end_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = worker.fork_application(lambda: None)
+    kill, closed = os.kill, threading.Event()
+
+    def close() -> None:
+        process.close()
+        closed.set()
+
+    def kill_late(number: int, which: int) -> None:
+        if not other.is_alive():
+            other.start()
+            assert not closed.wait(0.2)  # Else the number could be another process's by now.
+        kill(number, which)
+
+    other = threading.Thread(target=close)
+    monkeypatch.setattr("simkit.session.workers.worker.os.kill", kill_late)
+    process.close()
+    other.join()
+
+    assert closed.is_set()
