@@ -54,6 +54,7 @@ from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.assembling import FeatureText, Lines, Places
 from simkit.bdd.cells import TableInvalid
+from simkit.bdd.outlines import flaw_of, texts_in_quotes
 from simkit.bdd.story import EXPLORERS, Exploration, Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
@@ -165,6 +166,29 @@ class _Teller:
             )
             request.node.user_properties.append((WARNINGS, len(judgement.warnings)))
         _hold(judgement, request)
+
+
+def read_outline(request: pytest.FixtureRequest, feature: Any, scenario: Any) -> None:
+    """Fail for what pytest-bdd would pass over in a scenario; read its cells as texts.
+
+    Scenarios without a step of simkit's are left alone.
+    """
+    line = scenario.line_number
+    template = next(each for each in feature.scenarios.values() if each.line_number == line)
+    row = getattr(request.node, "callspec", None)
+    cells = {} if row is None else row.params.get("_pytest_bdd_example", {})
+    ours = False
+    for step, original in zip(scenario.steps, template.steps, strict=True):
+        (vocabulary,) = (each for each in VOCABULARIES if each.keyword.lower() == step.type)
+        text = texts_in_quotes(original.name, cells)
+        if vocabulary.line(text) is not None:
+            step.name, ours = text, True
+    flaw = flaw_of(feature, template) if ours else None
+    if flaw is not None:
+        text = Path(feature.filename).read_text(encoding="utf-8")
+        places = Places(FeatureText(os.path.relpath(feature.filename), text), (line, line))
+        with _as_failure(request):
+            raise flaw.error(places.position)
 
 
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:

@@ -77,6 +77,11 @@ class Places:
         """Return ``file:line:column`` of a step."""
         return f"{self.file}:{line}:{self._mark(line).column + 1}"
 
+    def line_of(self, path: SourcePath) -> int:
+        """Return the line of the step that set a value, or what is around it."""
+        steps = (self._at(path[:length]) for length in range(len(path), 0, -1))
+        return next(filter(None, steps), self.scenario)[0]
+
     def root(self, data: dict[str, Any]) -> Node:
         """Return the data as nodes with the steps' marks."""
         return self._node(data, (), self.scenario)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
+from simkit.bdd.addresses import in_steps
 from simkit.bdd.assembling import (
     EVERY,
     TURN,
@@ -232,7 +233,7 @@ class Story:
             self.lines = self._pause[1]
             raise self.error("the user waits, but says nothing after that")
         with self._following(self._assembly.whole(self._parts())) as conversation:
-            return conversation.finish().judgement
+            return in_steps(conversation.finish().judgement, self._places.line_of)
 
     def filled(self, template: Any, values: StepValues) -> Any:
         """Return a template's value for a line's values; raise TableInvalid."""
@@ -276,7 +277,7 @@ class Story:
             places = None if turn is None else {turn, *range(self._judged, end)}
             judgement = conversation.judgement(places)
         self._judged = end
-        return judgement
+        return in_steps(judgement, self._places.line_of)
 
     @contextmanager
     def _following(self, prepared: Prepared) -> Iterator[Conversation]:
@@ -405,7 +406,8 @@ class Story:
         if not found_files:
             near_by = self._pipelines(f"*{PIPELINE_SUFFIX}")
             known = tuple(sorted({file.name.removesuffix(PIPELINE_SUFFIX) for file in near_by}))
-            problem = f"there is no pipeline `{name}` beside this file or in the folders of tests"
+            folders = dict.fromkeys(os.path.relpath(each) for each in self._pipeline_folders())
+            problem = f"there is no pipeline `{name}` in or below {', '.join(folders)}"
             advice = as_imported(name) if ":" in name else ""
             if "app:" in advice:
                 advice += (
@@ -417,7 +419,10 @@ class Story:
         return os.path.relpath(found_files[0])
 
     def _pipelines(self, pattern: str) -> list[Path]:
-        return self._library.files([Path(self._places.file).parent, *self._folders], pattern)
+        return self._library.files(self._pipeline_folders(), pattern)
+
+    def _pipeline_folders(self) -> list[Path]:
+        return [Path(self._places.file).parent, *self._folders]
 
     def _where(self) -> str:
         return self._places.position(self.lines[0])

@@ -17,6 +17,7 @@ from simkit.checks.scope import Scope
 from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk
+from simkit.trace import events as e
 from simkit.trace.views import View
 
 _LACKING: Final = ("$has:", "$in_order:")
@@ -68,7 +69,8 @@ class _Causes:
         if scope is None:
             return None
         claim = str(finding.path[len(scope.path)]) if len(finding.path) > len(scope.path) else ""
-        for cause in self._ends(scope):
+        turn = scope.turn or len(self._view.turns)
+        for cause in self._ends(scope.error, turn):
             if cause is not finding and _is_cut_off(finding, claim, scope):
                 return cause
         missing = self._missing(finding, claim, scope)
@@ -81,12 +83,11 @@ class _Causes:
                 return scope
         return None
 
-    def _ends(self, scope: Scope) -> list[Finding]:
-        """Return the findings that a turn, or the run, ended with an error."""
-        if scope.error is None:
+    def _ends(self, error: e.ErrorFacts | None, turn: int) -> list[Finding]:
+        """Return the findings that a turn ended with an error."""
+        if error is None:
             return []
-        turn = scope.turn or len(self._view.turns)
-        lint = ERRORS.get(scope.error.type, "")
+        lint = ERRORS.get(error.type, "")
         near = [*self._by_turn.get(turn, ()), *self._by_turn.get(0, ())]
         return [
             finding
@@ -97,9 +98,15 @@ class _Causes:
         ]
 
     def _cause_of_lines(self, finding: Finding) -> Finding | None:
-        """Return why no call used an agent's reply lines: the failing claim on `agents`."""
+        """Return why no call used an agent's lines: the turn's error, or the claim on `agents`."""
+        turns = self._view.turns
+        if finding.id != _LEFT_OVER or not 0 < finding.turn <= len(turns):
+            return None
+        error = turns[finding.turn - 1].error
+        if error is not None and ERRORS.get(error.type) != _LEFT_OVER:
+            return next(iter(self._ends(error, finding.turn)), None)
         ran = self._ran.get(finding.turn)
-        if finding.id != _LEFT_OVER or not finding.agent or not ran or finding.agent in ran:
+        if not finding.agent or not ran or finding.agent in ran:
             return None
         return next(self._expected(finding.agent, finding.turn), None)
 

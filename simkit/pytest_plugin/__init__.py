@@ -219,6 +219,13 @@ def _properties(terminalreporter: Any, *keys: str) -> list[list[Any]]:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_bdd_before_scenario(request: pytest.FixtureRequest, feature: Any, scenario: Any) -> None:
+    """Refuse what pytest-bdd would pass over, if a feature uses simkit's steps."""
+    if bdd := sys.modules.get("simkit.bdd"):
+        bdd.read_outline(request, feature, scenario)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_bdd_step_func_lookup_error(
     request: pytest.FixtureRequest, feature: Any, step: Any
 ) -> None:

@@ -260,8 +260,8 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
             "  did you mean `clerk`?   known: clerk, head_clerk"
         ),
         "test_unknown_pipeline": (
-            "desk.feature:57:5: there is no pipeline `desc` beside this file or in the folders of "
-            "tests\n  did you mean `desk`?   known: desk"
+            "desk.feature:57:5: there is no pipeline `desc` in or below ., scenarios\n"
+            "  did you mean `desk`?   known: desk"
         ),
         "test_nobody_spoke": (
             "desk.feature:60:5: the user has said nothing yet, so there is nothing to judge"

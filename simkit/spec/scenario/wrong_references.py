@@ -86,7 +86,9 @@ def absent_target(
     if head == "persona":
         advice = "Each user needs this key in its `persona:`."
     if head == "env":
-        advice = "List the variable under `env:`."
+        advice = (
+            f"List the variable under `env:`, or write `$${{{reference}}}` for the text itself."
+        )
     return document.error(
         path, f"`${{{reference}}}` is not there", word=reference, known=known, advice=advice
     )

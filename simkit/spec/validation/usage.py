@@ -5,6 +5,7 @@ Usage is complete when all scenarios are read.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os.path import normpath
@@ -302,7 +303,8 @@ _SIMULATION: Final = frozenset(("simulation", "pipeline"))
 _PIPELINE: Final = frozenset(("pipeline", "agents", "flow"))
 _FIXTURES: Final = frozenset(("given", "tool_results"))
 _SHARED: Final = _FIXTURES | {"version", "use", "agents", "lints"}
-_CODE: Final = ("*.py", "*.feature")
+_FEATURES: Final = "*.feature"
+_CODE: Final = ("*.py", _FEATURES)
 """Endings of files that may name a pipeline, too."""
 
 
@@ -333,7 +335,9 @@ def check_folder(
             continue
         if file.endswith(PIPELINE_SUFFIX):
             code = _code_in(folder) if code is None else code
-            if Path(file).name not in code:
+            name = Path(file).name
+            # A feature names a pipeline in quotes, and may leave the ending out.
+            if name not in code and f'"{name.removesuffix(PIPELINE_SUFFIX)}"' not in code:
                 _check_orphan(file, library, problems)
         else:
             _check_other(file, library, problems)
@@ -396,11 +400,14 @@ def _keys(data: Any) -> frozenset[str]:
 
 
 def _code_in(folder: str) -> str:
-    texts = (
-        path.read_text(encoding="utf-8", errors="replace")
-        for pattern in _CODE
-        for path in _visible(folder, pattern)
-    )
+    """Return the code below a folder, and the features below the folder of this project.
+
+    A feature may use the pipelines of other folders.
+    """
+    found_files = [path for pattern in _CODE for path in _visible(folder, pattern)]
+    if Path(folder).resolve().is_relative_to(Path.cwd()):
+        found_files += _visible(os.curdir, _FEATURES)
+    texts = (path.read_text(encoding="utf-8", errors="replace") for path in found_files)
     return "\n".join(texts)
 
 

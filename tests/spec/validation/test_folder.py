@@ -49,12 +49,19 @@ def test_a_pipeline_that_no_scenario_names_is_found() -> None:
     assert problems_of("spare.pipeline.yaml") == ""
 
 
-@pytest.mark.parametrize("code", ["features/echo.feature", "run.py"])
-def test_a_pipeline_that_code_or_a_feature_names_is_used(code: str) -> None:
-    write("spare.pipeline.yaml", PIPELINE)
-    write(code, "the pipeline spare.pipeline.yaml")
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("features/echo.feature", 'Given the pipeline "spare"'),
+        ("below/echo.feature", 'Given the pipeline "spare.pipeline.yaml"'),
+        ("below/run.py", 'sim("spare.pipeline.yaml")'),
+    ],
+)
+def test_a_pipeline_that_code_or_a_feature_names_is_used(file: str, text: str) -> None:
+    write("below/spare.pipeline.yaml", PIPELINE)
+    write(file, text)
 
-    assert problems_of(".") == ""
+    assert problems_of("below") == ""
 
 
 def test_a_pipeline_that_a_broken_scenario_names_is_not_called_an_orphan() -> None:
