@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from simkit.adapters.annotations import current_mark, heard_by
+from simkit.adapters.asgi import driver as asgi_driver
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency import watched_threads
 from simkit.adapters.concurrency.pools import (
@@ -259,12 +260,14 @@ class CodeDriver:
         if app.options.input == TURNS:
             return InputLoopDriver(app, adapter_context)
         entry = entry_of(app)
-        driver = pilot_for(entry, app, adapter_context)
+        driver = pilot_for(entry, app, adapter_context) or asgi_driver(entry, app, adapter_context)
         if driver is not None or not is_factory(entry):
             return driver or FunctionDriver(entry, app, adapter_context)
         subject_value = made_by(app.entry, entry, self._caller.call)
-        return pilot_for(subject_value, app, adapter_context) or FunctionDriver(
-            entry, app, adapter_context, subject_value
+        return (
+            pilot_for(subject_value, app, adapter_context)
+            or asgi_driver(subject_value, app, adapter_context)
+            or FunctionDriver(entry, app, adapter_context, subject_value)
         )
 
     def _has_lines(self, agent: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -176,7 +177,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     assert [step["run"] for step in steps if "run" in step] == [
         "python -m pip install -e .",
         "python -m pip install --group dev",
-        "python -m pip install agent-simkit",
+        f"python -m pip install agent-simkit=={version('agent-simkit')}",
         "simkit validate tests/scenarios --format github",
         "python -m pytest tests/scenarios tests/features",
     ]

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import jsonschema
 import pytest
 import yaml
 
+from simkit.cli.init.files import workflow_text
+from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
 
@@ -40,8 +43,11 @@ TO_ADD = """\
 """
 
 
+NO_APP = "no application was found here: a sample is written; --app MODULE:NAME names yours\n"
+
+
 def expected_output(subject: str, files: Iterable[str] = FILES) -> str:
-    return "".join(f"{file}: {subject}\n" for file in files)
+    return NO_APP + "".join(f"{file}: {subject}\n" for file in files)
 
 
 def contents(folder: str = ".") -> dict[str, bytes]:
@@ -128,7 +134,7 @@ def test_the_workflow_runs_what_is_written(simkit: Call, run: Run) -> None:
         "actions/checkout@v6",
         "actions/setup-python@v6",
     ]
-    assert install == "python -m pip install agent-simkit"
+    assert install == f"python -m pip install agent-simkit=={version('agent-simkit')}"
     assert [(line, run(line).code) for line in commands] == [
         ("simkit validate scenarios --format github", 0),
         ("python -m pytest scenarios features", 0),
@@ -348,6 +354,44 @@ def test_a_folder_that_may_not_be_written_to_is_one_error_and_nothing_half_writt
     monkeypatch.setattr("os.link", refuse)
 
     assert simkit("init") == Done(
-        2, "", "scenarios/support.pipeline.yaml: it cannot be written: Permission denied\n"
+        2, NO_APP, "scenarios/support.pipeline.yaml: it cannot be written: Permission denied\n"
     )
     assert contents() == {}
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        (None, "python -m pip install agent-simkit==0"),
+        (
+            {"url": "https://me:key@git.example/s", "vcs_info": {"vcs": "git", "commit_id": "a1"}},
+            "python -m pip install 'agent-simkit @ git+https://git.example/s@a1'",
+        ),
+        (
+            {"url": "https://files.example/simkit.whl", "archive_info": {}},
+            "python -m pip install 'agent-simkit @ https://files.example/simkit.whl'",
+        ),
+        ({"url": "WHEEL", "archive_info": {}}, "python -m pip install ./wheels/simkit.whl"),
+        ({"url": "file:///elsewhere", "dir_info": {}}, "python -m pip install agent-simkit==0"),
+    ],
+    ids=["release", "commit", "address", "wheel in the repository", "folder"],
+)
+def test_ci_installs_the_simkit_that_is_installed_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, line: str
+) -> None:
+    info = tmp_path / "site" / "agent_simkit-0.dist-info"
+    write(f"{info}/METADATA", "Metadata-Version: 2.1\nName: agent-simkit\nVersion: 0\n")
+    write(f"{tmp_path}/wheels/simkit.whl", "")
+    if origin is not None:
+        wheel = (tmp_path / "wheels" / "simkit.whl").as_uri()
+        write(f"{info}/direct_url.json", json.dumps(origin).replace("WHEEL", wheel))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+
+    workflow = workflow_text(look_at(tmp_path))
+
+    steps = yaml.safe_load(workflow)["jobs"]["simkit"]["steps"]
+    assert [
+        step["run"] for step in steps if "agent-simkit" in str(step) or ".whl" in str(step)
+    ] == [line]
+    is_elsewhere = origin is not None and origin["url"].startswith("file:///elsewhere")
+    assert ("# simkit was installed from a file of this machine" in workflow) == is_elsewhere

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from simkit.cli.init.project import Project
 from simkit.cli.schema import schema_text
 from simkit.core.errors import SimkitError
+from simkit.core.requirements import DISTRIBUTION
+from simkit.core.text import shell_word
 from simkit.report.last_run import FOLDER
 from simkit.spec.scenario.writing import scalar
 from simkit.update.files import FileChange, read_bytes, write
@@ -60,19 +66,50 @@ jobs:
       - uses: actions/setup-python@v6
         with:
           python-version: "{python}"
-{install}      - run: python -m pip install agent-simkit
-      - run: simkit validate {scenarios} --format github
+{install}{simkit}      - run: simkit validate {scenarios} --format github
       - run: python -m pytest {scenarios} {features}
 """
 
 
+def _requirement(root: Path) -> tuple[str, str]:
+    """Return what pip installs to get the simkit that is installed here, and what to change in it.
+
+    That is a release, a commit or an archive at a URL, or a wheel in the repository. Of a folder of
+    this machine CI has nothing.
+    """
+    try:
+        simkit = distribution(DISTRIBUTION)
+    except PackageNotFoundError:
+        return DISTRIBUTION, ""
+    release = f"{DISTRIBUTION}=={simkit.version}"
+    origin = json.loads(simkit.read_text("direct_url.json") or "{}")
+    address = urlsplit(origin.get("url", ""))
+    place = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
+    if vcs := origin.get("vcs_info"):
+        return f"{DISTRIBUTION} @ {vcs['vcs']}+{place}@{vcs['commit_id']}", ""
+    if address.scheme in ("http", "https"):
+        return f"{DISTRIBUTION} @ {place}", ""
+    file = Path(url2pathname(address.path))
+    if address.scheme != "file":
+        return release, ""
+    if file.is_file() and file.is_relative_to(root):
+        return f"./{file.relative_to(root).as_posix()}", ""
+    return release, (
+        "simkit was installed from a file of this machine: name a release, a URL, or a wheel in "
+        "this repository"
+    )
+
+
 def workflow_text(project: Project) -> str:
     """Return a workflow for GitHub that installs a project and runs its scenarios and features."""
+    requirement, to_change = _requirement(project.root.resolve())
+    simkit = f"      - run: {scalar(f'python -m pip install {shell_word(requirement)}')}\n"
     folder = os.path.relpath(project.root.resolve(), project.top.resolve()).replace(os.sep, "/")
     return _WORKFLOW.format(
         folder="" if folder == "." else _IN_FOLDER.format(folder=folder),
         python=project.python,
         install="".join(f"      - run: {scalar(line)}\n" for line in project.install),
+        simkit=f"      # {to_change}.\n{simkit}" if to_change else simkit,
         scenarios=project.scenarios,
         features=project.features,
     )

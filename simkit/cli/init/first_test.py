@@ -67,6 +67,8 @@ _VARIABLE: Final = re.compile(
 _DUMMY_ADDRESS: Final = "http://localhost/v1"
 _NO_PROGRAM: Final = "ended without reading a message"
 _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
+_POST: Final = re.compile(r"`app: \{post: (.+?)\}`")
+"""A path of an ASGI application that an error names."""
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
 
@@ -77,7 +79,8 @@ _MORE: Final = """\
                                      --option 'run_options={state: {user: Ada}}'
     config of a graph                --option config.configurable.user_id=ada
     more of a graph's input          --option 'input={question: "${user}", language: en}'
-    something prepared before        --option setup=MODULE:FUNCTION"""
+    something prepared before        --option setup=MODULE:FUNCTION
+    the path of a web application    --option post=/chat"""
 
 
 def options_of(pairs: Sequence[str]) -> dict[str, Any]:
@@ -209,6 +212,10 @@ def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
             elif variable and len(env) < _VARIABLES_MAX:
                 options = _with_variables(request.options, {variable: _dummy_of(variable)})
                 request = msgspec.structs.replace(request, options=options)
+            elif len(paths := _POST.findall(str(problem))) == 1:
+                request = msgspec.structs.replace(
+                    request, options={**request.options, "post": paths[0]}
+                )
             elif source is not None and (others := [*filter(source.differs_in, manners[1:])]):
                 manners = others
             else:
@@ -256,6 +263,9 @@ def _advised(problem: str, name: str) -> str:
     method = re.search(r"app: \{call: (\w+)\}", problem)
     if method:
         return f"{problem}\n  Here: `--call {method[1]}`."
+    if paths := _POST.findall(problem):
+        ways = " or ".join(f"`--option {shell_word(f'post={path}')}`" for path in paths)
+        return f"{problem}\n  Here: {ways}."
     if given := input_advised(problem):
         return f"{problem}\n  Here: `--option {shell_word(f'input={given}')}`."
     if "app: {path:" in problem:
@@ -429,6 +439,10 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
     if not request.name and not is_bare:
         raise click.UsageError("name the app that is to be run: --app MODULE:NAME.")
     if not request.name:
+        if not is_sample:
+            echo(
+                "no application was found here: a sample is written; --app MODULE:NAME names yours"
+            )
         for line in written_files(root, {**SAMPLE, **files_around(project)}):
             echo(line)
     else:

@@ -30,18 +30,24 @@ _SKIPPED: Final = frozenset(
 _FILES_MAX: Final = 400
 _FRAMEWORKS: Final[Mapping[str, str]] = {
     "agents": "OpenAI Agents",
+    "fastapi": "FastAPI",
     "google.adk": "Google ADK",
     "langchain": "LangChain",
     "langgraph": "LangGraph",
     "langgraph_supervisor": "LangGraph",
     "langgraph_swarm": "LangGraph",
     "pydantic_ai": "PydanticAI",
+    "quart": "Quart",
+    "starlette": "Starlette",
 }
 """Packages to what people call them."""
+_WEB: Final = ("fastapi", "quart", "starlette")
 _CLIENTS: Final = frozenset(
     ("anthropic", "google.genai", "httpx", "litellm", "openai", "requests", "urllib.request")
 )
-_MAKERS: Final = re.compile(r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent")
+_MAKERS: Final = re.compile(
+    r"compile|(create_)?(\w+_)?(agent|supervisor|swarm)|\w*Agent|FastAPI|Quart|Starlette"
+)
 """How what makes a pipeline of a framework is called."""
 _TEST: Final = re.compile(r"conftest\.py$|test_")
 _TALKS: Final = frozenset(("answer", "ask", "chat", "handle", "invoke", "reply", "respond", "run"))
@@ -320,6 +326,8 @@ def _talks(module: _Module) -> Iterator[FoundApp]:
     """Yield the functions of one message that a module with a client has."""
     if not any(_is_of(name, module.imports) for name in (*_CLIENTS, *_FRAMEWORKS)):
         return
+    if any(_is_of(name, module.imports) for name in _WEB):
+        return  # They are parts of an application that answers requests.
     for node in module.tree.body:
         if isinstance(node, ast.ClassDef):
             methods = {inner.name for inner in node.body if isinstance(inner, _Function)}

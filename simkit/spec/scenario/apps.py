@@ -137,11 +137,14 @@ class AppOptions(YamlModel):
         str | dict[str, Any] | list[Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
     ] = None
     """`turns` for a program that reads the user's messages by `input()` or from stdin: each turn's
-    text is typed in, and what is printed is the reply. Else the input of a graph or a function: a
-    function of the user's message, or a mapping or a list with `${user}` in values."""
+    text is typed in, and what is printed is the reply. Else the input of a graph, a function
+    or a path: a function of the user's message, or a mapping or a list with `${user}` in values."""
     output: str | None = None
-    """The key of a graph's state that is its reply, or `module:function` of the state; without
-    it, the last message's text."""
+    """The key of a graph's state, or of a JSON answer, that is the reply, or `module:function` of
+    either; without it, the last message's text, or the whole answer."""
+    post: TextValue | None = None
+    """The path of an ASGI application (FastAPI, Starlette) to which each user message is posted:
+    `/chat`, with `${session}` in it if you like."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Config of a graph's calls: `configurable`, `recursion_limit`, `context`, … with
     `${session}` and `${project}` in values."""

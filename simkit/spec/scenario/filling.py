@@ -40,7 +40,11 @@ from simkit.spec.scenario.wrong_references import (
 )
 
 _PLACES: Final = (("app", "config"), ("app", "store"))
-_AT_WORK: Final = {"user": (("app", "input"),), "session": _PLACES, "project": _PLACES}
+_AT_WORK: Final = {
+    "user": (("app", "input"), ("app", "post")),
+    "session": (*_PLACES, ("app", "post")),
+    "project": _PLACES,
+}
 """References that are resolved while the pipeline runs, and the keys that may contain them."""
 _PERSONA: Final = "persona"
 """The reference to the simulated user of a turn."""
