@@ -147,9 +147,9 @@ class AsgiDriver(FrameworkDriver):
         problem = f"POST {path} was answered with {status}: {short(text, _BODY_MAX)}"
         if status == 422:
             fields = _fields_of(self._subject, path)
-            sent = f"It was sent {short(json.dumps(body), _BODY_MAX)}."
-            takes = f" It takes: `app: {{input: {input_example(fields)}}}`." if fields else ""
-            return FunctionFailed(f"{problem}\n{sent}{takes}")
+            sent_text = f"It was sent {short(json.dumps(body), _BODY_MAX)}."
+            advice = f" It takes: `app: {{input: {input_example(fields)}}}`." if fields else ""
+            return FunctionFailed(f"{problem}\n{sent_text}{advice}")
         return FunctionFailed(problem)
 
 

@@ -112,7 +112,7 @@ app = Closed()
 """
 
 
-def found(outcome: Outcome) -> list[str]:
+def problems_of(outcome: Outcome) -> list[str]:
     """The texts of what a run broke."""
     return [str(finding) for finding in outcome.judgement.findings]
 
@@ -145,12 +145,12 @@ def test_each_turn_is_a_request_to_one_application(
 ) -> None:
     case = scenario(tmp_path, FASTAPI, ", post: /chat, output: answer", TWO_TURNS, entry)
 
-    assert found(simulate(case)) == []
+    assert problems_of(simulate(case)) == []
     assert capsys.readouterr().out == "the shop is closed\n"
     failed = scenario(
         tmp_path, FASTAPI, ", post: /chat, output: answer", TWO_TURNS.replace("gladly}", "no}", 1)
     )
-    assert ["reply does not match" in text for text in found(simulate(failed))] == [True]
+    assert ["reply does not match" in text for text in problems_of(simulate(failed))] == [True]
 
 
 def test_a_session_keeps_its_cookies_and_the_whole_answer_is_the_reply(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_session_keeps_its_cookies_and_the_whole_answer_is_the_reply(tmp_path:
 def test_any_application_is_asked_as_it_is(tmp_path: Path, code: str, app: str, reply: str) -> None:
     turns = f"  - {{user: hi, replies: {{desk: hello you}}, expect: {{reply: {reply!r}}}}}\n"
 
-    assert found(simulate(scenario(tmp_path, code, app, turns))) == []
+    assert problems_of(simulate(scenario(tmp_path, code, app, turns))) == []
 
 
 @pytest.mark.parametrize(
@@ -246,17 +246,17 @@ def test_an_error_of_the_application_is_the_turns(
     claim = json.dumps({"type": "FunctionFailed", "message": error})
     turns = f"  - {{user: hi, expect: {{error: {claim}}}}}\n"
 
-    assert found(simulate(scenario(tmp_path, code, app, turns))) == []
+    assert problems_of(simulate(scenario(tmp_path, code, app, turns))) == []
 
 
 def test_init_asks_for_the_path_only_where_there_are_several(project: Path, simkit: Call) -> None:
     write("web.py", FASTAPI)
     several = simkit("init", "--app", "web:app")
     write("web.py", FASTAPI[: FASTAPI.index('@app.post("/threads")')])
-    one = simkit("init")
+    single = simkit("init")
 
     assert several.code == 2
     assert "`app: {post: /chat}` or `app: {post: /threads}`" in several.err
     assert "Here: `--option post=/chat` or `--option post=/threads`" in several.err
-    assert (one.code, one.err) == (0, "the shop is closed\n")
+    assert (single.code, single.err) == (0, "the shop is closed\n")
     assert "app: {post: /chat}" in Path("scenarios/web.pipeline.yaml").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from simkit.adapters.asgi import AsgiDriver
 from simkit.adapters.framework_driver import (
     DRIVER_OPTIONS,
     EVERYBODYS_OPTIONS,
@@ -48,6 +49,7 @@ VALUES = {
     "config": "{recursion_limit: 3}",
     "input": '{text: "${user}"}',
     "output": "text",
+    "post": "/chat",
     "run_options": "{context: 1}",
     "store": "{notes: [notes]}",
 }
@@ -63,7 +65,8 @@ def test_every_option_is_a_drivers_or_everybodys() -> None:
     """A new option is a driver's until it stands among those that simkit itself reads."""
     assert {*AppOptions.model_fields} >= EVERYBODYS_OPTIONS
     assert {*VALUES} == {*AppOptions.model_fields} - EVERYBODYS_OPTIONS
-    assert {option for _, read in READ.values() for option in read} == {*DRIVER_OPTIONS}
+    read = {option for _, options in READ.values() for option in options}
+    assert {*read, *AsgiDriver.app_options} == {*DRIVER_OPTIONS}
 
 
 @pytest.mark.parametrize("option", DRIVER_OPTIONS)
