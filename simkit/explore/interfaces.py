@@ -53,6 +53,8 @@ from simkit.trace.store import canonical
 REPEATS_MAX: Final = 2
 """How often an agent makes the same call in one turn: a model that repeats itself is no fault of
 the pipeline either."""
+REASONS_MAX: Final = 4
+"""The number of lines in an error that says why none of them is an answer."""
 KNOWN_MAX: Final = 6
 """The number of texts of the conversation that an argument may repeat."""
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
@@ -159,31 +161,43 @@ class ChoosingModel:
     def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
         """Return one of the agent's lines that fit the context, with its place in the file.
 
-        The line is None for any answer.
+        The line is None for any answer. Raise ScriptMisfit if no line is left: an answer that none
+        permits would be found, written and counted as if the file said it.
         """
         lines = self._scene.lines.get(request.agent)
         if not lines:
             return 0, None
         models = self._scene.simulation.models[request.agent]
         weights: list[tuple[tuple[int, Any], int]] = []
+        reasons: list[str] = []
         for place, (data, model) in enumerate(zip(lines, models, strict=True)):
             line = with_persona(data, self._scene.persona)
-            if isinstance(line, dict) and "when" in line:
-                when = reply_line(line).when
-                if when is not None and not when.holds(context_root(request)):
-                    continue
-            # That a model asks or does the same again and again is no fault of the pipeline.
-            if self._is_repeated(request, line):
-                continue
-            question = self._question(request, line)
-            if question is None or question not in self._scene.questions:
+            if reason := self._reason_against(request, line):
+                reasons.append(f"`[{place}]` {reason}")
+            else:
                 weights.append(((place, line), model.weight))
         if not weights:
-            return 0, None
+            raise self._misfit(_no_line_left(request.agent, reasons), request.agent)
         place, line = choices.weighted(weights)
         if (question := self._question(request, line)) is not None:
             self._scene.questions.add(question)
         return place, line
+
+    def _reason_against(self, request: ModelRequest, line: Any) -> str:
+        """Return why a line is no answer now; empty if it may be."""
+        if isinstance(line, dict) and "when" in line:
+            when = reply_line(line).when
+            if when is not None and not when.holds(context_root(request)):
+                return "waits for its `when`"
+        # That a model asks or does the same again and again is no fault of the pipeline.
+        if self._is_repeated(request, line):
+            return "was used as often as one turn permits"
+        question = self._question(request, line)
+        return "has asked already" if question in self._scene.questions else ""
+
+    def _misfit(self, problem: str, agent: str) -> ScriptMisfit:
+        self._scene.misfit = ScriptMisfit(problem, ("models", agent))
+        return self._scene.misfit
 
     def _is_repeated(self, request: ModelRequest, line: Any) -> bool:
         """Return whether the agent has done in the turn what a line does as often as it may.
@@ -378,6 +392,15 @@ class ChoosingTools:
             return value_of(schema, choices, (), self._interfaces.schemas)
         except ValueError:
             return TEXT
+
+
+def _no_line_left(agent: str, reasons: Sequence[str]) -> str:
+    listed = ", ".join(reasons[:REASONS_MAX])
+    more = f", and {len(reasons) - REASONS_MAX} more" if len(reasons) > REASONS_MAX else ""
+    return (
+        f"agent {agent!r} is asked for an answer, and none of its lines is left: {listed}{more}\n"
+        "  Add a line that ends its work, such as a text, or `anything: true`."
+    )
 
 
 def reply_line(data: Any) -> ScriptLine:

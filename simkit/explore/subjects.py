@@ -335,7 +335,10 @@ def made_up_subject(prepared: Prepared, texts: Sequence[str]) -> Subject:
     simulation = Simulation.model_validate(
         {"simulation": scenario.scenario, "pipeline": scenario.pipeline}
     )
-    return Subject(prepared, _with_user(simulation, texts), is_made_up=True)
+    # A written scenario has no cassette: the models answer by choice.
+    scenario = scenario.model_copy(update={"cassette": None})
+    own = msgspec.structs.replace(prepared, scenario=scenario)
+    return Subject(own, _with_user(simulation, texts), is_made_up=True)
 
 
 def _with_user(simulation: Simulation, texts: Sequence[str]) -> Simulation:

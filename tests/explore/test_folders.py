@@ -46,6 +46,17 @@ def test_scenarios_of_one_pipeline_and_setup_are_one_subject() -> None:
     assert texts == [["Hi.", "Bye.", "Refund me.", "Help!"], ["Hey.", "Bye."]]
 
 
+def test_no_recording_answers_where_models_answer_by_choice() -> None:
+    """A found scenario has no cassette, so that what shows it needs none either."""
+    write("desk.pipeline.yaml", SOUND.replace("agents:", "models: {default: openai/x}\nagents:"))
+    write("all/r.scenario.yaml", scenario("r", "Hi.", "cassette: r\n"))
+
+    ((_, subject),) = subjects_named(Library(), "all/r.scenario.yaml")
+
+    assert isinstance(subject, Subject)
+    assert subject.prepared.scenario.cassette is None
+
+
 @pytest.mark.parametrize(
     ("name", "known"),
     [

@@ -53,12 +53,13 @@ def test_what_happens_twice_is_found_in_a_whole_conversation(tmp_path: Path) -> 
 
 
 def test_what_happens_is_found_in_its_turn_with_the_persona_of_the_user(tmp_path: Path) -> None:
-    models = "models: {desk: {calls: [{refund: {order: B-7}}]}}\n"
+    models = "models: {desk: [{calls: [{refund: {order: B-7}}]}, Done.]}\n"
     never = "never: [{tool: refund, args: {order: {$not: '${persona.order}'}}}]\n"
     subject = subject_of(tmp_path, BUYER + models + never, pipeline=PAID)
 
-    right = converse(subject, Plan((TurnPlan(),), personas=1))
-    wrong = converse(subject, Plan((TurnPlan(), TurnPlan()), personas=0))
+    ends = TurnPlan(answers=(0, 1))
+    right = converse(subject, Plan((ends,), personas=1))
+    wrong = converse(subject, Plan((ends, ends), personas=0))
 
     assert [label for label in map(label_of, right.causes) if label in CLAIM_KEYS] == []
     (cause,) = (cause for cause in wrong.causes if label_of(cause) == "never")

@@ -203,7 +203,7 @@ always:
 
 
 def test_a_users_answer_resumes_what_was_asked(tmp_path: Path) -> None:
-    models = "models: {desk: [{interrupt: Which order?}]}\n"
+    models = "models: {desk: [{interrupt: Which order?}, Done.]}\n"
     subject = subject_of(tmp_path, BUYER + models)
 
     record = converse(subject, Plan((TurnPlan(), TurnPlan(user=1), TurnPlan())))
@@ -688,6 +688,41 @@ def test_a_line_that_does_not_fit_is_told_at_its_place(
         campaign_of(subject)
 
     assert f"desk.simulation.yaml:{(DESK + models).count(chr(10))}:" in raised.value.where
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("calls: {look: {order: A}}", "was used as often as one turn permits"),
+        ("interrupt: Which?", "has asked already"),
+        ("{text: Hm., when: {messages: {$len: 99}}}", "waits for its `when`"),
+        ("{handoff: {to: billing, payload: {order: A}}, when: {messages: {$len: 99}}}",
+         "waits for its `when`"),
+    ],
+)  # fmt: skip
+def test_lines_that_leave_nothing_to_say_are_a_mistake(
+    line: str, reason: str, tmp_path: Path
+) -> None:
+    subject = subject_of(tmp_path, f"models:\n  desk:\n    - {line}\n")
+
+    with pytest.raises(SourceError) as raised:
+        campaign_of(subject)
+
+    assert str(raised.value) == (
+        f"{tmp_path}/desk.simulation.yaml:{DESK.count(chr(10)) + 3}:5: agent 'desk' is asked for "
+        f"an answer, and none of its lines is left: `[0]` {reason}\n"
+        "  Add a line that ends its work, such as a text, or `anything: true`."
+    )
+
+
+def test_a_model_says_what_its_lines_leave(tmp_path: Path) -> None:
+    lines = "models: {desk: [{calls: {look: {order: A}}}, Done.]}\n"
+    subject = subject_of(tmp_path, lines)
+
+    campaign = campaign_of(subject)
+
+    assert not campaign.discoveries
+    assert Part("handoff", "desk → billing") not in campaign.reach.reached
 
 
 UNJUDGED = """
