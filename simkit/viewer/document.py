@@ -149,6 +149,17 @@ class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     output: int = -1
 
 
+class ArrivalData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """One value of a payload, and the sections that brought it to the target."""
+
+    path: str
+    value: str
+    state: str
+    """``arrived``, ``lost``, or ``unknown``: not observable, for a reason."""
+    sections: tuple[str, ...] = ()
+    reason: str = ""
+
+
 class HandoffData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One requested handoff, and what became of it."""
 
@@ -169,6 +180,8 @@ class HandoffData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The run that asked for it."""
     wrote: tuple[str, ...] = ()
     """The channels that its contract wrote."""
+    arrivals: tuple[ArrivalData, ...] = ()
+    """The values of its payload, if its target made a model call."""
 
 
 class ToolData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

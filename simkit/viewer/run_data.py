@@ -20,6 +20,7 @@ from simkit.trace import events as e
 from simkit.trace.views import ToolView, View
 from simkit.viewer.document import (
     AgentRunData,
+    ArrivalData,
     CallData,
     ClaimLine,
     FindingData,
@@ -319,7 +320,19 @@ class _Reader:
                 run=runs.get(handoff.id, ""),
                 by=event.run,
                 wrote=tuple(wrote.get(handoff.id, ())),
+                arrivals=self._arrivals(runs.get(handoff.id, "")),
             )
+
+    def _arrivals(self, run: str) -> tuple[ArrivalData, ...]:
+        started = self._view.runs.get(run)
+        return tuple(
+            ArrivalData(
+                arrival.path or "payload",
+                as_text(arrival.value),
+                **copied(arrival, "state", "sections", "reason"),
+            )
+            for arrival in (() if started is None else self._view.arrivals.of(started))
+        )
 
     def _findings(self, result: Result) -> Iterable[FindingData]:
         levels = (

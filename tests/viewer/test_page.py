@@ -120,7 +120,7 @@ def test_a_handoff_says_where_each_value_of_its_payload_went(tab: Any, shop: str
     details = text_of(tab, "What came of it")
     assert "triage → refunds: made, type refund, transfer" in details
     assert "order_id A-1042 no section" in details
-    assert "reason broken current_message" in details
+    assert "reason broken not observable: in current_message with or without the handoff" in details
     assert "I have refunded it." in details
     assert "status refunded" in details
 

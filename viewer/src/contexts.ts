@@ -1,6 +1,8 @@
 // What a call was sent: its parts as rows, with what was dropped at its old place. Pure.
 import type { Call, Cut, LeftOut, Message, Part, RunData } from "./document";
 
+const JOINED = "one text";
+
 export interface Row {
   kind: "sent" | "edited" | "dropped" | "summary" | "left_out";
   section: string;
@@ -95,7 +97,7 @@ const historyRows = (run: RunData, part: Part): Row[] => {
   }
   if (part.rendered === undefined || part.rendered < 0) return rows;
   const whole = rowOf(run, part.rendered, part.section, part.tokens ?? 0);
-  return [...rows.filter((row) => row.kind === "dropped"), { ...whole, note: "one text" }];
+  return [...rows.filter((row) => row.kind === "dropped"), { ...whole, note: JOINED }];
 };
 
 /** Both lists in the order of the log; shown messages keep theirs. */
@@ -190,10 +192,13 @@ export const bySection = (rows: Row[]): Share[] =>
     ),
   );
 
+/** Whether several sections, or a whole history, share the message: it has no one author. */
+const isJoined = (row: Row): boolean => row.pieces.length > 0 || row.note === JOINED;
+
 export const byAgent = (rows: Row[]): Share[] =>
   shares(
     rows.filter(isSent).map((row): [string, number] => [
-      row.agent || (row.role === "user" ? "user" : "the pipeline"), row.tokens,
+      isJoined(row) ? "joined messages" : row.agent || (row.role === "user" ? "user" : "the pipeline"), row.tokens,
     ]),
   );
 

@@ -1,7 +1,6 @@
 // What is known of the selected event: a call's reply and consequences, a handoff's payload, a tool.
 import type { ComponentChildren, JSX } from "preact";
-import { isSent, rowsOf } from "./contexts";
-import type { AgentRun, Handoff, Mark, RunData, Write } from "./document";
+import type { AgentRun, Arrival, Handoff, Mark, RunData, Write } from "./document";
 import { callOfMark, causesOf, hashOf, numberOf } from "./links";
 import { counted, number, one, Text, time, visible } from "./parts";
 
@@ -94,41 +93,17 @@ const handoffLine = (run: RunData, scenario: string, mine: AgentRun): JSX.Elemen
 
 const firstCallOf = (run: RunData, id: string): number => run.calls.findIndex((call) => call.run === id);
 
-const leaves = (value: unknown, at = ""): [string, string][] => {
-  if (value === null || value === undefined) return [];
-  if (Array.isArray(value)) return value.flatMap((item, place) => leaves(item, `${at}[${place}]`));
-  if (typeof value === "object") {
-    return Object.entries(value).flatMap(([key, item]) => leaves(item, at ? `${at}.${key}` : key));
-  }
-  return [[at || "payload", String(value)]];
-};
+const VERDICTS = { arrived: "good", lost: "bad", unknown: "unknown" };
 
-/** For each value of a payload: the sections of the target's first context that hold it. */
-const arrivals = (run: RunData, payload: string, target: number): [string, string, string][] => {
-  let value: unknown = payload;
-  try {
-    value = JSON.parse(payload);
-  } catch {
-    // A text is one value.
-  }
-  const rows = rowsOf(run, run.calls[target]).filter(isSent);
-  return leaves(value).slice(0, 60).map(([at, text]) => {
-    const sections = new Set<string>();
-    for (const row of rows) {
-      const pieces = row.pieces.length ? row.pieces : [{ section: row.section || row.role, text: row.text }];
-      for (const piece of pieces) {
-        if (piece.text.includes(text)) sections.add(piece.section);
-      }
-      if (JSON.stringify(row.calls ?? []).includes(text)) sections.add(row.section || row.role);
-    }
-    return [at, text, [...sections].join(", ")];
-  });
-};
+const whereTo = (arrival: Arrival): string =>
+  arrival.state === "lost" ? "no section"
+    : arrival.state === "arrived" ? (arrival.sections ?? []).join(", ")
+      : `not observable: ${arrival.reason ?? ""}`;
 
 export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; handoff: Handoff; scenario: string }): JSX.Element => {
   const target = handoff.run ? firstCallOf(run, handoff.run) : -1;
   const payload = textAt(run, handoff.payload);
-  const rows = target >= 0 && payload ? arrivals(run, payload, target) : [];
+  const rows = handoff.arrivals ?? [];
   return (
     <div class="handoff">
       <p>
@@ -143,8 +118,8 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
         <table class="payload">
           <thead><tr><th scope="col">payload</th><th scope="col">value</th><th scope="col">{visible(handoff.target)} was sent it in</th></tr></thead>
           <tbody>
-            {rows.map(([at, text, sections]) => (
-              <tr><td>{visible(at)}</td><td dir="auto">{visible(one(text, 80))}</td><td class={sections ? "good" : "bad"}>{visible(sections || "no section")}</td></tr>
+            {rows.map((row) => (
+              <tr><td>{visible(row.path)}</td><td dir="auto">{visible(one(row.value, 80))}</td><td class={VERDICTS[row.state]}>{visible(whereTo(row))}</td></tr>
             ))}
           </tbody>
         </table>

@@ -158,6 +158,16 @@ export interface Handoff {
   run?: string;
   by?: string;
   wrote?: string[];
+  arrivals?: Arrival[];
+}
+
+/** One value of a payload: the sections that brought it to the target, or why nobody can tell. */
+export interface Arrival {
+  path: string;
+  value: string;
+  state: "arrived" | "lost" | "unknown";
+  sections?: string[];
+  reason?: string;
 }
 
 export interface Tool {

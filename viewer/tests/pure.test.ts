@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { axisOf, reachOf, slotOf, spansIn, spansOf } from "../src/axis";
 import { compared, lineDiff } from "../src/comparing";
-import { callBefore, rowsOf } from "../src/contexts";
+import { byAgent, callBefore, rowsOf } from "../src/contexts";
 import type { Call, Index, Mark, Message, RunData } from "../src/document";
 import { lineOf, positionsOf } from "../src/layout";
 import { callAt, hashOf, keysOf, numberOf, placeOf } from "../src/links";
@@ -195,4 +195,10 @@ test("a pipeline's agents stand below those that lead to them, also in a ring", 
   expect(y.first < y.middle && y.middle < y.last).toBe(true);
   expect(positions.edges).toHaveLength(4);
   expect(lineOf([{ x: 0, y: 0 }, { x: 0, y: 4 }, { x: 4, y: 8 }, { x: 4, y: 12 }])).toBe("M 0 0 Q 0 4 2 6 Q 4 8 4 12");
+});
+
+test("a message that several sections share has no one author", () => {
+  const [row] = rowsOf(run, run.calls[0]);
+  const joined = { ...row, agent: "desk", tokens: 4, pieces: [{ section: "history", text: "hi", tokens: 4 }] };
+  expect(byAgent([joined])).toEqual([{ name: "joined messages", tokens: 4 }]);
 });

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -14,13 +13,13 @@ from simkit.checks.lints.handoffs import (
     HandoffEvent,
     contract_of,
     required_keys,
-    texts_by_key,
 )
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e
-from simkit.trace.views import CallView, MadePart, ShownPart, View
+from simkit.trace.views import Arrival, CallView, MadePart, ShownPart, View
+from simkit.trace.views.arrivals import SETTLED_MAX
 
 
 def first_call_of_target(
@@ -218,12 +217,8 @@ def _texts(parts: Sequence[MadePart | ShownPart], settled_max: int) -> Iterator[
             yield from texts_of(message)
 
 
-SETTLED_MAX: Final = 100
-"""The number of messages of earlier turns that HND-12 searches, from the newest on."""
-
-
-class _Waiting(dict[str, "_Handed"]):
-    """Runs of targets, with the keys that have not reached them yet."""
+class _Waiting(dict[str, CallView]):
+    """Runs of targets, each with its first call."""
 
 
 @lint("HND-12", e.ContextBuilt, when="handed_over")
@@ -231,80 +226,68 @@ def context_ignored(event: e.ContextBuilt, facts: Facts) -> None:
     """HND-12: every required key of a delivered payload reaches the target's contexts.
 
     The contract determines the required keys; if the pipeline is code and has no contract, all keys
-    are required. A key has reached the target if one of its texts or numbers occurs in one of the
-    contexts of the target's run, in any section. The lint searches for the beginning of every text
-    and number of at least three characters. Not searched are keys that simkit itself adds
-    (``source_agent``, ``handoff_type``), names of the source or the target, true and false;
-    functions have no context. Of earlier turns the newest 100 messages are searched. If a function
-    of the application gets the payload beside the target (``on_handoff`` of the OpenAI Agents SDK),
-    the payload is meant for that function. From reference system 5, "I don't have context".
+    are required. `Arrivals` says whether a value is lost: no text that the target is sent shows it,
+    between word boundaries. It is not observable, and no finding, if only a text shows it that
+    would be there anyway, or if there is nothing to recognize (true, false, null, an empty text,
+    the name of the source or the target). Functions have no context. If a function of the
+    application gets the payload beside the target (``on_handoff`` of the OpenAI Agents SDK), the
+    payload is meant for that function. From reference system 5, "I don't have context".
     """
-    if event.run not in facts.handed_over:
-        return
-    waiting, view = facts.notes_of(_Waiting), facts.view
-    first_call = first_call_of_target(event, view)
-    if first_call is not None:
-        call, handoff = first_call
-        expected_texts = {} if handoff.is_taken else texts_by_key(handoff)
-        if expected_texts:
-            waiting[event.run] = _Handed(call, handoff, expected_texts, {*expected_texts})
-    handed = waiting.get(event.run)
-    if handed is None or not handed.missing:
-        return
-    context = view.calls[event.call].context
-    message_texts = (text for message in context.own_messages for text in texts_of(message))
-    for text in chain(_texts(context.parts, SETTLED_MAX), message_texts):
-        handed.missing.difference_update(
-            [
-                key
-                for key in handed.missing
-                if any(leaf in text for leaf in handed.expected_texts[key])
-            ]
-        )
-        if not handed.missing:
-            break
+    if event.run in facts.handed_over:
+        first_call = first_call_of_target(event, facts.view)
+        if first_call is not None:
+            facts.notes_of(_Waiting)[event.run] = first_call[0]
 
 
 @lint("HND-12", e.AgentFinished, when=_Waiting)
 def _ignored_by_run(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
-    handed = facts.notes_of(_Waiting).pop(event.run, None)
-    return () if handed is None else _ignored(handed, facts.view)
+    call = facts.notes_of(_Waiting).pop(event.run, None)
+    return () if call is None else _ignored(call, facts.view)
 
 
 @lint("HND-12", e.TurnFinished, when=_Waiting)
 def _ignored_by_open_runs(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     over = facts.notes.pop(_Waiting).values()
-    return [hit for handed in over for hit in _ignored(handed, facts.view)]
+    return [hit for call in over for hit in _ignored(call, facts.view)]
 
 
-def _ignored(handed: _Handed, view: View) -> Iterable[Hit]:
-    call, handoff = handed.call, handed.handoff
+def _ignored(call: CallView, view: View) -> Iterable[Hit]:
     run = view.runs[call.run]
-    if not handed.missing or run.status in ("failed", "cancelled", "timed_out"):
+    if run.status in ("failed", "cancelled", "timed_out"):
         return
-    missing = [key for key in handed.expected_texts if key in handed.missing]
+    handoff = view.handoffs[run.handoff].event
+    keys = _states_by_key(view.arrivals.of(run))
+    lost = [key for key, state in keys.items() if state == "lost"]
+    if not lost:
+        return
     data = _data(handoff)
     pair = f"that {handoff.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
-    if len(missing) == len(handed.expected_texts):
+    required = required_keys(handoff, view.pipeline)
+    missing = [key for key in lost if required is None or key in required]
+    names = ", ".join(f"`{key}`" for key in missing)
+    if len(lost) == len(keys):
         problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
-    else:
-        required = required_keys(handoff, view.pipeline)
-        missing = [key for key in missing if required is None or key in required]
-        if not missing:
-            return
-        keys = ", ".join(f"`{key}`" for key in missing)
-        problem = f"of the payload {pair}, {call.agent!r} is sent everything but {keys}"
+        if 0 < len(missing) < len(lost):
+            problem += f"; its contract requires {names}"
+    elif missing:
+        problem = f"of the payload {pair}, {call.agent!r} is not sent {names}"
         data |= {"missing": list(missing)}
+    else:
+        return
     yield Hit.at("HND-12", call, problem, **data)
 
 
-class _Handed(NamedTuple):
-    """A target's payload, with the keys that none of its contexts has shown yet."""
+def _states_by_key(arrivals: Iterable[Arrival]) -> dict[str, str]:
+    """Return what became of each key of a payload; without those that no text could show."""
+    states: dict[str, str] = {}
+    for arrival in arrivals:
+        if arrival.state != "unknown" or arrival.is_somewhere:
+            states[arrival.key] = max(arrival.state, states.get(arrival.key, ""), key=_STATES.index)
+    return states
 
-    call: CallView
-    handoff: e.HandoffRequested
-    expected_texts: Mapping[str, set[str]]
-    missing: set[str]
+
+_STATES: Final = ("", "lost", "unknown", "arrived")
+"""From the least to the most: a key has arrived if one of its values has."""
 
 
 WHOLE_MIN: Final = 80

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
-
-import msgspec
+from typing import Any
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
@@ -13,11 +11,8 @@ from simkit.checks.lints.registry import lint
 from simkit.core.errors import MatcherError
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import Check, compile_schema, place_text
-from simkit.language.paths import leaves
 from simkit.trace import events as e
 from simkit.trace.views import View
-
-_encode = msgspec.json.Encoder().encode
 
 HandoffEvent = e.HandoffRequested | e.HandoffMade
 
@@ -73,32 +68,6 @@ class Payloads:
         return self._checks[key]
 
 
-_PREFIX: Final = 20
-"""The length of a long text that must reach the context: recipes show previews."""
-
-_LEAF_MIN: Final = 3
-"""Shorter texts and numbers occur in any context by chance."""
-
-_OWN_KEYS: Final = ("source_agent", "handoff_type")
-
-
-def texts_by_key(handoff: HandoffEvent) -> dict[str, set[str]]:
-    """Return the texts to search by the payload's keys; under an empty key if it has none.
-
-    A key that only names the target or the source (``next``, ``active_agent``) is left out.
-    """
-    payload = handoff.payload
-    if not isinstance(payload, Mapping):
-        payload = {"": payload}
-    address = (handoff.to_agent, handoff.from_agent)
-    texts = {
-        key: {*_recognisable(value)}
-        for key, value in payload.items()
-        if key not in _OWN_KEYS and value not in address
-    }
-    return {key: texts_ for key, texts_ in texts.items() if texts_}
-
-
 def referenced(schema: Any, schemas: Mapping[str, Any]) -> Any:
     """Return the schema that ``{$ref: Name}`` names; any other as it is."""
     for _ in schemas:  # In a trace that nobody has validated, they may form a ring.
@@ -116,20 +85,6 @@ def required_keys(handoff: HandoffEvent, facts: e.PipelineFacts) -> Sequence[str
     schema = referenced(contract.payload, facts.schemas)
     required = schema.get("required") if isinstance(schema, Mapping) else None
     return [key for key in required if isinstance(key, str)] if isinstance(required, list) else ()
-
-
-def _recognisable(value: JsonValue) -> Iterator[str]:
-    """Yield the beginnings of leaves that are long enough to recognize, plain and as in JSON."""
-    for leaf in leaves(value):
-        if isinstance(leaf, str):
-            begin = leaf.strip()[:_PREFIX].rstrip()
-            if len(begin) >= _LEAF_MIN:
-                yield begin
-                yield _encode(begin).decode()[1:-1]
-        elif isinstance(leaf, (int, float)) and not isinstance(leaf, bool):
-            text = _encode(leaf).decode()
-            if len(text) >= _LEAF_MIN:
-                yield text
 
 
 def _pair(event: HandoffEvent) -> str:

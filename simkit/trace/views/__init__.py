@@ -5,6 +5,7 @@ shared: contexts are ranges over one log, state snapshots share their values.
 """
 
 from simkit.trace.events import Made as MadePart
+from simkit.trace.views.arrivals import Arrival
 from simkit.trace.views.contexts import (
     ContextView,
     Messages,
@@ -25,6 +26,7 @@ from simkit.trace.views.turns_and_calls import (
 from simkit.trace.views.view import View, said_in, view_of
 
 __all__ = [
+    "Arrival",
     "CallView",
     "ContextView",
     "HandoffView",

@@ -16,9 +16,16 @@ from simkit.trace.views.states import States
 class HandoffView:
     """One handoff request, and its outcome."""
 
-    def __init__(self, event: e.HandoffRequested, payload: Any) -> None:
-        """``payload`` is the event's payload with its references to messages resolved."""
+    def __init__(
+        self, event: e.HandoffRequested, payload: Any, calls_before: int, messages_before: int
+    ) -> None:
+        """``payload`` is the event's payload with its references to messages resolved.
+
+        ``calls_before`` is the number of model calls up to the request, ``messages_before`` the
+        newest message's number.
+        """
         self.payload = payload
+        self.calls_before, self.messages_before = calls_before, messages_before
         self.id, self.event, self.turn = event.handoff, event, event.turn
         self.outcome, self.reason, self.depth = "requested", "", 0
         self.mode = event.mode

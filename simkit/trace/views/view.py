@@ -13,6 +13,7 @@ from simkit.trace import events as e
 from simkit.trace.changes import has_changes, is_change, new_parts
 from simkit.trace.events import Made as MadePart
 from simkit.trace.store import canonical
+from simkit.trace.views.arrivals import Arrivals
 from simkit.trace.views.contexts import (
     ALL_SHOWN,
     ContextView,
@@ -50,6 +51,8 @@ class View:
     error: e.ErrorFacts | None
     projects: dict[str, str]
     """Session to its project."""
+    arrivals: Arrivals
+    """Where the payloads of handoffs reached their targets."""
     requests: dict[str, JsonValue]
     """Tool call to its arguments as the model wrote them."""
 
@@ -81,6 +84,7 @@ class View:
         self._asked_at: dict[str, tuple[int, int]] = {}
         """Tool call to the message that asks for it, and its index there."""
         self._states = States(self)
+        self.arrivals = Arrivals(self)
         self._channels: dict[str, Mapping[str, e.ChannelFacts]] = {}
         """The channels of inner graphs, by the name of their state."""
         self._interrupted: dict[str, TurnView] = {}
@@ -167,7 +171,12 @@ class View:
                 turn.resumes, turn.message = waiting, waiting.message
                 for handoff in waiting.handoffs:
                     if handoff.outcome == "pending":
-                        again = HandoffView(handoff.event, handoff.payload)
+                        again = HandoffView(
+                            handoff.event,
+                            handoff.payload,
+                            handoff.calls_before,
+                            handoff.messages_before,
+                        )
                         self.handoffs[again.id] = again
                         turn.handoffs.append(again)
 
@@ -303,7 +312,8 @@ class View:
         tool.error, tool.returned_at = event.error, event.at
 
     def _handoff_requested(self, event: e.HandoffRequested) -> None:
-        handoff = HandoffView(event, self.resolved(event.payload))
+        newest = next(reversed(self.messages), 0)
+        handoff = HandoffView(event, self.resolved(event.payload), len(self.calls), newest)
         self.handoffs[event.handoff] = handoff
         self.turns[-1].handoffs.append(handoff)
 

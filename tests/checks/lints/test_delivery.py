@@ -350,8 +350,12 @@ REFUND = {"order_id": "A-1007", "reason": "broken in transit", "amount": 8}
 REFUND_CONTRACT = contract("all", payload={"type": "object", "required": ["order_id", "reason"]})
 
 
-@pytest.mark.parametrize("facts", [{"contracts": (REFUND_CONTRACT,)}, CODE], ids=["native", "code"])
-def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("facts", "keys"),
+    [({"contracts": (REFUND_CONTRACT,)}, "`order_id`"), (CODE, "`order_id`, `amount`")],
+    ids=["native", "code"],
+)
+def test_a_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any], keys: str) -> None:
     part = context_message("handoff", "It is broken in transit.")
     story = handed(INSTRUCTIONS, part, payload=REFUND, facts=facts)
     story.finish()
@@ -359,9 +363,8 @@ def test_one_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any]) -> No
     assert hits_of("HND-12", story.trace) == [
         Hit(
             "HND-12",
-            "of the payload that 'a' handed to 'b' in turn 1, 'b' is sent everything but "
-            "`order_id`",
-            1, "b", 0, data={**PAIR, "missing": ["order_id"]},
+            f"of the payload that 'a' handed to 'b' in turn 1, 'b' is not sent {keys}",
+            1, "b", 0, data={**PAIR, "missing": [key.strip("`") for key in keys.split(", ")]},
         )
     ]  # fmt: skip
 
@@ -400,8 +403,8 @@ def test_a_key_may_reach_the_target_in_a_later_call_of_its_run() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [None, {}, {"source_agent": "agent_a", "handoff_type": "analysis"}, {"ok": True, "n": 8}, "no"],
-    ids=["none", "empty", "simkit's own", "trivial", "a short text"],
+    [None, {}, {"source_agent": "agent_a", "handoff_type": "analysis"}, {"ok": True, "n": ""}],
+    ids=["none", "empty", "simkit's own", "trivial"],
 )
 def test_a_payload_that_could_not_be_recognised_passes(payload: Any) -> None:
     story = handed(INSTRUCTIONS, payload=payload)
