@@ -20,6 +20,7 @@ FURTHER: Final = {
     "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],
     "simkit/adapters/pydantic_ai/": ["tests/testing/test_pydantic_ai.py"],
     "simkit/checks/coverage/": ["tests/cli/test_coverage.py"],
+    "simkit/providers/": ["tests/providers/test_rendering.py", "tests/providers/test_failing.py"],
     "simkit/runtime/": ["tests/oracle/test_oracle.py"],
     "simkit/spec/": ["tests/test_bad_input.py"],
     "simkit/testing/": ["tests/testing/test_langgraph.py"],

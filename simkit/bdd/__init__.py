@@ -35,7 +35,7 @@ hundred steps would cost more than a run.
 From the bottom up: ``cells`` (words, names and tables as values), ``phrases`` (words with typed
 holes, templates, and the kinds of holes), ``conditions`` (the matching language in words),
 ``assembling`` (the line of each value, claims put together, and the scenario), ``exploring``
-(conversations that nobody says), ``story``, ``vocabulary`` and ``claims`` (the phrases),
+(conversations that nobody says), ``story``, ``claims`` (the phrases) and
 ``vocabulary`` (which phrase a line says, and the list of them).
 """
 

@@ -15,7 +15,7 @@ from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.anthropic.messages import PROTOCOL
 from simkit.providers.failures import FAILURES
-from simkit.providers.http import HttpRequest, HttpResponse, header
+from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
 BODIES = Path(__file__).parents[1] / "bodies"
@@ -254,90 +254,6 @@ def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str)
         parse_body(**body)
 
     assert str(caught.value) == message
-
-
-def test_a_body_is_rendered_whole() -> None:
-    reply = OutgoingReply("c1", MESSAGES["text and calls"], Usage(11, 7))
-
-    response = PROTOCOL.served(reply, parse_body())
-
-    assert response.status == 200
-    assert response.headers == (("content-type", "application/json"), ("request-id", "req_c1"))
-    assert json.loads(response.body) == {
-        "id": "msg_c1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-x",
-        "content": [text("One moment."), use(CALL), use(OTHER)],
-        "stop_reason": "tool_use",
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": 11,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-            "output_tokens": 7,
-            "service_tier": "standard",
-        },
-    }
-
-
-def test_a_stream_is_rendered_whole() -> None:
-    message = Message("assistant", "One moment.", calls=(CALL,), data={"reasoning": THOUGHTS[:1]})
-
-    response = PROTOCOL.served(
-        OutgoingReply("c1", message, Usage(11, 7), chunks=2), parse_body(stream=True)
-    )
-
-    usage = {
-        "input_tokens": 11,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "output_tokens": 7,
-    }
-    data: dict[str, Any] = {
-        "id": "msg_c1",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude-x",
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {**usage, "output_tokens": 0, "service_tier": "standard"},
-    }
-    stopped = {"stop_reason": "tool_use", "stop_sequence": None}
-    assert header(response.headers, "content-type") == sse.CONTENT_TYPE
-    assert len(response.chunks) == len(events(response))
-    assert events(response) == [
-        {"type": "message_start", "message": data},
-        start(0, {"type": "thinking", "thinking": "", "signature": ""}),
-        {"type": "ping"},
-        delta(0, type="thinking_delta", thinking="They want a ro"),
-        delta(0, type="thinking_delta", thinking="om in Zürich."),
-        delta(0, type="signature_delta", signature="c2ln"),
-        {"type": "content_block_stop", "index": 0},
-        start(1, text("")),
-        delta(1, type="text_delta", text="One mo"),
-        delta(1, type="text_delta", text="ment."),
-        {"type": "content_block_stop", "index": 1},
-        start(2, {**use(CALL), "input": {}}),
-        delta(2, type="input_json_delta", partial_json=""),
-        delta(2, type="input_json_delta", partial_json='{"city":"'),
-        delta(2, type="input_json_delta", partial_json='Zürich"}'),
-        {"type": "content_block_stop", "index": 2},
-        {"type": "message_delta", "delta": stopped, "usage": usage},
-        {"type": "message_stop"},
-    ]
-    assert [name for name, _ in sse.events(response.body)] == [
-        event["type"] for event in events(response)
-    ]
-
-
-def start(index: int, block: Any) -> Any:
-    return {"type": "content_block_start", "index": index, "content_block": block}
-
-
-def delta(index: int, **change: Any) -> Any:
-    return {"type": "content_block_delta", "index": index, "delta": change}
 
 
 @pytest.mark.parametrize(

@@ -245,62 +245,6 @@ def test_a_broken_output_is_text_where_the_request_asks_for_one() -> None:
     )
 
 
-def test_a_stream_is_the_full_sequence_of_events() -> None:
-    request = parse_body(stream=True, stream_options={"include_usage": True})
-    message = Message("assistant", "One moment", calls=(ToolCall("call_1", "book", {"n": 2}),))
-
-    events = streamed(PROTOCOL.served(make_reply(message, chunks=2), request))
-
-    assert {(e["id"], e["object"], e["created"], e["model"]) for e in events[:-1]} == {
-        ("chatcmpl-c1", "chat.completion.chunk", 0, "m")
-    }
-    opened = {"index": 0, "id": "call_1", "type": "function"}
-    assert [(e["choices"][0]["delta"], e["choices"][0]["finish_reason"]) for e in events[:-2]] == [
-        ({"role": "assistant", "content": ""}, None),
-        ({"content": "One m"}, None),
-        ({"content": "oment"}, None),
-        ({"tool_calls": [{**opened, "function": {"name": "book", "arguments": ""}}]}, None),
-        ({"tool_calls": [{"index": 0, "function": {"arguments": '{"n"'}}]}, None),
-        ({"tool_calls": [{"index": 0, "function": {"arguments": ":2}"}}]}, None),
-        ({}, "tool_calls"),
-    ]
-    assert events[-2]["choices"] == []
-    assert events[-2]["usage"]["total_tokens"] == 18
-    assert events[-1] == "[DONE]"
-
-
-def test_a_body_has_all_that_openai_sends() -> None:
-    response = PROTOCOL.served(make_reply(REPLIES["call"]), parse_body())
-
-    function = {"name": "book", "arguments": '{"city":"Zürich"}'}
-    assert json.loads(response.body) == {
-        "id": "chatcmpl-c1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [
-            {
-                "index": 0,
-                "message": {
-                    "role": "assistant",
-                    "content": None,
-                    "refusal": None,
-                    "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
-                },
-                "logprobs": None,
-                "finish_reason": "tool_calls",
-            }
-        ],
-        "usage": {
-            "prompt_tokens": 11,
-            "completion_tokens": 7,
-            "total_tokens": 18,
-            "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-            "completion_tokens_details": {"reasoning_tokens": 0, "audio_tokens": 0},
-        },
-    }
-
-
 @pytest.mark.parametrize(
     ("text", "args"), [("", {}), (" {} ", {}), ("[1]", "[1]"), ('{"a', '{"a'), ("a b", "a b")]
 )

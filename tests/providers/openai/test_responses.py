@@ -243,64 +243,6 @@ def test_an_error_event_is_an_error(event: dict[str, Any], error: tuple[str, str
     assert (parsed.error.kind, parsed.error.message) == error
 
 
-def test_a_text_is_streamed_as_the_full_sequence_of_events() -> None:
-    whole = streamed(
-        PROTOCOL.served(make_reply(REPLIES["refusal"], chunks=1), parse_body(stream=True))
-    )
-    events = streamed(
-        PROTOCOL.served(
-            make_reply(Message("assistant", "One moment"), chunks=2), parse_body(stream=True)
-        )
-    )
-
-    part = {"type": "output_text", "text": "One moment", "annotations": [], "logprobs": []}
-    item = {"id": "msg_c1", "type": "message", "role": "assistant"}
-    at = {"item_id": "msg_c1", "output_index": 0, "content_index": 0}
-    started = {**item, "status": "in_progress", "content": []}
-    done = {**item, "status": "completed", "content": [part]}
-    text = "response.output_text"
-    assert events[2:-1] == [
-        {"type": "response.output_item.added", "output_index": 0, "item": started},
-        {"type": "response.content_part.added", **at, "part": {**part, "text": ""}},
-        {"type": f"{text}.delta", **at, "delta": "One m", "logprobs": []},
-        {"type": f"{text}.delta", **at, "delta": "oment", "logprobs": []},
-        {"type": f"{text}.done", **at, "text": "One moment", "logprobs": []},
-        {"type": "response.content_part.done", **at, "part": part},
-        {"type": "response.output_item.done", "output_index": 0, "item": done},
-    ]
-    assert [event["type"] for event in whole[4:6]] == [
-        "response.refusal.delta",
-        "response.refusal.done",
-    ]
-
-
-def test_reasoning_and_calls_are_streamed_as_the_full_sequence_of_events() -> None:
-    response = PROTOCOL.served(
-        make_reply(REPLIES["reasoned call"], chunks=1), parse_body(stream=True)
-    )
-
-    events = streamed(response)
-
-    assert [event["type"].removeprefix("response.") for event in events] == [
-        *("created", "in_progress", "output_item.added"),
-        *("reasoning_summary_part.added", "reasoning_summary_text.delta"),
-        *("reasoning_summary_text.done", "reasoning_summary_part.done", "output_item.done"),
-        *("output_item.added", "function_call_arguments.delta", "function_call_arguments.done"),
-        *("output_item.done", "completed"),
-    ]
-    assert events[-1]["response"]["output"] == [
-        THOUGHT,
-        {
-            "id": "fc_c1_0",
-            "type": "function_call",
-            "call_id": "call_1",
-            "name": "book",
-            "arguments": "{}",
-            "status": "completed",
-        },
-    ]
-
-
 def test_a_stream_ends_with_what_is_answered_without_one() -> None:
     for message in REPLIES.values():
         plain = PROTOCOL.served(make_reply(message), parse_body())
