@@ -17,39 +17,14 @@ from typing import Any, Final
 
 from simkit.cli import main
 from tests.cli.projects import without_times
+from tests.explore.desks import HEAD, TWICE_BROKEN
 
 FILE: Final = "desk.simulation.yaml"
 RUNS: Final = "210"
-SIMULATION: Final = """
-version: 1
-pipeline: desk
-channels:
-  messages: {reducer: append, scope: session}
-  refunds: {reducer: append, scope: project}
-agents:
-  desk:
-    instructions: You are the desk.
-    tools: [look]
-    handoffs: [billing]
-    context: [instructions, history, current_message]
-    writes: {messages: ["${run.final_message}"]}
-  billing:
-    instructions: You refund.
-    handoffs: [desk]
-    context: [instructions]
-    writes: {messages: ["${run.final_message}"], refunds: ["${run.reply}"]}
-tools:
-  look: {args: {type: object, properties: {order: {type: string}}, required: [order]}}
-contracts:
-  - from: desk
-    to: billing
-    payload: {type: object, properties: {order: {type: string}}, required: [order]}
-limits: {handoffs_per_turn: 2}
-flow: {handoffs: {start: desk}}
----
-version: 1
-simulation: the desk
-pipeline: desk
+SIMULATION: Final = (
+    TWICE_BROKEN.replace("flow:", "limits: {handoffs_per_turn: 2}\nflow:")
+    + HEAD
+    + """\
 turns: 4
 users:
   buyer:
@@ -62,6 +37,7 @@ faults: {rate_limit: 0.05, duplicate_turn: 0.05}
 always:
   state: {refunds: {$len: {$lte: 1}}}
 """
+)
 
 
 def campaign(*options: str, runs: str = RUNS) -> dict[str, Any]:

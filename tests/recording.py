@@ -157,3 +157,14 @@ def write(folder: Path, scenario: str = SCENARIO, app: str = APP, name: str = "d
 def prepared(file: Path, place: int = 0) -> Prepared:
     """Returns one scenario of a file, read anew."""
     return Library().prepared(items_in(str(file))[place])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
+    """A working directory with what the app reads of its surroundings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PROVIDER", server.url)
+    monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
+    server.requests.clear()
+    server.answer = echo
+    return tmp_path

@@ -21,6 +21,7 @@ from simkit.session.simulate import record, simulate
 from simkit.trace.events import ModelFailed, ToolCalled
 from tests.adapters.scribes import Desk
 from tests.recording import APP, SCENARIO, Provider, echo, prepared, write
+from tests.recording import folder as folder
 from tests.recording import server as server
 
 NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -157,16 +158,6 @@ def run_until_first(text):
     stream("clerk", text, "one")
     return "read"
 '''
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PROVIDER", server.url)
-    monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    server.requests.clear()
-    server.answer = echo
-    return tmp_path
 
 
 def scenario(function: str, reply: str, *more: str) -> str:

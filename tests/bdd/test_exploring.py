@@ -6,7 +6,8 @@ import pytest
 
 from tests.bdd.test_stories import _this_tree as _this_tree
 from tests.bdd.test_stories import first_lines, run
-from tests.explore.test_simulations import BUYER, DESK, REFUNDS
+from tests.explore.desks import DESK
+from tests.explore.test_simulations import BUYER, REFUNDS
 
 SIMULATION = DESK + BUYER + REFUNDS
 

@@ -23,7 +23,15 @@ from simkit.spec.scenario.claim_kinds import ASPECTS, ClaimKind
 from simkit.spec.scenario.claims import RUN_CLAIMS, TURN_CLAIMS
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk, user
-from tests.checks.judging import HANDOFFS, MEALS, describe_findings, judged, text, with_claims
+from tests.checks.judging import (
+    FIRST_MEAL,
+    HANDOFFS,
+    MEALS,
+    describe_findings,
+    judged,
+    text,
+    with_claims,
+)
 from tests.checks.recorded_claims import RECORDED
 
 
@@ -279,17 +287,6 @@ def test_a_workflow_is_told_how_many_claims_were_not_looked_at() -> None:
     assert notice.startswith("::notice file=a.scenario.yaml,line=3,title=s::1 claim not looked at")
 
 
-PIZZA = """
-turns:
-  - user: I ate pizza for lunch
-    replies:
-      router: {json: {to: nutrition}}
-      nutrition:
-        - calls: [log_meal: {food: pizza}]
-        - Logged your pizza.
-    tool_results: {log_meal: {kcal: 800}}
-    expect:
-"""
 ON_THE_WIRE = {
     "error": "how a model call failed is answered by simkit itself",
     "interrupt": "a question is a reply line of the scenario",
@@ -339,7 +336,7 @@ def test_every_claim_is_seen_on_the_wire_or_says_what_it_needs() -> None:
 
 @pytest.mark.parametrize("name", sorted(CLAIMS))
 def test_what_is_not_seen_is_a_finding_whatever_the_claim_says(name: str) -> None:
-    result = describe_findings(PIZZA, f"{name}: {{$any: true}}", edit=bare)
+    result = describe_findings(FIRST_MEAL, f"{name}: {{$any: true}}", edit=bare)
 
     assert "is not observable by driver 'wire', which does not see" in result
     assert "does not match" not in result
@@ -427,7 +424,7 @@ def test_a_claim_that_could_hold_falsely_of_code_is_noticed(row: ClaimKind, hole
 
 @pytest.mark.parametrize("matcher", ["[]", "{$len: 0}", "{$not: {$has: [{tool: log_meal}]}}"])
 def test_a_tool_that_was_asked_for_and_not_seen_was_not_left_uncalled(matcher: str) -> None:
-    result = describe_findings(PIZZA, f"tool_calls: {matcher}", edit=with_runs)
+    result = describe_findings(FIRST_MEAL, f"tool_calls: {matcher}", edit=with_runs)
 
     assert (
         "tool_calls is not observable by driver 'wire', which does not see whether a tool ran that was asked for last"

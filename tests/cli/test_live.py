@@ -359,18 +359,23 @@ def test_a_missing_key_is_one_error(
 
 
 @pytest.mark.slow
-def test_a_key_that_the_provider_refuses_ends_the_runs(
-    desk: Path, server: Provider, simkit: Call
+@pytest.mark.parametrize(
+    ("status", "problem", "remedy"),
+    [
+        (401, "refused the key for `gpt-5-mini`", "Set a valid key in the environment."),
+        (404, "has no `gpt-5-mini` at this address",
+         "Correct the name of the model, or the address in the environment."),
+    ],
+)  # fmt: skip
+def test_what_would_fail_in_every_run_ends_them(
+    desk: Path, server: Provider, simkit: Call, status: int, problem: str, remedy: str
 ) -> None:
-    server.answer = lambda request: HttpResponse(401, (), (b'{"error": {"message": "no"}}',))
+    server.answer = lambda request: HttpResponse(status, (), (b'{"error": {"message": "no"}}',))
 
     done = simkit("live", "desk.scenario.yaml", "--runs", "5")
 
     assert done.code == 2
-    assert done.err == (
-        "the provider refused the key for `gpt-5-mini` (status 401)\n"
-        "  Set a valid key in the environment.\n"
-    )
+    assert done.err == f"the provider {problem} (status {status})\n  {remedy}\n"
     assert len(server.requests) == 1
     assert kept_files() == []
 
@@ -389,23 +394,6 @@ def test_a_run_of_a_scenario_with_a_long_name_is_kept(
     (run,) = report_of(done)["scenarios"][0]["runs"]
     assert run["replays"] is True
     assert Path(run["scenario"]).name.startswith(letter * 37)
-
-
-@pytest.mark.slow
-def test_a_model_that_the_provider_does_not_have_ends_the_runs(
-    desk: Path, server: Provider, simkit: Call
-) -> None:
-    server.answer = lambda request: HttpResponse(404, (), (b'{"error": {"message": "no"}}',))
-
-    done = simkit("live", "desk.scenario.yaml", "--runs", "5")
-
-    assert done.code == 2
-    assert done.err == (
-        "the provider has no `gpt-5-mini` at this address (status 404)\n"
-        "  Correct the name of the model, or the address in the environment.\n"
-    )
-    assert len(server.requests) == 1
-    assert kept_files() == []
 
 
 @pytest.mark.slow

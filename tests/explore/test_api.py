@@ -17,8 +17,9 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
 from tests.cli.projects import Call, Done, write
 from tests.conftest import IS_NIGHTLY
-from tests.explore.test_explore import BROKEN, SCENARIO, SOUND
-from tests.explore.test_simulations import BUYER, DESK, REFUNDS, UNJUDGED
+from tests.explore.desks import BROKEN, DESK, SOUND
+from tests.explore.test_explore import SCENARIO
+from tests.explore.test_simulations import BUYER, REFUNDS, UNJUDGED
 
 
 @pytest.fixture

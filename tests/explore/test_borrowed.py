@@ -12,7 +12,8 @@ from simkit.core.errors import SourceError
 from simkit.explore.choices import Plan, TurnPlan
 from simkit.explore.conversations import converse
 from simkit.explore.subjects import Subject
-from tests.explore.test_simulations import DESK, subject_of
+from tests.explore.desks import DESK
+from tests.explore.test_simulations import subject_of
 
 RECORDED = """
 ---

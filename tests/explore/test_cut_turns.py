@@ -17,8 +17,9 @@ from simkit.explore.search import Discovery
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
+from tests.explore.desks import DESK
 from tests.explore.searching import search, search_all
-from tests.explore.test_simulations import DESK, campaign_of, labels, replayed, subject_of
+from tests.explore.test_simulations import campaign_of, labels, replayed, subject_of
 
 HANDS_OVER: Final = """
 models: {desk: {handoff: {to: billing, payload: {order: A-1}}}, billing: Refunded.}

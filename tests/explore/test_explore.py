@@ -29,43 +29,14 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.cli.projects import Call, write
+from tests.explore.desks import BROKEN, SOUND, TWICE_BROKEN
 from tests.explore.searching import search, search_all
 from tests.test_docs import write_files
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KNOWN_BUGS = ROOT / "scenarios" / "known_bugs"
 PAGE = ROOT / "docs" / "how-to" / "explore.md"
-SOUND = """
-version: 1
-pipeline: desk
-channels:
-  messages: {reducer: append, scope: session}
-agents:
-  desk:
-    instructions: You are the desk.
-    tools: [look]
-    handoffs: [billing]
-    context: [instructions, history, current_message]
-    writes: {messages: ["${run.final_message}"]}
-  billing:
-    instructions: You refund.
-    handoffs: []
-    context: [instructions, history, handoff, current_message]
-    writes: {messages: ["${run.final_message}"]}
-tools:
-  look: {args: {type: object, properties: {order: {type: string}}, required: [order]}}
-contracts:
-  - from: desk
-    to: billing
-    payload: {type: object, properties: {order: {type: string}}, required: [order]}
-flow: {handoffs: {start: desk}}
-"""
-BROKEN = SOUND.replace(
-    "context: [instructions, history, handoff, current_message]", "context: [instructions]"
-)
-TWICE_BROKEN = BROKEN.replace("    handoffs: []\n", "    handoffs: [desk]\n").replace(
-    "flow:", "limits: {handoffs_per_turn: 1}\nflow:"
-)
+LIMITED = TWICE_BROKEN.replace("flow:", "limits: {handoffs_per_turn: 1}\nflow:")
 SCENARIO = """
 ---
 version: 1
@@ -139,7 +110,7 @@ def test_a_seed_draws_the_same_whatever_the_process_has_imported(
 
 
 def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
-    campaign = searched(started(tmp_path, TWICE_BROKEN), runs=400)
+    campaign = searched(started(tmp_path, LIMITED), runs=400)
 
     assert {discovery.cause.id for discovery in campaign.discoveries} == {"HND-03", "FLW-01"}
     assert len({discovery.cause for discovery in campaign.discoveries}) == len(campaign.discoveries)

@@ -10,8 +10,8 @@ from simkit import SimkitError, explore
 from simkit.explore.subjects import Subject, subjects_named
 from simkit.spec.scenario.files import Library
 from tests.cli.projects import Call, write
-from tests.explore.test_explore import BROKEN, SOUND
-from tests.explore.test_simulations import BUYER, DESK
+from tests.explore.desks import BROKEN, DESK, SOUND
+from tests.explore.test_simulations import BUYER
 
 
 def scenario(name: str, text: str, more: str = "") -> str:

@@ -17,7 +17,8 @@ from simkit.explore.search import Discovery
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
-from tests.explore.test_simulations import BUYER, DESK, campaign_of, labels, subject_of
+from tests.explore.desks import DESK
+from tests.explore.test_simulations import BUYER, campaign_of, labels, subject_of
 
 PAID = DESK.replace("tools: [look]", "tools: [look, refund]").replace(
     "tools:\n", "tools:\n  refund: {args: {type: object}}\n"

@@ -31,39 +31,10 @@ from simkit.spec.scenario import simulations
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in, simulations_in
 from tests.cli.projects import Call, write
+from tests.explore.desks import DESK
 from tests.explore.searching import search
 from tests.test_docs import write_files
 
-DESK = """
-version: 1
-pipeline: desk
-channels:
-  messages: {reducer: append, scope: session}
-  refunds: {reducer: append, scope: project}
-agents:
-  desk:
-    instructions: You are the desk.
-    tools: [look]
-    handoffs: [billing]
-    context: [instructions, history, current_message]
-    writes: {messages: ["${run.final_message}"]}
-  billing:
-    instructions: You refund.
-    handoffs: []
-    context: [instructions, handoff, current_message]
-    writes: {messages: ["${run.final_message}"], refunds: ["${run.reply}"]}
-tools:
-  look: {args: {type: object, properties: {order: {type: string}}, required: [order]}}
-contracts:
-  - from: desk
-    to: billing
-    payload: {type: object, properties: {order: {type: string}}, required: [order]}
-flow: {handoffs: {start: desk}}
----
-version: 1
-simulation: the desk
-pipeline: desk
-"""
 BUYER = """
 users:
   buyer:

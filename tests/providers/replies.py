@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pydantic
+
 from simkit.core.messages import Message, ToolCall, Usage
 from simkit.providers.values import OutgoingReply
 
@@ -23,6 +25,24 @@ OPENAI: Final = {
     "refusal": Message("assistant", "I must not.", data={"refusal": "I must not."}),
     "empty": Message("assistant"),
 }
+
+
+class Booking(pydantic.BaseModel):
+    """What a structured reply is."""
+
+    city: str
+    nights: int | None = None
+
+
+def sdk_replies(first: str, second: str) -> dict[str, Message]:
+    """What providers' own libraries are sent, with calls of these ids."""
+    call = ToolCall(first, "book", {"city": "Zürich", "nights": 2})
+    return {
+        "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔 Ein Zimmer, vielleicht?"),
+        "tool call": Message("assistant", calls=(call,)),
+        "text and a call": Message("assistant", "One moment.", calls=(call,)),
+        "parallel calls": Message("assistant", calls=(call, ToolCall(second, "book", {}))),
+    }
 
 
 def make_reply(message: Message, **more: Any) -> OutgoingReply:

@@ -15,6 +15,8 @@ from simkit.providers.protocols import (
     unsupported_interface,
 )
 
+GOOGLE = "https://europe-west1-aiplatform.googleapis.com/v1beta1/projects/p/locations/l"
+
 
 @pytest.mark.parametrize(
     ("url", "name"),
@@ -29,10 +31,10 @@ from simkit.providers.protocols import (
         ("https://api.openai.com/v1/responses", "openai-responses"),
         ("https://x.openai.azure.com/openai/v1/responses/", "openai-responses"),
         ("https://api.anthropic.com/v1/messages", "anthropic"),
-        (
-            "https://generativelanguage.googleapis.com/v1beta/models/m:generateContent",
-            "gemini",
-        ),
+        ("http://127.0.0.1:8080/agent/v1/messages", "anthropic"),
+        ("https://generativelanguage.googleapis.com/v1beta/models/m:generateContent", "gemini"),
+        (f"{GOOGLE}/publishers/google/models/m:streamGenerateContent", "gemini"),
+        (f"{GOOGLE}/tunedModels/mine:generateContent?key=1", "gemini"),
     ],
 )
 def test_a_model_call_is_known_by_its_path(url: str, name: str) -> None:
@@ -47,6 +49,9 @@ def test_a_model_call_is_known_by_its_path(url: str, name: str) -> None:
         ("GET", "https://api.openai.com/v1/chat/completions"),
         ("GET", "https://api.openai.com/v1/responses/resp_1"),
         ("POST", "https://api.openai.com/v1/responses/compact"),
+        ("POST", "https://api.anthropic.com/v1/messages/batches"),
+        ("POST", f"{GOOGLE}/models/m:batchGenerateContent"),
+        ("GET", f"{GOOGLE}/models/m"),
         ("POST", "https://api.openai.com/v1/embeddings"),
         ("POST", "https://example.test/?next=/v1/chat/completions"),
     ],

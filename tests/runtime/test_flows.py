@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.trace.events import AgentFinished, AgentStarted, LimitReached, RouteChosen, TurnFinished
+from simkit.trace.events import AgentFinished, AgentStarted, RouteChosen, TurnFinished
 from tests.building import Ran, message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 
@@ -74,20 +74,6 @@ def test_nodes_of_one_definition_run_under_their_own_names() -> None:
     assert item.state("outputs") == {"draft": "One.", "critic": "Short.", "final": "Two."}
     assert message_lines(item.context("final").section("instructions")) == ["system/final: WRITER."]
     assert item.history("final") == ["assistant/draft: One.", "assistant/critic: Short."]
-
-
-def test_every_turn_begins_at_the_start() -> None:
-    outcome = run_yaml(
-        graph("a>b", b="exit: true"),
-        """
-        turns:
-          - {user: One, replies: {a: a1, b: b1}}
-          - {user: Two, replies: {a: a2, b: b2}}
-        """,
-    )
-
-    assert [turn.reply for turn in outcome.view.turns] == ["b1", "b2"]
-    assert outcome.history("a") == ["user: One", "assistant/a: a1", "assistant/b: b1"]
 
 
 def test_function_may_be_a_node() -> None:
@@ -244,14 +230,6 @@ def test_else_gives_way_to_a_label_that_stands_behind_it() -> None:
     assert (problems(outcome), order(outcome)) == ([], ["triage", "update"])
 
 
-def test_decision_that_nothing_matches_is_an_error_that_names_the_labels() -> None:
-    outcome = decided("{json: {decision: sing, why: fun}}", expect="{error: {type: NoRoute}}")
-
-    assert outcome.error() == (
-        "NoRoute", "node 'triage' decided \"sing\", which is none of its labels: create, update"
-    )  # fmt: skip
-
-
 def test_long_decision_is_quoted_in_part() -> None:
     outcome = decided("x" * 200, "{contains: '${run.output}'}", expect="{error: {type: NoRoute}}")
 
@@ -363,17 +341,6 @@ def test_merge_waits_for_the_slower_branch() -> None:
     assert afters(item)["m"] == ["b", "a"]
 
 
-def test_merge_waits_for_a_longer_branch() -> None:
-    item = ran(
-        graph("s>a s>b a>c c>d d>m b>m", s="role: split", m="role: merge, exit: true"),
-        s="x", a="a", b="{text: b, latency_ms: 5}", c="{text: c, latency_ms: 7}", d="d", m="End.",
-    )  # fmt: skip
-
-    assert problems(item) == []
-    assert order(item) == ["s", "a g1", "b g1", "c", "d @7", "m @7"]
-    assert inputs(item)["m"] == {"b": "b", "d": "d"}
-
-
 def test_merge_does_not_wait_for_a_branch_that_cannot_reach_it() -> None:
     item = ran(
         graph("s>a s>b s>c a>m b>m", s="role: split", m="role: merge, exit: true", c="exit: true"),
@@ -449,22 +416,6 @@ def test_merge_that_nothing_else_reaches_runs_beside_the_other_branch() -> None:
     }  # fmt: skip
 
 
-def test_branches_may_part_again_and_meet_twice() -> None:
-    item = ran(
-        graph("s>a s>t t>b t>c b>i c>i i>o a>o", s="role: split", t="role: split", i="role: merge",
-              o="role: merge, exit: true"),
-        "{agents: [s, [a, t], [b, c], i, o]}",
-        s="s", t="t", a="a", b="{text: b, latency_ms: 9}", c="c", i="i", o="o",
-    )  # fmt: skip
-
-    assert problems(item) == []
-    assert order(item) == ["s", "a g1", "t g1", "b g2", "c g2", "i @9", "o @9"]
-    assert inputs(item) == {
-        "s": "Hi", "a": "s", "t": "s", "b": "t", "c": "t", "i": {"c": "c", "b": "b"},
-        "o": {"a": "a", "i": "i"},
-    }  # fmt: skip
-
-
 def test_merge_waits_for_a_merge_that_leads_to_it() -> None:
     item = ran(
         graph("s>a s>b s>c a>first b>first first>second c>second", s="role: split",
@@ -512,22 +463,6 @@ def test_loop_runs_until_its_decision_leaves_it() -> None:
     assert problems(item) == []
     assert order(item) == [*["write", "check"] * 3, "send"]
     assert [run.input for run in item.runs("write")] == ["Hi", "again", "again"]
-
-
-def test_loop_without_an_end_is_stopped_by_the_limit_of_runs() -> None:
-    item = ran(
-        graph("write>check check>write:again check>send:good", check="role: decision",
-              send="exit: true", more="limits: {agent_runs_per_turn: 5}"),
-        "{error: {type: LimitExceeded}, findings: [{id: FLW-01}]}",
-        write="[One, Two, Three]", check="[again, again]",
-    )  # fmt: skip
-
-    assert problems(item) == []
-    assert len(item.turn().runs) == 5
-    assert [(e.limit, e.allowed) for e in item.events(LimitReached)] == [("agent_runs_per_turn", 5)]
-    assert item.error() == (
-        "LimitExceeded", "limit `agent_runs_per_turn` reached: 5 allowed"
-    )  # fmt: skip
 
 
 def test_merge_inside_a_loop_starts_once_a_round() -> None:

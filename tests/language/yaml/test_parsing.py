@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, DocumentCache, load_text
+from simkit.language.yaml import FILE_BYTES_MAX, NESTING_MAX, DocumentCache
 from tests.building import load
-
-
-def read(text: str) -> Any:
-    (document,) = load_text(text, "f.yaml")
-    return document.data
-
-
-def refusal(text: str) -> str:
-    with pytest.raises(SourceError) as caught:
-        load_text(text, "f.yaml")
-    return str(caught.value)
+from tests.language.yaml.reading import read, refusal
 
 
 @pytest.mark.parametrize(

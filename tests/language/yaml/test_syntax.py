@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.core.errors import SourceError
-from simkit.language.yaml import load_text
-
-QUOTE = "quote the text, or write it in block style"
-TAG = "remove it; if it belongs to a text, quote that"
-
-
-def refusal(text: str) -> str:
-    with pytest.raises(SourceError) as caught:
-        load_text(text, "f.yaml")
-    return str(caught.value)
-
+from tests.language.yaml.reading import QUOTE, TAG, refusal
 
 SYNTAX = [
     ("user: What: now", "1:11: an unquoted text cannot contain `: `", QUOTE),

@@ -8,22 +8,8 @@ from typing import Any
 
 import pytest
 
-from simkit.core.errors import SourceError
-from simkit.language.yaml import SourceFloat, SourceInt, load_text, text_of
-
-QUOTE = "quote the text, or write it in block style"
-TAG = "remove it; if it belongs to a text, quote that"
-
-
-def read(text: str) -> Any:
-    (document,) = load_text(text, "f.yaml")
-    return document.data
-
-
-def refusal(text: str) -> str:
-    with pytest.raises(SourceError) as caught:
-        load_text(text, "f.yaml")
-    return str(caught.value)
+from simkit.language.yaml import SourceFloat, SourceInt, text_of
+from tests.language.yaml.reading import QUOTE, TAG, read, refusal
 
 
 @pytest.mark.parametrize(

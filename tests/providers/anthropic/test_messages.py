@@ -85,22 +85,6 @@ def events(response: HttpResponse) -> list[Any]:
     return [json.loads(data) for _, data in sse.events(response.body)]
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "speaks"),
-    [
-        ("POST", URL, True),
-        ("POST", f"{URL}?beta=true", True),
-        ("POST", "http://127.0.0.1:8080/agent/v1/messages", True),
-        ("GET", URL, False),
-        ("POST", f"{URL}/count_tokens", False),
-        ("POST", f"{URL}/batches", False),
-        ("POST", "https://api.openai.com/v1/chat/completions", False),
-    ],
-)
-def test_it_speaks_messages_and_nothing_beside_them(method: str, url: str, speaks: bool) -> None:
-    assert PROTOCOL.speaks(HttpRequest(method, url)) is speaks
-
-
 def test_a_request_is_read_whole() -> None:
     parsed_request = parse_body(
         system=[text("Be brief."), text("Be kind.")],

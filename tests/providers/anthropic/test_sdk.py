@@ -11,33 +11,15 @@ import httpx2
 import pydantic
 import pytest
 
-from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.core.messages import Fails, Message, ToolCall
 from simkit.providers.anthropic.messages import PROTOCOL
 from simkit.providers.failures import FAILURES
-from simkit.providers.values import OutgoingReply
 from tests.providers.answering import Provider
+from tests.providers.replies import Booking, make_reply, sdk_replies
 
 WAYS = ["plain", "streamed", "helper"]
 TOOLS = [{"name": "book", "input_schema": {"type": "object"}}]
-CALL = ToolCall("toolu_1", "book", {"city": "Zürich", "nights": 2})
-OTHER = ToolCall("toolu_2", "book", {})
-REPLIES = {
-    "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔 Ein Zimmer, vielleicht?"),
-    "tool call": Message("assistant", calls=(CALL,)),
-    "text and a call": Message("assistant", "One moment.", calls=(CALL,)),
-    "parallel calls": Message("assistant", calls=(CALL, OTHER)),
-}
-
-
-class Booking(pydantic.BaseModel):
-    """What a structured reply is."""
-
-    city: str
-    nights: int
-
-
-def make_reply(message: Message, finish: str = "") -> OutgoingReply:
-    return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
+REPLIES = sdk_replies("toolu_1", "toolu_2")
 
 
 def body(**more: Any) -> dict[str, Any]:
@@ -144,7 +126,7 @@ def test_a_structured_reply_is_parsed(way: str, is_async: bool) -> None:
     message = Client(provider, is_async).ask(way, output_format=Booking)
 
     assert message.parsed_output == Booking(city="Bern", nights=3)
-    assert provider.requests[0].output["required"] == ["city", "nights"]
+    assert provider.requests[0].output["properties"]["city"]["type"] == "string"
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])

@@ -87,31 +87,6 @@ def events(response: HttpResponse) -> list[Any]:
     return [json.loads(data) for _, data in sse.events(response.body)]
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "speaks"),
-    [
-        ("POST", PLAIN, True),
-        ("POST", EVENTS, True),
-        ("POST", "http://127.0.0.1:8080/agent/v1/models/gemini-x:generateContent?key=1", True),
-        (
-            "POST",
-            "https://europe-west1-aiplatform.googleapis.com/v1beta1/projects/p/locations/l/"
-            "publishers/google/models/gemini-x:streamGenerateContent",
-            True,
-        ),
-        ("POST", f"{HOST}/tunedModels/mine:generateContent", True),
-        ("GET", PLAIN, False),
-        ("POST", f"{HOST}/models/gemini-x:countTokens", False),
-        ("POST", f"{HOST}/models/gemini-x:batchGenerateContent", False),
-        ("GET", f"{HOST}/models/gemini-x", False),
-    ],
-)
-def test_it_speaks_generate_content_and_nothing_beside_it(
-    method: str, url: str, speaks: bool
-) -> None:
-    assert PROTOCOL.speaks(HttpRequest(method, url)) is speaks
-
-
 CAMEL: dict[str, Any] = {
     "systemInstruction": {"parts": [{"text": "Be brief."}]},
     "contents": [
@@ -389,12 +364,12 @@ def test_what_is_wrong_is_named_by_its_field(body: dict[str, Any], message: str)
 def test_a_stream_without_events_is_a_list_of_what_they_hold() -> None:
     reply = OutgoingReply("c1", MESSAGES["reasoning"], Usage(11, 7), chunks=2)
 
-    sent, listed = (PROTOCOL.served(reply, parse_body(url)) for url in (EVENTS, LISTED))
+    streamed, listed = (PROTOCOL.served(reply, parse_body(url)) for url in (EVENTS, LISTED))
 
-    assert header(sent.headers, "content-type") == sse.CONTENT_TYPE
+    assert header(streamed.headers, "content-type") == sse.CONTENT_TYPE
     assert header(listed.headers, "content-type") == "application/json; charset=UTF-8"
-    assert json.loads(listed.body) == events(sent)
-    assert len(listed.chunks) == len(events(sent)) + 1
+    assert json.loads(listed.body) == events(streamed)
+    assert len(listed.chunks) == len(events(streamed)) + 1
 
 
 @pytest.mark.parametrize(

@@ -7,38 +7,20 @@ from collections.abc import Iterable
 from typing import Any
 
 import httpx2
-import pydantic
 import pytest
 from google import genai
 from google.genai import errors, types
 
-from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.core.messages import Fails, Message, ToolCall
 from simkit.providers.failures import FAILURES
 from simkit.providers.gemini.generate import PROTOCOL
-from simkit.providers.values import OutgoingReply
 from tests.providers.answering import Provider
+from tests.providers.replies import Booking, make_reply, sdk_replies
 
 WAYS = ["plain", "streamed", "chat"]
 TOOLS = [types.Tool(function_declarations=[types.FunctionDeclaration(name="book")])]
-CALL = ToolCall("call_7", "book", {"city": "Zürich", "nights": 2})
-OTHER = ToolCall("call_8", "book", {})
-REPLIES = {
-    "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔 Ein Zimmer, vielleicht?"),
-    "tool call": Message("assistant", calls=(CALL,)),
-    "text and a call": Message("assistant", "One moment.", calls=(CALL,)),
-    "parallel calls": Message("assistant", calls=(CALL, OTHER)),
-}
-
-
-class Booking(pydantic.BaseModel):
-    """What a structured reply is."""
-
-    city: str
-    nights: int | None = None
-
-
-def make_reply(message: Message) -> OutgoingReply:
-    return OutgoingReply("c1", message, Usage(11, 7))
+REPLIES = sdk_replies("call_7", "call_8")
+CALL = REPLIES["tool call"].calls[0]
 
 
 class Client:

@@ -7,27 +7,20 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import openai
-import pydantic
 import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
-from simkit.core.messages import Fails, Message, ToolCall, Usage
+from simkit.core.messages import Fails, Message, ToolCall
 from simkit.providers.failures import FAILURES
 from simkit.providers.openai import chat, responses
 from simkit.providers.values import OutgoingReply
 from tests.providers.answering import Provider
+from tests.providers.replies import Booking, make_reply, sdk_replies
 
 CHAT, RESPONSES = chat.PROTOCOL, responses.PROTOCOL
 INTERFACES = [CHAT.name, RESPONSES.name]
 WAYS = ["plain", "streamed", "helper"]
-CALL = ToolCall("call_1", "book", {"city": "Zürich", "nights": 2})
-OTHER = ToolCall("call_2", "book", {})
-REPLIES = {
-    "text": Message("assistant", "Grüezi, wie kann ich helfen? 🏔 Ein Zimmer, vielleicht?"),
-    "tool call": Message("assistant", calls=(CALL,)),
-    "text and a call": Message("assistant", "One moment.", calls=(CALL,)),
-    "parallel calls": Message("assistant", calls=(CALL, OTHER)),
-}
+REPLIES = sdk_replies("call_1", "call_2")
 REASONED = Message(
     "assistant",
     "Two nights.",
@@ -42,17 +35,6 @@ REASONED = Message(
         ]
     },
 )
-
-
-class Booking(pydantic.BaseModel):
-    """What a structured reply is."""
-
-    city: str
-    nights: int
-
-
-def make_reply(message: Message, finish: str = "") -> OutgoingReply:
-    return OutgoingReply("c1", message, Usage(11, 7), finish=finish)
 
 
 class Chat:
@@ -243,7 +225,7 @@ def test_a_structured_reply_is_parsed(interface: str, is_async: bool, way: str) 
 
     assert client.interface.parsed(final) == Booking(city="Chur", nights=2)
     schema = client.provider.requests[0].output
-    assert schema["properties"]["nights"] == {"title": "Nights", "type": "integer"}
+    assert schema["properties"]["city"] == {"title": "City", "type": "string"}
 
 
 @pytest.mark.parametrize("way", ["plain", "streamed", "helper", "parse"])

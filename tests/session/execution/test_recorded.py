@@ -16,19 +16,10 @@ from simkit.session.simulate import Recorded, record, simulate
 from simkit.trace.events import ModelFailed, RunFinished
 from simkit.trace.store import Trace
 from tests.recording import APP, SCENARIO, Provider, completion, echo, prepared, write
+from tests.recording import folder as folder
 from tests.recording import server as server
 
 NOW = "2026-01-05T09:00:00Z"
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: Provider) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PROVIDER", server.url)
-    monkeypatch.setenv("KEY", "sk-test-0123456789abcdef")
-    server.requests.clear()
-    server.answer = echo
-    return tmp_path
 
 
 def recorded(
