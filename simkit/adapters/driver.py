@@ -62,6 +62,7 @@ from simkit.adapters.refusals import (
     refuse_nodes,
     refuse_unreachable,
     refuse_unreached,
+    refused_at_import,
 )
 from simkit.adapters.script import (
     COUNTER,
@@ -248,7 +249,7 @@ class CodeDriver:
                 refuse_options(self._app, driver.name, app_options)
                 return Instrumented(driver, adapter_context, home, self._app.agents)
         except RunHalted as halted:
-            raise halted.cause from None
+            raise refused_at_import(halted.cause, entry) from None
         except FunctionMissing:
             if unmanned.was_read:  # It caught what stopped it, and then was no pipeline.
                 raise reads_itself(entry) from None

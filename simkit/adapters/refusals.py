@@ -15,11 +15,13 @@ from simkit.capture.http.places import place, raised_at, user_frame
 from simkit.core.errors import (
     FrameworkFailed,
     FunctionFailed,
+    FunctionMissing,
     ModelError,
     NetworkRefused,
     PipelineError,
     ScriptBroken,
     ScriptMisfit,
+    SimkitError,
 )
 from simkit.core.messages import HANDOFF_PREFIX, Fails
 from simkit.core.text import exception_text
@@ -29,6 +31,20 @@ from simkit.providers.protocols import PROTOCOLS, unsupported_interface
 from simkit.spec.scenario.apps import App
 
 _UNKNOWN: Final = "module:function"
+
+
+def refused_at_import(problem: SimkitError, entry: str) -> SimkitError:
+    """Return the error of code that uses the network while it is imported, with what helps there:
+    no tool's result can be in its place yet."""
+    if not isinstance(problem, NetworkRefused):
+        return problem
+    request_text = problem.args[0].partition("\n")[0]
+    return FunctionMissing(
+        f"{request_text}\nIt is sent while `{entry}` is imported or made. Put a "
+        "fake in its place before that: `app: {setup: module:function}`, or allow the host: "
+        f"`allow_hosts: [{problem.host}]`.",
+        entry,
+    )
 
 
 def refusal_of(request: HttpRequest) -> NetworkRefused:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+import pytest
+
+from simkit import SourceError, load, simulate
 from tests.adapters.running import run_app
 from tests.building import Ran
 
@@ -87,4 +90,28 @@ def test_any_other_request_is_refused_with_its_host(tmp_path: Path) -> None:
         "knows, and the network is refused, at embedding_desk.py:23 in listing.\n"
         "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
         "`allow_hosts: [api.openai.com]`."
+    )
+
+
+@pytest.mark.parametrize("code", ["{}", "def answer():\n    {}"], ids=["imported", "made"])
+def test_what_is_sent_before_the_first_turn_needs_a_fake_before_that(
+    tmp_path: Path, code: str
+) -> None:
+    send = "import urllib.request; urllib.request.urlopen('https://config.example.test/a')"
+    (tmp_path / "early_desk.py").write_text(code.format(send), encoding="utf-8")
+    write = "version: 1\nscenario: a\npipeline: early_desk:answer\napp: {path: [.], fresh: true}\n"
+    (tmp_path / "a.scenario.yaml").write_text(f"{write}turns: [{{user: hi}}]\n", encoding="utf-8")
+    (case,) = load(tmp_path / "a.scenario.yaml")
+
+    with pytest.raises(SourceError) as error:
+        simulate(case)
+
+    place, advice = str(error.value).split("\n")
+    assert place.startswith(
+        f"{tmp_path}/a.scenario.yaml:3:11: the pipeline sent GET https://config"
+    )
+    assert advice == (
+        "It is sent while `early_desk:answer` is imported or made. Put a fake in its place before "
+        "that: `app: {setup: module:function}`, or allow the host: "
+        "`allow_hosts: [config.example.test]`."
     )

@@ -17,6 +17,7 @@ import pytest
 from simkit.cli import validate as validate_output
 from tests.cli.conftest import ROOT
 from tests.cli.projects import Call, Done, write
+from tests.own_processes import OWN_PROCESSES
 
 
 def test_help_lists_the_commands(simkit: Call) -> None:
@@ -484,6 +485,7 @@ def loaded(folder: Path, *words: str) -> set[str]:
     return set(done.stderr.split())
 
 
+@OWN_PROCESSES
 def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
     tmp_path: Path,
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import process as process
 from tests.cli.projects import Call, write
+from tests.own_processes import OWN_PROCESSES
 
 CODE = """\
 import sys
@@ -308,6 +309,7 @@ def test_a_function_that_exits_fails_its_scenario(
     assert "3 held" in done.out
 
 
+@OWN_PROCESSES
 def test_a_function_that_ends_the_process_ends_no_command_with_success(
     process: Call, project: Path
 ) -> None:

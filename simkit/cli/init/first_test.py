@@ -268,6 +268,8 @@ def _advised(problem: str, name: str) -> str:
         return f"{problem}\n  Here: {ways}."
     if given := input_advised(problem):
         return f"{problem}\n  Here: `--option {shell_word(f'input={given}')}`."
+    if "app: {setup:" in problem:
+        return f"{problem}\n  Here: `--option setup=MODULE:FUNCTION`."
     if "app: {path:" in problem:
         return f"{problem}\n  Here: `--path DIR`."
     # No option mends an app's syntax.

@@ -23,6 +23,7 @@ from simkit.core.errors import SourceError
 from simkit.core.text import late_pattern, near
 from simkit.language.yaml.nodes import LINE_END, where
 
+_WORD_BEFORE: Final = late_pattern(r"[\w.-]+$")
 QUOTE: Final = "quote the text, or write it in block style"
 TAB: Final = ("a tab cannot indent or separate", "use spaces")
 _INDENT: Final = "indent it like its neighbours"
@@ -184,6 +185,9 @@ def _flow(scene: _Scene) -> _Explanation:
     problem = f"a `,` or `{closer}` is missing before this"
     if scene.text_found == "{" and scene.before.endswith("$"):
         return scene.mark, f"a reference inside {kind} needs quotes", 'write `"${path}"`'
+    if scene.text_found == "[" and (word := _WORD_BEFORE.search(scene.before)):
+        rest = scene.text[scene.mark.index :].partition("]")[0]
+        return scene.mark, f"`[` inside {kind} begins a list", f'quote it all: `"{word[0]}{rest}]"`'
     since = f"the `{scene.opened}` on line {scene.start.line + 1} is still open"
     return scene.mark, problem, f"{since}: close it; or {QUOTE}"
 

@@ -87,6 +87,7 @@ SYNTAX = [
         "2:2: a `,` or `}` is missing before this",
         f"the `{{` on line 1 is still open: close it; or {QUOTE}",
     ),
+    ("a: {b[1]: {c: d}}", "1:6: `[` inside {…} begins a list", 'quote it all: `"b[1]"`'),
     ("a: {to: ${b.c}}", "1:10: a reference inside {…} needs quotes", 'write `"${path}"`'),
     ("a: [${b}]", "1:6: a reference inside […] needs quotes", 'write `"${path}"`'),
     ("a:\n  b: 1\n \u00a0c: 2", "3:2: the character U+00A0 cannot indent", "use spaces"),

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.own_processes import OWN_PROCESSES
+
 ROOT = Path(__file__).resolve().parents[3]
 
 CHAT = """\
@@ -105,6 +107,7 @@ def two(module: str, app: str = "") -> None:
         )
 
 
+@OWN_PROCESSES
 def test_a_list_in_a_module_reaches_no_other_scenario() -> None:
     chat("listing")
     two("listing")
@@ -143,6 +146,7 @@ def test_in_one_process_what_is_carried_over_is_an_error() -> None:
     assert [other["id"] for other in others] == ["claim"]
 
 
+@OWN_PROCESSES
 @pytest.mark.parametrize(
     ("text", "how"),
     [("exit", "ending.py:16 called os._exit(3)"), ("signal", "by signal SIGKILL")],
@@ -161,6 +165,7 @@ def test_the_end_of_its_process_is_a_finding_and_the_next_one_runs(text: str, ho
     assert results["it goes on"]["outcome"] == "held"
 
 
+@OWN_PROCESSES
 def test_a_breakpoint_says_how_to_stop_at_it() -> None:
     write("stopping.py", "def run(text):\n    breakpoint()\n")
     write("s.scenario.yaml", scenario("it stops", "Hi", module="stopping"))
@@ -191,6 +196,7 @@ def test_what_an_import_leaves_open_is_not_shared(top: str) -> None:
     assert (code, Path("imports").read_text()) == (0, "xxx")
 
 
+@OWN_PROCESSES
 def test_an_application_is_imported_once_for_all() -> None:
     chat("once", "open('imports', 'a').write('x')")
     two("once")

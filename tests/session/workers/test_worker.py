@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from simkit.session.workers import Pool, Worker, WorkerDied, application, start_worker, worker
-
-forks = pytest.mark.skipif(not application.can_fork(), reason="processes are not copied here")
+from tests.own_processes import OWN_PROCESSES
 
 CALLS = """
 import atexit, os, signal, sys, time
@@ -58,7 +57,7 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTyp
 
 
 KINDS: dict[str, Any] = {
-    "copy": pytest.param(lambda **rest: start_worker(**rest), marks=forks),
+    "copy": pytest.param(lambda **rest: start_worker(**rest), marks=OWN_PROCESSES),
     "interpreter": lambda **rest: start_worker(variables={}, **rest),
 }
 
@@ -158,7 +157,7 @@ os._exit(0)
 """
 
 
-@forks
+@OWN_PROCESSES
 def test_workers_end_with_their_first_process() -> None:
     subprocess.run(
         [sys.executable, "-c", ENDING],
@@ -217,7 +216,7 @@ def applications(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], list[
     application._end()
 
 
-@forks
+@OWN_PROCESSES
 def test_an_application_process_has_imported_its_modules_for_all_copies(
     applications: Callable[[], list[Any]],
 ) -> None:
@@ -232,7 +231,7 @@ def test_an_application_process_has_imported_its_modules_for_all_copies(
     assert len(applications()) == 2
 
 
-@forks
+@OWN_PROCESSES
 def test_a_dead_application_process_is_done_without(
     applications: Callable[[], list[Any]], calls: ModuleType
 ) -> None:
@@ -253,7 +252,7 @@ WATCHERS = {
 }
 
 
-@forks
+@OWN_PROCESSES
 @pytest.mark.parametrize("text", WATCHERS.values(), ids=WATCHERS)
 def test_a_process_that_is_watched_or_has_threads_is_not_copied(text: str) -> None:
     Path("sitecustomize.py").write_text(text, encoding="utf-8")
@@ -263,7 +262,7 @@ def test_a_process_that_is_watched_or_has_threads_is_not_copied(text: str) -> No
         application.ApplicationProcess(modules).wait()
 
 
-@forks
+@OWN_PROCESSES
 def test_other_variables_need_another_application_process(
     applications: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -278,7 +277,7 @@ def test_other_variables_need_another_application_process(
     assert applications() != [first]
 
 
-@forks
+@OWN_PROCESSES
 def test_a_copy_of_this_process_has_no_part_in_its_application_process(
     applications: Callable[[], list[Any]],
 ) -> None:
@@ -286,8 +285,11 @@ def test_a_copy_of_this_process_has_no_part_in_its_application_process(
     (process,) = applications()
     number = os.fork()
     if number == 0:
-        is_left = not application._applications.by_modules and process._channel.fileno() == -1
-        os._exit(0 if is_left else 1)
+        is_left = False
+        try:
+            is_left = not application._applications.by_modules and process._channel.fileno() == -1
+        finally:  # Whatever is raised: a copy that goes on would run the tests after this one.
+            os._exit(0 if is_left else 1)
 
     assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 0
     assert called(os.getpid) != os.getpid()
@@ -301,7 +303,7 @@ def test_user_code_in_a_run_starts_interpreters(monkeypatch: pytest.MonkeyPatch)
     assert worker._is_guarded()
 
 
-@pytest.mark.skipif(not application.can_fork(), reason="processes cannot be copied here")
+@OWN_PROCESSES
 def test_threads_that_end_one_process_at_the_same_time_end_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
