@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.core.text import counted, short
-from simkit.report.wording import Paint, moment, plain, value_text
+from simkit.report.wording import Paint, call_text, moment, plain, value_text
 from simkit.trace import events as e
 from simkit.trace.changes import is_change
 from simkit.trace.store import MORE
@@ -109,6 +109,11 @@ def _judge_text(event: e.JudgeAnswered) -> str:
     return f"{event.question} → {answer}"
 
 
+def _edit_text(event: e.CallEdited) -> str:
+    calls = (ToolCall("", call.tool, call.args) for call in (event.before, event.after))
+    return f"edits {' → '.join(map(call_text, calls))}"
+
+
 TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
     e.ModelRetried: lambda event: f"attempt {event.attempt}",
     e.CheckpointRestored: lambda event: f"from {event.checkpoint}",
@@ -116,6 +121,7 @@ TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
     e.GuardrailTripped: lambda event: f"{event.guardrail}: {event.reason}",
     e.FaultInjected: lambda event: event.fault,
     e.HistorySummarised: lambda event: event.text,
+    e.CallEdited: _edit_text,
     e.ErrorLost: lambda event: f"a {event.ended} ended: {error_text(event.error)}",
     e.TextCarriedOver: lambda event: f"{event.text!r} of {event.scenario!r}",
     e.UncontrolledEffect: lambda event: f"{event.effect} {event.where}",

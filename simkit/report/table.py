@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.messages import Message, value_said
+from simkit.core.messages import Message, ToolCall, value_said
 from simkit.core.text import short
 from simkit.language.paths import as_text
 from simkit.report.events import TEXTS, error_text
@@ -133,7 +133,8 @@ class _Timeline:
     def _of_run(self, event: e.Event) -> _Draft:
         """Return the newest row of the event's run; a run without model calls gets one now."""
         latest = self._latest.get(event.run)
-        return latest if latest is not None else self._add(event, self._name(event))
+        is_of_turn = latest is not None and latest.turn == event.turn
+        return latest if latest is not None and is_of_turn else self._add(event, self._name(event))
 
     def _name(self, event: e.Event) -> str:
         run = self._view.runs.get(event.run)
@@ -167,6 +168,20 @@ class _Timeline:
     def on_ModelFailed(self, event: e.ModelFailed) -> None:
         # The turn's error, or a later event, says more.
         self._of_run(event).answered.append(event.error)
+
+    def on_CallEdited(self, event: e.CallEdited) -> None:
+        draft = _Draft(event, event.by, None, "")
+        draft.answered.append(TEXTS[e.CallEdited](event))
+        self._drafts.append(draft)
+
+    def on_ToolCalled(self, event: e.ToolCalled) -> None:
+        """Show a call that was executed in a later turn in a row of that turn."""
+        row = self._tools.get(event.call_id, (None, 0))[0]
+        if row is None or row.turn == event.turn:
+            return
+        row = self._of_run(event)
+        self._tools[event.call_id] = row, len(row.answered)
+        row.answered.append(call_text(ToolCall(event.call_id, event.tool, event.args)))
 
     def on_ToolReturned(self, event: e.ToolReturned) -> None:
         self._answer(event.call_id, value_text(event.result))

@@ -142,6 +142,13 @@ class ErrorFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     status: int = 0
 
 
+class EditedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A tool call before or after an edit."""
+
+    tool: str = ""
+    args: JsonValue = None
+
+
 class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A part of the scenario that nothing in the run fits."""
 

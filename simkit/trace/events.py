@@ -17,6 +17,7 @@ from simkit.trace.event_parts import AgentFacts as AgentFacts
 from simkit.trace.event_parts import ChannelFacts as ChannelFacts
 from simkit.trace.event_parts import ContractFacts as ContractFacts
 from simkit.trace.event_parts import Cut as Cut
+from simkit.trace.event_parts import EditedCall as EditedCall
 from simkit.trace.event_parts import ErrorFacts as ErrorFacts
 from simkit.trace.event_parts import Event as Event
 from simkit.trace.event_parts import LeftOut as LeftOut
@@ -212,6 +213,16 @@ class ToolFailed(Event, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
     call_id: str = ""
     tool: str = ""
     error: str = ""
+
+
+class CallEdited(Event, frozen=True, gc=False, kw_only=True, tag="CallEdited"):
+    """A person, or code, changed a call after its model had asked for it."""
+
+    call_id: str = ""
+    by: str = ""
+    """``user``, if the user's answer says the new values; the agent that did it; else ``code``."""
+    before: EditedCall = EditedCall()
+    after: EditedCall = EditedCall()
 
 
 class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
@@ -469,10 +480,10 @@ AnyEvent: TypeAlias = (
     RunStarted | SessionStarted | TurnStarted | MessageAdded | RouteChosen | AgentStarted
     | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed | ModelRetried
     | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
-    | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten | GuardrailTripped
-    | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored | AgentFinished
-    | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost | TextCarriedOver
-    | RequestUnread | UncontrolledEffect | JudgeAnswered | RunFinished
+    | CallEdited | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten
+    | GuardrailTripped | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored
+    | AgentFinished | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost
+    | TextCarriedOver | RequestUnread | UncontrolledEffect | JudgeAnswered | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

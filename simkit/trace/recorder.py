@@ -100,6 +100,7 @@ class EventRecorder:
     record_tool_call = _method_for(e.ToolCalled)
     record_tool_result = _method_for(e.ToolReturned)
     record_tool_failure = _method_for(e.ToolFailed)
+    record_edit = _method_for(e.CallEdited)
     record_handoff_request = _method_for(e.HandoffRequested)
     record_inner_state = _method_for(e.StateOpened)
     record_state_update = _method_for(e.StateUpdated)

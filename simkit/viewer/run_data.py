@@ -476,6 +476,7 @@ _MARKS: Final[Mapping[type, str]] = {
     e.GuardrailTripped: "guardrail",
     e.FaultInjected: "fault",
     e.HistorySummarised: "summary",
+    e.CallEdited: "edit",
     e.ErrorLost: "effect",
     e.TextCarriedOver: "effect",
     e.UncontrolledEffect: "effect",

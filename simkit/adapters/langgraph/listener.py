@@ -182,10 +182,22 @@ class GraphListener(GraphObserver, Instrumentation):
             self.raised(run.simkit_node[0], error)
 
     def on_tool_start(
-        self, run: Any, *args: Any, tool_call_id: str | None = None, **options: Any
+        self,
+        run: Any,
+        serialized: Any,
+        *args: Any,
+        tool_call_id: str | None = None,
+        inputs: Any = None,
+        **options: Any,
     ) -> None:
-        """Handle the start of a tool that a model called."""
+        """Handle the start of a tool that a model called, or that a person put in its place."""
         if tool_call_id:
+            with self._writing():
+                request = self._recorder.call_request(tool_call_id)
+                if request is not None and serialized and isinstance(inputs, dict):
+                    self._recorder.note_edit_by_user(
+                        request, serialized["name"], self._plain(inputs)
+                    )
             run.simkit_call = tool_call_id
             calling.set(tool_call_id)
 

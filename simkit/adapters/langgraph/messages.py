@@ -236,7 +236,7 @@ def _items_of(update: Any) -> list[Any]:
 def _identities(items: Sequence[Any]) -> list[Any]:
     """Return the identities of items: of messages, their ids and contents."""
     if all(map(are_messages, set(map(type, items)))):
-        return [(item.id, item.content) for item in items]
+        return [(item.id, item.content, getattr(item, "tool_calls", None)) for item in items]
     return [
         item
         if getattr(item, "content", None) is None

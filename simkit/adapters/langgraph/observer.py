@@ -399,13 +399,13 @@ class GraphObserver(ControlFlow):
         elif run.final is None and self._recorder.pending_handoffs(run):
             self._recorder.end_run(run, "handed_off")
         elif run.agent in self.outputs and task is not None:
-            value = held_at(self.outputs[run.agent], update=self._plain(output))
+            value = held_at(self.outputs[run.agent], update=self._plain(output, run))
             # A path without a value must not make the model's message the output.
             self._recorder.end_run(run, output=value, is_null=value is None)
         else:
             own_output = output_of(task, output, run)
             if own_output is not None:
-                own_output = self._plain(own_output)
+                own_output = self._plain(own_output, run)
             self._recorder.end_run(run, output=own_output)
 
     def _interrupted(

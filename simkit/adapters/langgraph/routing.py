@@ -372,8 +372,11 @@ class ControlFlow:
         conversation = root.state.conversation if root is not None else ()
         return {key: value for key, value in input.items() if key not in conversation}
 
-    def _plain(self, value: Any) -> Any:
-        return plain(value, lambda messages: self._recorder.logged([*map(as_message, messages)]))
+    def _plain(self, value: Any, writer: Run | None = None) -> Any:
+        return plain(
+            value,
+            lambda messages: self._recorder.logged([*map(as_message, messages)], writer=writer),
+        )
 
 
 def _runs_tools(task: NodeTask | None) -> bool:

@@ -392,6 +392,13 @@ class AgentRunLog:
 
     # Tools and state
 
+    def note_edit(self, tool: str, args: Mapping[str, Any], call_id: str) -> None:
+        """Record that a person approved another call than the model asked for."""
+        with self.writing():
+            request = self.recorder.call_request(call_id)
+            if request is not None:
+                self.recorder.note_edit_by_user(request, tool, plain_or_text(args))
+
     async def use_tool(
         self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
     ) -> Any:
@@ -399,7 +406,7 @@ class AgentRunLog:
         with self.recorder.lock:
             request = self.recorder.call_request(call_id)
         if request is not None and isinstance(request.call.args, dict):
-            args = request.call.args
+            args = request.call.args  # As the model wrote them, before they were validated.
         return await self._adapter_context.use_tool.in_loop(
             tool.name, args, real, request, tool.return_schema or None
         )

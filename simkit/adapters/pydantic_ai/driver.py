@@ -17,6 +17,8 @@ from pydantic_ai import (
     AgentRunResultEvent,
     DeferredToolRequests,
     DeferredToolResults,
+    ToolApproved,
+    ToolDenied,
 )
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.exceptions import (
@@ -187,7 +189,7 @@ class AgentPilot(FrameworkDriver):
         each = value if isinstance(value, dict) and value.keys() <= tools else {}
         return DeferredToolResults(
             approvals={
-                approval.tool_call_id: bool(each.get(approval.tool_name, value))
+                approval.tool_call_id: _approval(each.get(approval.tool_name, value))
                 for approval in waiting.approvals
             },
             calls={
@@ -200,6 +202,15 @@ class AgentPilot(FrameworkDriver):
         if self._way in ("run", "run_sync"):
             return getattr(self._agent, self._way)(text, **options)
         return _RUNS[self._way](self._agent, text, options)
+
+
+def _approval(value: Any) -> bool | ToolApproved | ToolDenied:
+    """Return a decision on a call: a truth value, or the fields of PydanticAI's own classes."""
+    if isinstance(value, dict) and value.keys() == {"override_args"}:
+        return ToolApproved(override_args=value["override_args"])
+    if isinstance(value, dict) and value.keys() == {"message"}:
+        return ToolDenied(value["message"])
+    return bool(value)
 
 
 async def _streamed(agent: Any, text: str | None, options: dict[str, Any]) -> Any:

@@ -77,6 +77,8 @@ class HeardToolset(WrapperToolset[Any]):
         real = super().call_tool
         if log is None or agent_run is None:
             return await real(name, tool_args, ctx, tool)
+        if ctx.tool_call_approved:
+            log.note_edit(name, tool_args, ctx.tool_call_id or "")
         try:
             if log.recorder.handoff_tools.target_of(name) is not None:
                 return await real(name, tool_args, ctx, tool)

@@ -1,4 +1,4 @@
-"""Records state, tools and handoffs, and the log.
+"""Records state, and the log of messages.
 
 A message is recorded once: it is recognized when it appears again, and has the number of its place
 in the log.
@@ -6,84 +6,43 @@ in the log.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import MsgspecError
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from simkit.adapters.recorder.carried_over import IsOwn, ScenarioTexts
-from simkit.adapters.recorder.handoffs import HandoffTools, told_by
+from simkit.adapters.recorder.calls import CallRecorder
+from simkit.adapters.recorder.carried_over import IsOwn
 from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_between, print_of
-from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
-from simkit.core.errors import LimitExceeded
+from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
 from simkit.providers.attachments import is_failed
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.runtime.conversation import Numbers
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import changes
 from simkit.trace import events as e
-from simkit.trace.recorder import EventRecorder, Position, Sink
+from simkit.trace.recorder import Sink
 from simkit.trace.store import References, canonical
 
 
-class LogRecorder:
-    """Records messages, state, tools and handoffs at the current session, turn and run.
+class LogRecorder(CallRecorder):
+    """Records messages and state at the current session, turn and run.
 
     Each message is recorded once; a tool's result that appears in the log answers its call.
     """
 
     def __init__(self, sink: Sink, clock: VirtualClock, count: Counter, limits: Limits) -> None:
-        self.events, self.clock, self.count = EventRecorder(sink, clock), clock, count
-        self.limits, self.numbers = limits, Numbers()
-        self.lock = threading.RLock()
-        """Held while an event is emitted: pipelines may use any thread."""
-        self.session = ""
-        """The session of the current turn."""
-        self.turn = 0
-        self.runs: list[Run] = []
-        """The runs of the current turn."""
-        self.handoff_tools = HandoffTools()
-        self._session, self._sessions = Session(), dict[str, Session]()
-        self.requested: list[e.HandoffRequested] = []
-        """This turn's handoffs that were not made yet."""
-        self._handoffs = 0
-        """The number of this turn's handoffs that were made."""
+        super().__init__(sink, clock, limits)
+        self.count = count
         self._partial_channels: dict[str, frozenset[str]] = {}
         """State to its channels of which an update is only what joins their value."""
         self._checkpoints: dict[str, str] = {}
         """Session to its last checkpoint."""
-        self.texts: ScenarioTexts | None = None
-        """The texts of this scenario; None if those of earlier ones are not looked for."""
         self.is_own_module: IsOwn = lambda name, file: False
         """Whether a module, by name and file, is the pipeline's."""
-
-    @property
-    def initial_state(self) -> Mapping[str, JsonValue]:
-        """Return the session's initial state."""
-        return self._session.initial_state
-
-    @property
-    def project(self) -> str:
-        """The session's project."""
-        return self._session.project
-
-    def at(self, run: Run | None = None, agent: str | None = None) -> Position:
-        """Return the current position. The agent is the run's, unless one is named."""
-        if agent is None:
-            agent = run.agent if run is not None else ""
-        return Position(self.session, self.turn, agent, run.id if run is not None else "")
-
-    def limit(self, name: str, used: int) -> None:
-        """Raise LimitExceeded, after its event, when a limit is passed."""
-        allowed = getattr(self.limits, name)
-        if allowed is not None and used > allowed:
-            self.events.record_limit(self.at(), limit=name, allowed=allowed)
-            raise LimitExceeded(name, allowed)
 
     def _plain(self, value: Any) -> JsonValue:
         """Return a value with foreign call ids replaced by simkit's."""
@@ -160,139 +119,6 @@ class LogRecorder:
         """A long-lived channel was written to its store."""
         self.events.record_store_write(self.at(run, agent), channel=channel, scope=scope)
 
-    # Tools
-
-    def call_id(self, foreign: str) -> str:
-        """Return simkit's id for a foreign tool call id; a new one on first use."""
-        ids = self._session.ids
-        if foreign not in ids:
-            ids[foreign] = self.new_call_id()
-        return ids[foreign]
-
-    def new_call_id(self) -> str:
-        """Return an id for a tool call."""
-        self.numbers.calls += 1
-        return self._session.served(f"call{self.numbers.calls}", "")
-
-    def served_id(self, ours: str, prefix: str) -> str:
-        """Return the id of a call in served responses, in the provider's format."""
-        return self._session.served(ours, prefix)
-
-    def call_request(self, foreign: str) -> ToolRequest | None:
-        """Return the tool call that a model asked for under a foreign id; None if there is none."""
-        return self._session.requests.get(self._session.ids.get(foreign, ""))
-
-    def was_asked_for(self, tool: str) -> bool:
-        """Return whether a model has asked for a tool in this turn."""
-        requests = self._session.requests.values()
-        return any(request.call.name == tool and request.run in self.runs for request in requests)
-
-    def pending(self, tool: str) -> Iterator[ToolRequest]:
-        """Yield the calls of a tool that were requested and not executed, oldest first."""
-        for request in self._session.requests.values():
-            if request.call.name == tool and not request.is_told:
-                yield request
-
-    def tool_called(self, request: ToolRequest, args: JsonValue = None) -> None:
-        """Emit that a tool is executed, with ``args`` if known, else the requested ones."""
-        request.is_told = True
-        call = request.call
-        self.events.record_tool_call(
-            self.at(request.run, request.agent),
-            call_id=call.id,
-            tool=call.name,
-            args=call.args if args is None else args,
-        )
-
-    def tool_answered(
-        self, request: ToolRequest, result: JsonValue = None, error: str = ""
-    ) -> None:
-        """A tool came back."""
-        if request.is_answered:
-            return
-        if not request.is_told:
-            self.tool_called(request)
-        request.is_answered = True
-        at, call = self.at(request.run, request.agent), request.call
-        if error:
-            self.events.record_tool_failure(at, call_id=call.id, tool=call.name, error=error)
-        else:
-            if self.texts is not None:
-                self.texts.add_value(result)
-            self.events.record_tool_result(
-                at, call_id=call.id, tool=call.name, result=canonical(result)
-            )
-
-    def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:
-        """Return a call that the pipeline's own code made, without a model."""
-        call = ToolCall(self.new_call_id(), tool, canonical(args))
-        return ToolRequest(call, run.agent if run is not None else "", run or Run("", ""))
-
-    # Handoffs
-
-    def hand_over(
-        self,
-        source: str,
-        to: str,
-        payload: JsonValue = None,
-        *,
-        type: str | None = None,
-        query: str | None = None,
-        run: Run | None = None,
-        call_id: str = "",
-        is_taken: bool = False,
-    ) -> None:
-        """Emit a handoff request; the handoff is made when the target starts.
-
-        ``is_taken``: a function of the application gets the payload.
-        """
-        self.numbers.handoffs += 1
-        payload = canonical(payload)
-        self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
-        request = self.events.record_handoff_request(
-            self.at(run, source),
-            handoff=f"h{self.numbers.handoffs}",
-            from_agent=source,
-            to_agent=to,
-            type=type or "handoff",
-            mode="transfer",
-            query=query,
-            payload=payload,
-            call_id=call_id,
-            is_taken=is_taken,
-        )
-        self.requested.append(request)
-
-    def pending_handoffs(self, run: Run) -> list[e.HandoffRequested]:
-        """Return the open handoffs of a run, and of the run that it resumes after an answer."""
-        return [
-            request
-            for request in self.requested
-            if request.run == run.id or (request.turn < self.turn and request.agent == run.agent)
-        ]
-
-    def refused(self, request: e.HandoffRequested, reason: str) -> None:
-        """Emit that a requested handoff is not made."""
-        self.requested.remove(request)
-        self.events.record_rejection(self._at_request(request), request, reason=reason)
-
-    def _at_request(self, request: e.HandoffRequested) -> Position:
-        return Position(self.session, self.turn, request.agent, request.run)
-
-    def _hand_over_by(self, call: ToolCall, to: str, run: Run) -> None:
-        """Emit the handoff that a model asks for by a call."""
-        payload = told_by(self.handoff_tools.passed_by(call.name, call.args))
-        self.hand_over(
-            run.agent,
-            to,
-            payload.payload,
-            type=payload.type,
-            query=payload.query,
-            run=run,
-            call_id=call.id,
-            is_taken=self.handoff_tools.is_taken(call.name),
-        )
-
     # Messages
 
     def log(self, message: Message, run: Run | None = None, agent: str | None = None) -> Message:
@@ -323,19 +149,25 @@ class LogRecorder:
             return replace(_said_by(ours, run), id=f"m{number}")
         return self._joined(ours, mark, run)
 
-    def _joined(self, ours: Message, mark: Print, run: Run | None) -> Message:
+    def _joined(
+        self, ours: Message, mark: Print, run: Run | None, writer: Run | None = None
+    ) -> Message:
         """Append a message to the log that first appears in a request.
 
         The framework wrote it, for example.
         """
-        return self._arrived(_said_by(ours, run), mark, run)
+        return self._arrived(_said_by(ours, run), mark, run, writer or run)
 
-    def logged(self, messages: Sequence[Message], run: Run | None = None) -> list[Message]:
-        """Return messages as they are in the log; append new ones."""
+    def logged(
+        self, messages: Sequence[Message], run: Run | None = None, writer: Run | None = None
+    ) -> list[Message]:
+        """Return messages as they are in the log; append new ones, which ``writer`` has written."""
         latest, results = self._session.latest, list[Message]()
         for message in [*map(self._ours, messages)]:
             mark = print_of(message)
-            results.append(latest[mark] if mark in latest else self._joined(message, mark, run))
+            results.append(
+                latest[mark] if mark in latest else self._joined(message, mark, run, writer)
+            )
         return results
 
     def references_of(
@@ -397,11 +229,14 @@ class LogRecorder:
                 numbers[place] = self.numbers.messages
         return [*known, *numbers]
 
-    def _arrived(self, message: Message, mark: Print, run: Run | None) -> Message:
+    def _arrived(
+        self, message: Message, mark: Print, run: Run | None, writer: Run | None = None
+    ) -> Message:
         """Append a message that first appears in a context: mostly a tool result."""
         request = self._request_answered_by(message, run)
         if request is None:
-            return self._append(self._with_author(message, mark), mark, run)
+            message = self._with_author(message, mark)
+            return self._append(self.note_edits_in(message, writer), mark, run)
         own_message = replace(message, agent=request.agent, tool=request.call.name)
         if not request.call.is_handoff:
             is_value = own_message.data is not None

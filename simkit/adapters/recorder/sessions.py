@@ -67,6 +67,8 @@ class ToolRequest(msgspec.Struct):
     is_told: bool = False
     """Whether ToolCalled has been emitted."""
     is_answered: bool = False
+    executed: JsonValue = None
+    """The arguments with which it was executed, once it was."""
 
 
 _encode: Final = msgspec.json.Encoder(order="sorted").encode

@@ -83,6 +83,7 @@ class TraceRecorder(LogRecorder):
         self.turn, self.runs = turn, []
         self._handoffs = self._agent_runs = 0
         self.waits_for, self.is_cut = "", False
+        self.answer = canonical(value) if resumes else None
         is_new = session not in self._sessions
         if is_new:
             self._sessions[session] = Session()

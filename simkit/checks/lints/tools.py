@@ -107,6 +107,8 @@ class _OpenCalls:
         """Session to its open calls."""
         self.beside_handoffs: set[str] = set()
         """Calls in messages with a handoff."""
+        self.answered: set[str] = set()
+        """The calls that have their answers."""
 
     def __bool__(self) -> bool:
         return bool(self.sessions)
@@ -130,6 +132,8 @@ def _note_asked(event: e.MessageAdded, facts: Facts) -> None:
             calls.beside_handoffs.update(call.id for call in message.calls)
             return
         for call in message.calls:
+            if call.id in calls.answered:
+                continue  # The message was written again, with other arguments.
             if forced not in (call.name, "required"):
                 calls.add(event, call.id, call.name, message.number)
     elif message.call_id and _OpenCalls in facts.notes:
@@ -144,7 +148,9 @@ def _note_called(event: e.ToolCalled, facts: Facts) -> None:
 
 @lint("FLW-07", e.ToolReturned, e.ToolFailed, when=_OpenCalls)
 def _note_answered(event: e.ToolReturned | e.ToolFailed, facts: Facts) -> None:
-    facts.notes_of(_OpenCalls).sessions.get(event.session, {}).pop(event.call_id, None)
+    calls = facts.notes_of(_OpenCalls)
+    calls.answered.add(event.call_id)
+    calls.sessions.get(event.session, {}).pop(event.call_id, None)
 
 
 @lint("FLW-07", e.ContextBuilt, when=_OpenCalls)
@@ -227,27 +233,47 @@ def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
 _SHOWN_MAX: Final = 60
 
 
+class _ChangedCalls(dict[str, list[Hit]]):
+    """Call to what was wrong with its arguments, unless an edit of the call explains it."""
+
+
 @lint("FLW-09", e.ToolCalled)
-def argument_lost(event: e.ToolCalled, facts: Facts) -> Iterable[Hit]:
+def _note_arguments(event: e.ToolCalled, facts: Facts) -> None:
+    """Compare the arguments of a call with those that the model wrote, or its last editor."""
+    edit = facts.view.edits.get(event.call_id)
+    request = edit.after.args if edit is not None else facts.view.requests.get(event.call_id)
+    if request == event.args or not isinstance(request, Mapping):
+        return
+    args = event.args if isinstance(event.args, Mapping) else {}
+    lost = [*lost_in(request, args)]
+    if lost:
+        author = "the model said" if edit is None else f"{edit.by!r} made of the call"
+        problem = (
+            f"tool {event.tool!r} of agent {event.agent!r} was called in turn {event.turn} with "
+            f"other arguments than {author}: "
+            + "; ".join(_words(key, request, args) for key in lost)
+        )
+        hit = Hit.at("FLW-09", event, problem, tool=event.tool, arguments=lost)
+        facts.notes_of(_ChangedCalls).setdefault(event.call_id, []).append(hit)
+
+
+@lint("FLW-09", e.CallEdited, when=_ChangedCalls)
+def _forget_edited(event: e.CallEdited, facts: Facts) -> None:
+    """Remove a call of which a message now says what was executed."""
+    facts.notes_of(_ChangedCalls).pop(event.call_id, None)
+
+
+@lint("FLW-09", e.TurnFinished, when=_ChangedCalls)
+def argument_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     """FLW-09: a tool is called with the arguments that the model wrote.
 
     Changes by a schema are no loss: defaults are added, texts become numbers, dates or objects,
-    state and context objects are injected, a key has its alias. It is a warning, because code
-    between model and function may change arguments on purpose.
+    state and context objects are injected, a key has its alias. Nor are edits: the user's answer,
+    or the call's message in the turn, says the new arguments. It is a warning, because code between
+    model and function may change arguments on purpose.
     """
-    request = facts.view.requests.get(event.call_id)
-    if request == event.args or not isinstance(request, Mapping):
-        return ()
-    args = event.args if isinstance(event.args, Mapping) else {}
-    lost = [*lost_in(request, args)]
-    if not lost:
-        return ()
-    problem = (
-        f"tool {event.tool!r} of agent {event.agent!r} was called in turn {event.turn} with "
-        "other arguments than the model said: "
-        + "; ".join(_words(key, request, args) for key in lost)
-    )
-    return (Hit.at("FLW-09", event, problem, tool=event.tool, arguments=lost),)
+    for hits in facts.notes.pop(_ChangedCalls).values():
+        yield from hits
 
 
 def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:

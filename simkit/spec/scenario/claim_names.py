@@ -36,7 +36,8 @@ from simkit.trace.events import AnyEvent
 FEATURE_SUFFIX: Final = ".feature"
 HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
 TOOL_KEYS: Final = (
-    "agent", "tool", "args", "asked", "result", "error", "call_id", "called_at", "returned_at",
+    "agent", "tool", "args", "asked", "edited_by", "result", "error", "call_id", "called_at",
+    "returned_at",
 )  # fmt: skip
 LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
 EVENT_KEYS: Final = (

@@ -59,6 +59,8 @@ class ToolView:
         self.result: JsonValue = None
         self.error: str | None = None
         self.returned_at: int | None = None
+        self.edited_by: str | None = None
+        """The editor of the call, if it was edited."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the fields for claims."""
@@ -67,6 +69,7 @@ class ToolView:
             "tool": self.tool,
             "args": self.args,
             "asked": self.request,
+            "edited_by": self.edited_by,
             "result": self.result,
             "error": self.error,
             "call_id": self.call_id,

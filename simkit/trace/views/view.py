@@ -81,6 +81,8 @@ class View:
         self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
         self.error, self.projects, self.requests = None, {}, {}
         self._tools: dict[str, ToolView] = {}
+        self.edits: dict[str, e.CallEdited] = {}
+        """Tool call to its last edit."""
         self._asked_at: dict[str, tuple[int, int]] = {}
         """Tool call to the message that asks for it, and its index there."""
         self._states = States(self)
@@ -187,6 +189,8 @@ class View:
         self.tokens[number] = event.tokens
         if message.calls:
             for place, call in enumerate(message.calls):
+                if call.id in self.edits:
+                    continue  # The message was edited: the model has asked otherwise.
                 self.requests[call.id] = call.args
                 self._asked_at[call.id] = (number, place)
             if len(message.calls) > 1:
@@ -300,8 +304,15 @@ class View:
     def _tool_called(self, event: e.ToolCalled) -> None:
         tool = ToolView(event, self.requests.get(event.call_id))
         self._tools[event.call_id] = tool
+        if event.call_id in self.edits:
+            tool.edited_by = self.edits[event.call_id].by
         tools = self.turns[-1].tools
         tools.insert(place_among(tools, event.call_id, self._asked_at), tool)
+
+    def _call_edited(self, event: e.CallEdited) -> None:
+        self.edits[event.call_id] = event
+        if event.call_id in self._tools:
+            self._tools[event.call_id].edited_by = event.by
 
     def _tool_returned(self, event: e.ToolReturned) -> None:
         tool = self._tools[event.call_id]
