@@ -50,7 +50,7 @@ class Sought:
     """
 
     def __init__(self, value: object, key: str = "") -> None:
-        self.value, self._keys = value, _forms_of_key(key)
+        self.value, self.key, self._keys = value, key, _forms_of_key(key)
         self._forms: tuple[str, ...] = ()
         self._is_cut = False
         if isinstance(value, str):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
@@ -14,7 +15,8 @@ from simkit.checks.lints.registry import lint
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.paths import leaves
+from simkit.language.paths import is_array, leaves
+from simkit.language.recognition import Sought, is_number, whole_places
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 
@@ -72,33 +74,66 @@ def _ready(fact: JsonValue) -> _Required:
 
 
 SECRET_MIN: Final = 4
-"""Shorter texts occur in any context by chance."""
+"""Shorter texts occur in any context by chance: they are searched behind their key alone."""
+DIGITS_MIN: Final = 6
+"""Numbers with fewer digits, or of fewer than four without the zeros at the end, likewise."""
+KEYED_DIGITS_MIN: Final = 3
+"""Numbers of a mapping with fewer digits occur by chance even behind their key."""
 
 
 class _Secret(msgspec.Struct, frozen=True):
-    """A text of a private channel, in one of the forms that it may have in a context."""
+    """A value of a private channel, in one of the forms that it may have in a context."""
 
     number: int
-    text: str
     word: str
     """Its longest word, by which it is searched."""
     channel: str
+    text: str = ""
+    values: tuple[Sought, ...] = ()
+    """The values that a context must show, if there is no text."""
+    has_keys: bool = False
+    """Whether each value must stand behind its key."""
 
     def is_in(self, text: str) -> bool:
         """Return whether it occurs in a text, between word boundaries."""
-        secret, start = self.text, text.find(self.text)
-        while start >= 0:
-            end = start + len(secret)
-            before = text[start - 1 : start] + secret[0]
-            after = secret[-1] + text[end : end + 1]
-            if not (_is_joined(before) or _is_joined(after)):
-                return True
-            start = text.find(secret, start + 1)
-        return False
+        if self.text:
+            return next(whole_places(text, self.text), None) is not None
+        return all(
+            sought.is_keyed(text) if self.has_keys else sought.is_in(text) for sought in self.values
+        )
 
 
-def _is_joined(pair: str) -> bool:
-    return len(pair) > 1 and all(letter.isalnum() or letter == "_" for letter in pair)
+def _short_values(channel: str, value: Any) -> Iterator[tuple[Sought, ...]]:
+    """Yield the values that only their keys make recognizable: alone, or two of a mapping."""
+    if _is_short(value):
+        yield (Sought(value, channel),)
+    elif isinstance(value, Mapping):
+        short_values = [Sought(part, key) for key, part in value.items() if _is_short(part)]
+        clear = [sought for sought in short_values if _digits(sought.value) >= KEYED_DIGITS_MIN]
+        yield from ((sought,) for sought in clear)
+        yield from pairwise(sought for sought in short_values if sought not in clear)
+        for part in value.values():
+            if not _is_short(part):
+                yield from _short_values("", part)
+    elif is_array(value):
+        for part in value:
+            if not _is_short(part):
+                yield from _short_values("", part)
+
+
+def _is_short(value: Any) -> bool:
+    if isinstance(value, str):
+        return 0 < len(value.strip()) < SECRET_MIN
+    return isinstance(value, bool) or (is_number(value) and not _is_clear_number(value))
+
+
+def _is_clear_number(value: Any) -> bool:
+    digits = "".join(filter(str.isdigit, str(value))) if is_number(value) else ""
+    return len(digits) >= DIGITS_MIN and len(digits.rstrip("0")) >= SECRET_MIN
+
+
+def _digits(value: Any) -> int:
+    return sum(map(str.isdigit, str(value))) if is_number(value) else 0
 
 
 class _Index:
@@ -117,7 +152,7 @@ class _Secrets:
         """Private channel to the agents that may see it."""
         self._names: set[str] = set()
         self._secrets: list[_Secret] = []
-        self._existing: set[tuple[str, str]] = set()
+        self._existing: set[tuple[Hashable, ...]] = set()
         self._by_word: dict[str, list[_Secret]] = {}
         self._indexes: dict[str, _Index] = {}
 
@@ -136,18 +171,34 @@ class _Secrets:
         """Add the texts inside a value of a private channel."""
         for text in _texts_in(value):
             whole = text.strip()
-            is_known = (channel, whole) in self._existing
-            if len(whole) < SECRET_MIN or whole in self._names or is_known:
-                continue
-            self._existing.add((channel, whole))
-            number = len(self._existing)
-            for form in dict.fromkeys((whole, _encode(whole).decode()[1:-1])):
-                words = _words_of(form)
-                if words:
-                    word = max(words, key=len)
-                    secret = _Secret(number, form, word, channel)
-                    self._secrets.append(secret)
-                    self._by_word.setdefault(word, []).append(secret)
+            if len(whole) >= SECRET_MIN and whole not in self._names:
+                forms = dict.fromkeys((whole, _encode(whole).decode()[1:-1]))
+                self._keep(channel, whole, {form: [form] for form in forms})
+        for leaf in filter(_is_clear_number, leaves(value)):
+            self._keep(channel, leaf, {"": _forms_of(leaf)}, (Sought(leaf),))
+        for values in _short_values(channel, value):
+            names = tuple((sought.key, sought.value) for sought in values)
+            self._keep(channel, names, {"": _forms_of(values[0].value)}, values, has_keys=True)
+
+    def _keep(
+        self,
+        channel: str,
+        name: Hashable,
+        texts: Mapping[str, Iterable[str]],
+        values: tuple[Sought, ...] = (),
+        has_keys: bool = False,
+    ) -> None:
+        """Keep a value once; ``texts`` has its texts, each with the forms that it is found by."""
+        if (channel, type(name), name) in self._existing:
+            return
+        self._existing.add((channel, type(name), name))
+        number = len(self._existing)
+        for text, forms in texts.items():
+            words = {max(parts, key=len) for form in forms if (parts := _words_of(form))}
+            for word in sorted(words):
+                secret = _Secret(number, word, channel, text, values, has_keys)
+                self._secrets.append(secret)
+                self._by_word.setdefault(word, []).append(secret)
 
     def found_in(
         self, event: e.ContextBuilt, context: ContextView
@@ -227,10 +278,13 @@ def _note_private_texts(event: e.StateUpdated, facts: Facts) -> None:
 def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-06: the content of a channel that is ``private`` to an agent is in no other's context.
 
-    The lint searches for every text of at least four characters that the channel ever contained,
-    whole and between word boundaries; the pipeline's own names are no secrets. It does not search
-    an agent's instructions and its own messages. It reports each agent and text once. Texts and
-    messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    The lint searches for every value that the channel ever contained, whole and between word
+    boundaries: texts of at least four characters, numbers of at least six digits. A shorter value,
+    true or false must stand behind the channel's name (``pin: 12``). In a mapping, two shorter
+    values must stand behind their keys, or one number of three digits. Nothing else is observable:
+    no date in another format, no number in words. The pipeline's own names are no secrets. The lint does
+    not search an agent's instructions and its own messages. It reports each agent and value once.
+    Values and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
     """
     secrets, call, agent = facts.notes_of(_Secrets), facts.view.calls[event.call], event.agent
     sections: dict[tuple[str, str], None] = {}
@@ -245,6 +299,15 @@ def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             f"through section {section}; it is private to {', '.join(map(repr, owners))}"
         )
         yield Hit.at("CTX-06", call, problem, channel=channel, section=section, owners=list(owners))
+
+
+def _forms_of(value: Any) -> list[str]:
+    """Return a value as texts write it."""
+    if isinstance(value, bool):
+        return ["true", "True"] if value else ["false", "False"]
+    if isinstance(value, str):
+        return [value.strip(), _encode(value.strip()).decode()[1:-1]]
+    return [_encode(value).decode(), *(f"{value:{form}}" for form in ("", ",", ".2f", ",.2f"))]
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -207,9 +207,49 @@ def test_what_an_agent_says_and_hears_itself_is_not_leaked_to_it() -> None:
 
 
 @pytest.mark.parametrize("value", ["a", "abc", "....", 12345, True, "b", "messages"])
-def test_short_texts_numbers_and_the_pipelines_own_names_are_no_secrets(value: Any) -> None:
+def test_what_any_context_may_hold_and_the_pipelines_own_names_are_no_secrets(value: Any) -> None:
     story = keeping(value)
     story.call(context_message("shared", "a abc .... 12345 true b messages"))
+
+    assert hits_of("CTX-06", story.trace) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12, "pin: 12"),
+        (12, '{"pin":12,"x":1}'),
+        (True, '{"pin": true}'),
+        ("A+", "The pin is A+."),
+        (4711.5, "pin = 4,711.50"),
+        (4711223, "number 4,711,223 it is"),
+        ({"salary": 850}, '{"salary":850}'),
+        ([{"age": 42, "vip": True}], "age: 42, vip: True"),
+    ],
+)
+def test_a_short_value_is_a_secret_behind_its_key(value: Any, text: str) -> None:
+    story = keeping(value)
+    story.call(context_message("shared", text))
+
+    assert len(hits_of("CTX-06", story.trace)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (12, "12 spins, pin: 123, pins: 12, 12 pin"),
+        (True, "pin: untrue, it is true"),
+        (4711223, "4711223-1, x4711223, 14711223"),
+        (1000000, "over 1,000,000"),
+        ({"age": 42, "vip": True}, "age: 42"),
+        ({"status": "ok"}, "status: ok"),
+        (None, "pin: null"),
+        ({}, "pin: {}"),
+    ],
+)
+def test_a_short_value_elsewhere_is_not_observable(value: Any, text: str) -> None:
+    story = keeping(value)
+    story.call(context_message("shared", text))
 
     assert hits_of("CTX-06", story.trace) == []
 
