@@ -282,9 +282,9 @@ def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     boundaries: texts of at least four characters, numbers of at least six digits. A shorter value,
     true or false must stand behind the channel's name (``pin: 12``). In a mapping, two shorter
     values must stand behind their keys, or one number of three digits. Nothing else is observable:
-    no date in another format, no number in words. The pipeline's own names are no secrets. The lint does
-    not search an agent's instructions and its own messages. It reports each agent and value once.
-    Values and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    no date in another format, no number in words. The pipeline's own names are no secrets. The
+    lint does not search an agent's instructions and its own messages. It reports each agent and
+    value once. Values and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
     """
     secrets, call, agent = facts.notes_of(_Secrets), facts.view.calls[event.call], event.agent
     sections: dict[tuple[str, str], None] = {}
