@@ -284,7 +284,8 @@ def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     values must stand behind their keys, or one number of three digits. Nothing else is observable:
     no date in another format, no number in words. The pipeline's own names are no secrets. The
     lint does not search an agent's instructions and its own messages. It reports each agent and
-    value once. Values and messages are indexed by their words, each once. Seen in crewAI#2789 and adk#5961.
+    value once. Values and messages are indexed by their words, each once. Seen in crewAI#2789 and
+    adk#5961.
     """
     secrets, call, agent = facts.notes_of(_Secrets), facts.view.calls[event.call], event.agent
     sections: dict[tuple[str, str], None] = {}
