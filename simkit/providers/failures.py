@@ -41,19 +41,6 @@ _ENDS: Final[Mapping[str, str]] = {"cut_stream": "cut", "stall": "timeout", "tru
 ON_THE_WAY: Final = (*_ENDS, "malformed_frame")
 """Failures of a good reply that does not arrive completely."""
 
-_KINDS_BY_STATUS: Final[Mapping[int, str]] = {
-    401: "authentication",
-    402: "quota_exceeded",
-    403: "permission",
-    404: "not_found",
-    408: "timeout",
-    429: "rate_limit",
-    502: "unavailable",
-    503: "unavailable",
-    504: "unavailable",
-    529: "overloaded",
-}
-
 
 class Words(msgspec.Struct, frozen=True, gc=False):
     """The words of one provider for one failure."""
@@ -62,6 +49,7 @@ class Words(msgspec.Struct, frozen=True, gc=False):
     type: str
     message: str
     """Empty for the vocabulary's own message; ``{model}`` is the requested model."""
+    code: str | None = None
 
 
 class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -69,6 +57,8 @@ class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     failures: dict[str, Failure]
     words: dict[str, dict[str, Words]]
+    kinds_by_status: dict[int, str]
+    kinds_by_code: dict[str, str]
 
 
 _TABLES: Final = msgspec.yaml.decode(
@@ -77,6 +67,8 @@ _TABLES: Final = msgspec.yaml.decode(
 FAILURES: Final[Mapping[str, Failure]] = _TABLES.failures
 WORDS: Final[Mapping[str, Mapping[str, Words]]] = _TABLES.words
 """Provider to its words for the failures that have an error body."""
+KINDS_BY_CODE: Final[Mapping[str, str]] = _TABLES.kinds_by_code
+"""OpenAI's codes, and those of servers that are compatible with it, to kinds of failures."""
 
 
 def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
@@ -88,13 +80,13 @@ def worded(fails: Fails, own: Mapping[str, Words], model: str) -> Words:
     words = own.get(fails.kind)
     if words is None:
         status = fails.status if fails.status >= 400 else 500
-        return Words(status, fails.kind, fails.message)
+        return Words(status, fails.kind, fails.message, fails.kind)
     usual = FAILURES[fails.kind]
     is_own = fails.status not in (usual.status, 200, 0)
     message = fails.message
     if message == usual.message and words.message:
         message = words.message.replace("{model}", model)
-    return Words(fails.status if is_own else words.status, words.type, message)
+    return Words(fails.status if is_own else words.status, words.type, message, words.code)
 
 
 def unanswered(fails: Fails) -> NoResponse | None:
@@ -178,4 +170,4 @@ def is_clients_own_attempt(request: HttpRequest) -> bool:
 def kind_of_status(status: int) -> str:
     """Return the kind of a failure of which only the status is known."""
     usual = "invalid_request" if 400 <= status < 500 else "server_error"
-    return _KINDS_BY_STATUS.get(status, usual)
+    return _TABLES.kinds_by_status.get(status, usual)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     StrictBool,
@@ -171,6 +173,37 @@ class Choice(YamlModel):
     def describe(cls, described: dict[str, Any]) -> None:
         """Add that exactly one key is needed."""
         described["oneOf"] = [{"required": [key]} for key in cls.known_keys()]
+
+
+BY_FORM: Final = Discriminator(lambda value: "name" if isinstance(value, str) else "options")
+"""Tells a name from a name with options."""
+
+
+def names_schema(names: tuple[str, ...]) -> WithJsonSchema:
+    """Return the JSON Schema of one of these names, or of the user's own function."""
+    return WithJsonSchema({"anyOf": [{"enum": [*names]}, FUNCTION_SCHEMA]})
+
+
+def check_name(
+    noun: str, names: tuple[str, ...], with_options: Mapping[str, str] = MappingProxyType({})
+) -> BeforeValidator:
+    """Return what refuses unknown names; ``with_options`` says how those with options look."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, (dict, str)):
+            raise refuse(f"a {noun} must be a name, or a name with options")
+        if isinstance(value, str) and value in with_options:
+            raise refuse(f"`{value}` needs options", advice=with_options[value])
+        if isinstance(value, str) and value not in names and not is_function_name(value):
+            raise refuse(
+                f"unknown {noun} `{value}`",
+                known=(*names, *with_options),
+                word=value,
+                advice=f"A {noun} of your own is written `module:function`.",
+            )
+        return value
+
+    return BeforeValidator(check)
 
 
 def _as_text(value: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -151,10 +151,6 @@ def held_at(path: str, **root: Any) -> Any:
     """Return the value at a rule's path in a node's input or result; None if there is none."""
     value = lookup(root, path)
     return None if value is ABSENT else value
-
-
-ReportRoute = Callable[[str, Sequence[str], Sequence[str]], None]
-"""Receives a choice: the namespace of the code, the labels, their nodes."""
 
 
 @listeners.around

@@ -26,7 +26,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Container, Iterable
 from copy import copy
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Final
 
 from simkit.capture.http import compat, connections
@@ -83,12 +83,7 @@ class Guard:
         self.uses += 1
         self._stack = enter_all(_INSTALLATIONS, self.keeper)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
         self.uses -= 1
         watcher.reset(self._before)

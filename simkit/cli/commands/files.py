@@ -8,7 +8,12 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import cli, complete_file, complete_id
+from simkit.cli.commands.options import (
+    cli,
+    complete_file,
+    complete_id,
+    form_option,
+)
 from simkit.core.gc_pause import imports_frozen
 
 
@@ -75,13 +80,8 @@ def init_command(
 )
 @click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
 @click.option("--strict", is_flag=True, help="Warnings end with 1.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "github"]),
-    default="text",
-    show_default=True,
-    help="text for people, json for programs, github for a pull request.",
+@form_option(
+    "text", "json", "github", help="text for people, json for programs, github for a pull request."
 )
 def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     """Check scenario and pipeline files without running them.

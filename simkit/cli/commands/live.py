@@ -6,7 +6,14 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import FITTING, FiniteNumber, cli, complete_file
+from simkit.cli.commands.options import (
+    FITTING,
+    FiniteNumber,
+    cli,
+    complete_file,
+    form_option,
+    processes_option,
+)
 
 
 @cli.command(
@@ -19,9 +26,7 @@ from simkit.cli.commands.options import FITTING, FiniteNumber, cli, complete_fil
     "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
 )
 @click.option("--runs", type=click.IntRange(min=1), default=10, help="Run each so many times.")
-@click.option(
-    "-j", "processes", type=click.IntRange(min=1), default=1, help="Make N runs at the same time."
-)
+@processes_option("Make N runs at the same time.")
 @click.option(
     "--budget-usd",
     type=FiniteNumber(min=0, min_open=True),
@@ -58,7 +63,7 @@ from simkit.cli.commands.options import FITTING, FiniteNumber, cli, complete_fil
 )
 @click.option("--to", "folder", default="live", metavar="DIR", help="Keep failed runs here.")
 @FITTING
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@form_option("text", "json")
 @click.option("--force", is_flag=True, help="Run although CI is set.")
 def live_command(**options: Any) -> int:
     """Run scenarios with real models in place of their reply lines, and count what holds.

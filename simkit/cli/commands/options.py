@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
 from simkit.core.errors import DirectoryGone
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
 
 class FiniteNumber(click.FloatRange):
@@ -42,6 +45,25 @@ def complete_id(
         for entry in explanations().values()
         if entry.id.lower().startswith(incomplete.lower())
     ]
+
+
+def form_option(*forms: str, help: str | None = None) -> Callable[[CommandT], CommandT]:
+    """Return ``--format``, whose default is the first form."""
+    return click.option(
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help=help
+    )
+
+
+def file_option(help: str) -> Callable[[CommandT], CommandT]:
+    """Return ``-o``; the file is empty without it."""
+    return click.option(
+        "-o", "file", type=click.Path(dir_okay=False), default="", metavar="FILE", help=help
+    )
+
+
+def processes_option(help: str) -> Callable[[CommandT], CommandT]:
+    """Return ``-j``."""
+    return click.option("-j", "processes", type=click.IntRange(min=1), default=1, help=help)
 
 
 SHOW: Final = click.option(

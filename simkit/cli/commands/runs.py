@@ -18,6 +18,8 @@ from simkit.cli.commands.options import (
     STRICT,
     cli,
     complete_file,
+    form_option,
+    processes_option,
 )
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import imports_frozen
@@ -44,19 +46,13 @@ from simkit.core.gc_pause import imports_frozen
 )
 @click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
 @FITTING
-@click.option(
-    "-j",
-    "processes",
-    type=click.IntRange(min=1),
-    default=1,
-    help="Run N scenarios at a time; fewer than 50 of pipeline files are run one by one.",
-)
+@processes_option("Run N scenarios at a time; fewer than 50 of pipeline files are run one by one.")
 @click.option(
     "--in-process",
     is_flag=True,
     help="Run code in this process, where `breakpoint()` works; RUN-08 says what is carried over.",
 )
-@click.option("--format", "form", type=click.Choice(["table", "json", "github"]), default="table")
+@form_option("table", "json", "github")
 @QUIET
 @BASE
 @click.option(
@@ -152,13 +148,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     metavar="COMMAND",
     help="Run this with the environment that points clients here, and judge at its end.",
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["shell", "json"]),
-    default="shell",
-    help="Without --then: how the environment is printed.",
-)
+@form_option("shell", "json", help="Without --then: how the environment is printed.")
 @SHOW
 def serve_command(**options: Any) -> int:
     """Serve the providers' protocols on the loopback interface, and answer from a scenario.
@@ -243,7 +233,7 @@ def record_command(
 @click.argument(
     "words", nargs=-1, metavar="[scan | import] [PATH]...", shell_complete=complete_file
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@form_option("text", "json")
 @click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
 def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
     """List cassettes with their interactions, size and age.

@@ -6,7 +6,17 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.options import FAIL_UNDER, FITTING, PATHS, FiniteNumber, cli, complete_file
+from simkit.cli.commands.options import (
+    FAIL_UNDER,
+    FITTING,
+    PATHS,
+    FiniteNumber,
+    cli,
+    complete_file,
+    file_option,
+    form_option,
+    processes_option,
+)
 from simkit.core.gc_pause import imports_frozen
 
 RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
@@ -48,7 +58,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
     help="Let failures of a class happen, too.",
 )
 @click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
-@click.option("-j", "processes", type=click.IntRange(min=1), default=1, help="Run in N processes.")
+@processes_option("Run in N processes.")
 @click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -106,21 +116,14 @@ def explore_command(
 )
 @PATHS
 @FITTING
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json", "html", "lcov"]),
-    default="text",
+@form_option(
+    "text",
+    "json",
+    "html",
+    "lcov",
     help="html for a page; lcov for editors and coverage services: the lines of pipeline files.",
 )
-@click.option(
-    "-o",
-    "file",
-    type=click.Path(dir_okay=False),
-    default="",
-    metavar="FILE",
-    help="Write here, not to the terminal; a page is else .simkit/coverage.html.",
-)
+@file_option("Write here, not to the terminal; a page is else .simkit/coverage.html.")
 @FAIL_UNDER
 def coverage_command(**options: Any) -> int:
     """Run scenarios, and list what their pipelines can do and never did.
@@ -154,7 +157,7 @@ def coverage_command(**options: Any) -> int:
 @click.option(
     "--traces", "is_of_traces", is_flag=True, help="Change traces only: nothing runs again."
 )
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
+@form_option("text", "json")
 @FAIL_UNDER
 def mutate_command(**options: Any) -> int:
     """Say whether anything is claimed about what happens.

@@ -6,7 +6,15 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.options import BASE, QUIET, STRICT, cli, complete_file
+from simkit.cli.commands.options import (
+    BASE,
+    QUIET,
+    STRICT,
+    cli,
+    complete_file,
+    file_option,
+    form_option,
+)
 from simkit.core.gc_pause import imports_frozen
 
 QUESTION: Final = click.option(
@@ -28,7 +36,7 @@ NO_OPEN: Final = click.option(
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
 @QUESTION
-@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@form_option("text", "json", "github")
 @STRICT
 @QUIET
 def judge_command(**options: Any) -> int:
@@ -57,9 +65,7 @@ def judge_command(**options: Any) -> int:
     metavar="X",
     help="Run the scenario A on its own pipeline and on this one: a file, or a pipeline's name.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json", "github", "markdown"]), default="text"
-)
+@form_option("text", "json", "github", "markdown")
 def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
     """Show the differences of two runs: the first event, then contexts, handoffs and state.
 
@@ -99,9 +105,7 @@ def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) ->
     epilog="Exit codes: 0 written, 2 there is no trace, or the page cannot be written.",
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
-@click.option(
-    "-o", "file", default="", metavar="FILE", help="Write here, not to .simkit/report.html."
-)
+@file_option("Write here, not to .simkit/report.html.")
 @click.option(
     "--diff",
     "base",
@@ -130,21 +134,10 @@ def view_command(**options: Any) -> int:
     epilog="Exit codes: 0 drawn, 2 there is no pipeline, or it cannot be read.",
 )
 @click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=complete_file)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["page", "mermaid", "dot"]),
-    default="page",
-    show_default=True,
-    help="page for a browser, mermaid for Markdown, dot for Graphviz.",
+@form_option(
+    "page", "mermaid", "dot", help="page for a browser, mermaid for Markdown, dot for Graphviz."
 )
-@click.option(
-    "-o",
-    "file",
-    default="",
-    metavar="FILE",
-    help="Write here: a page not to .simkit/graph.html, a text not to the screen.",
-)
+@file_option("Write here: a page not to .simkit/graph.html, a text not to the screen.")
 @NO_OPEN
 def graph_command(**options: Any) -> int:
     """Draw the pipeline of a file, of a scenario or of traces.

@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import msgspec
 from yaml._yaml import CParser
@@ -223,32 +223,26 @@ _DIGITS_MAX: Final = 19
 """The number of digits of the largest 64-bit integer."""
 
 
-class SourceInt(int):
-    """An integer whose text in the file differs from the one that Python writes (``007``)."""
+class _SourceNumber:
+    """A number whose text in the file differs from the one that Python writes."""
 
     source: str
 
-    def __new__(cls, value: int, source: str) -> SourceInt:
-        number = super().__new__(cls, value)
+    def __new__(cls, value: float | str, source: str) -> Self:
+        number = super().__new__(cls, value)  # type: ignore[call-arg]
         number.source = source
         return number
 
-    def __reduce__(self) -> tuple[type[SourceInt], tuple[int, str]]:
-        return (SourceInt, (int(self), self.source))
+    def __reduce__(self) -> tuple[type[Self], tuple[str, str]]:
+        return type(self), (repr(self), self.source)
 
 
-class SourceFloat(float):
-    """A float whose text in the file differs from the one that Python writes (``1.50``)."""
+class SourceInt(_SourceNumber, int):
+    """An integer such as ``007``."""
 
-    source: str
 
-    def __new__(cls, value: float, source: str) -> SourceFloat:
-        number = super().__new__(cls, value)
-        number.source = source
-        return number
-
-    def __reduce__(self) -> tuple[type[SourceFloat], tuple[float, str]]:
-        return (SourceFloat, (float(self), self.source))
+class SourceFloat(_SourceNumber, float):
+    """A float such as ``1.50``."""
 
 
 def text_of(value: Any) -> str | None:

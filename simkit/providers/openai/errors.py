@@ -5,47 +5,16 @@ Source: https://platform.openai.com/docs/guides/error-codes, and errors in logs 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from simkit.core.messages import Fails, JsonValue, Usage
 from simkit.providers.body_reader import Record, json_text
-from simkit.providers.failures import WORDS, Words, kind_of_status
+from simkit.providers.failures import KINDS_BY_CODE, WORDS, Words, kind_of_status
 from simkit.providers.http import Headers
 from simkit.providers.skeleton import broken_call, retry_headers
 from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
-_REQUEST: Final = "invalid_request_error"
-
 OWN: Final = WORDS["openai"]
-_CODES: Final[Mapping[str, str | None]] = {
-    "rate_limit": "rate_limit_exceeded",
-    "overloaded": "server_is_overloaded",
-    "server_error": None,
-    "unavailable": None,
-    "authentication": "invalid_api_key",
-    "permission": "model_not_found",
-    "not_found": "model_not_found",
-    "invalid_request": None,
-    "context_overflow": "context_length_exceeded",
-    "content_filter": "content_filter",
-    "quota_exceeded": "insufficient_quota",
-}
-_KINDS_BY_CODE: Final[Mapping[str, str]] = {
-    "bio_policy": "content_filter",
-    "content_filter": "content_filter",
-    "content_policy_violation": "content_filter",
-    "context_length_exceeded": "context_overflow",
-    "engine_overloaded": "overloaded",
-    "image_content_policy_violation": "content_filter",
-    "insufficient_quota": "quota_exceeded",
-    "invalid_api_key": "authentication",
-    "invalid_prompt": "content_filter",
-    "misalignment_policy_violation": "content_filter",
-    "rate_limit_exceeded": "rate_limit",
-    "server_is_overloaded": "overloaded",
-    "slow_down": "overloaded",
-}
 
 
 def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, JsonValue]:
@@ -54,7 +23,7 @@ def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, Json
         "message": words.message,
         "type": words.type,
         "param": context_field if fails.kind == "context_overflow" else None,
-        "code": _CODES.get(fails.kind, fails.kind),
+        "code": words.code,
     }
 
 
@@ -82,6 +51,6 @@ def fails_in(error: JsonValue, status: int) -> Fails:
     message = record.get("message") or record.get("detail")
     text = message if isinstance(message, str) else json_text(message or record)
     for word in (record.get("code"), record.get("type")):
-        if isinstance(word, str) and word in _KINDS_BY_CODE:
-            return Fails(_KINDS_BY_CODE[word], status, text)
+        if isinstance(word, str) and word in KINDS_BY_CODE:
+            return Fails(KINDS_BY_CODE[word], status, text)
     return Fails(kind_of_status(status), status, text)

@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 from simkit.language.matching import kinds
 from simkit.spec.fields import (
     AS_MATCHER,
-    FUNCTION_SCHEMA,
+    BY_FORM,
     Choice,
     Flag,
     FunctionName,
@@ -29,10 +29,10 @@ from simkit.spec.fields import (
     Template,
     TextValue,
     YamlModel,
+    check_name,
     defaults_of,
-    is_function_name,
     matcher_of,
-    refuse,
+    names_schema,
 )
 from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
 from simkit.spec.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
@@ -70,26 +70,10 @@ class ReducerSpec(Choice):
     """Merges mapping by mapping."""
 
 
-def _reducer(value: Any) -> Any:
-    if not isinstance(value, (dict, str)):
-        raise refuse("a reducer must be a name, or a name with options")
-    if isinstance(value, str) and value not in REDUCERS and not is_function_name(value):
-        raise refuse(
-            f"unknown reducer `{value}`",
-            known=REDUCERS,
-            word=value,
-            advice="A reducer of your own is written `module:function`.",
-        )
-    return value
-
-
 ReducerValue = Annotated[
-    Annotated[
-        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(REDUCERS)}, FUNCTION_SCHEMA]})
-    ]
-    | Annotated[ReducerSpec, Tag("options")],
-    Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
-    BeforeValidator(_reducer),
+    Annotated[str, Tag("name"), names_schema(REDUCERS)] | Annotated[ReducerSpec, Tag("options")],
+    BY_FORM,
+    check_name("reducer", REDUCERS),
 ]
 
 

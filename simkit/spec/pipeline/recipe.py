@@ -10,14 +10,13 @@ from pydantic import (
     Discriminator,
     Field,
     Tag,
-    WithJsonSchema,
 )
 
 from simkit.language.matching import kinds
 from simkit.language.yaml import SourcePath
 from simkit.spec.fields import (
     AS_MATCHER,
-    FUNCTION_SCHEMA,
+    BY_FORM,
     Choice,
     Count,
     Flag,
@@ -29,8 +28,10 @@ from simkit.spec.fields import (
     Template,
     TextValue,
     YamlModel,
+    check_name,
     is_function_name,
     matcher_of,
+    names_schema,
     refuse,
 )
 from simkit.spec.refers_to import AgentName, RefersTo
@@ -41,12 +42,12 @@ LOG: Final = "log"
 _ChannelText = Annotated[TextValue, RefersTo("channel")]
 
 FILTERS: Final = ("tool_messages", "tool_calls", "intermediate_ai", "handoffs")
-_HOW_TO_WRITE: Final = {
+FILTERS_WITH_OPTIONS: Final = {
     "agents": "Write `agents: {only: [coach]}` or `agents: {not: [coach]}`.",
     "drop": "Write which messages: `drop: {role: tool}`.",
     "older_than": "Write how much is newer: `older_than: {rounds: 2}`.",
 }
-FILTERS_WITH_OPTIONS: Final = tuple(_HOW_TO_WRITE)
+"""These filters, and how each is written."""
 
 
 class Section(YamlModel):
@@ -131,26 +132,10 @@ class FilterSpec(Choice):
     """Filters, or drops, only messages before the newest part."""
 
 
-def _filter(value: Any) -> Any:
-    if value in FILTERS_WITH_OPTIONS:
-        raise refuse(f"`{value}` needs a list of agents or messages", advice=_HOW_TO_WRITE[value])
-    if isinstance(value, str) and value not in FILTERS and not is_function_name(value):
-        raise refuse(
-            f"unknown filter `{value}`",
-            known=(*FILTERS, *FILTERS_WITH_OPTIONS),
-            word=value,
-            advice="A filter of your own is written `module:function`.",
-        )
-    return value
-
-
 Filter = Annotated[
-    Annotated[
-        str, Tag("name"), WithJsonSchema({"anyOf": [{"enum": list(FILTERS)}, FUNCTION_SCHEMA]})
-    ]
-    | Annotated[FilterSpec, Tag("options")],
-    Discriminator(lambda value: "name" if isinstance(value, str) else "options"),
-    BeforeValidator(_filter),
+    Annotated[str, Tag("name"), names_schema(FILTERS)] | Annotated[FilterSpec, Tag("options")],
+    BY_FORM,
+    check_name("filter", FILTERS, FILTERS_WITH_OPTIONS),
 ]
 
 
