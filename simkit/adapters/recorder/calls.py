@@ -176,10 +176,11 @@ class CallRecorder:
 
     def pending_handoffs(self, run: Run) -> list[e.HandoffRequested]:
         """Return the open handoffs of a run, and of the run that it resumes after an answer."""
+        of_turn = {known_run.id for known_run in self.runs}
         return [
             request
             for request in self.requested
-            if request.run == run.id or (request.turn < self.turn and request.agent == run.agent)
+            if request.run == run.id or (request.run not in of_turn and request.agent == run.agent)
         ]
 
     def refused(self, request: e.HandoffRequested, reason: str) -> None:

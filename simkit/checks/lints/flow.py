@@ -318,13 +318,23 @@ def _forget_answers(event: e.StateUpdated, facts: Facts) -> None:
         session.answered.clear()  # The question may be another now.
 
 
+@lint("FLW-06", e.ModelReplied, when=_Sessions)
+def _forget_decided(event: e.ModelReplied, facts: Facts) -> None:
+    """Forget answers about calls if the agent's model asks for calls again: these are others."""
+    session = facts.notes_of(_Sessions).get(event.session)
+    message = facts.tool_messages.get(event.message)
+    if session is not None and session.answered and message is not None:
+        session.answered = [known for known in session.answered if known[0] != event.agent]
+
+
 @lint("FLW-06", e.TurnInterrupted)
 def asked_again(event: e.TurnInterrupted, facts: Facts) -> Iterable[Hit]:
     """FLW-06: an answered question is not asked again, and its answer goes to the agent that asked.
 
-    Asked again is the same question of the same agent after its answer, if no run wrote anything
-    and the user said nothing else in between. The first run of a resumed turn must be of an agent
-    that waits for an answer. Seen in deepchat#2292 and openai-agents#1815.
+    Asked again is the same question of the same agent after its answer, if no run wrote anything,
+    the agent's model called nothing, and the user said nothing else in between. The first run of a
+    resumed turn must be of an agent that waits for an answer. Seen in deepchat#2292 and
+    openai-agents#1815.
     """
     session = facts.notes_of(_Sessions).setdefault(event.session, _Session())
     session.open.append(_Question(event.turn, event.agent, event.question))
