@@ -29,7 +29,7 @@ from simkit.explore.campaigns import (
 )
 from simkit.explore.causes import label_of, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
-from simkit.explore.claims import reach_lines, unjudged_lines
+from simkit.explore.claims import conditions_in, reach_lines, unjudged_lines
 from simkit.explore.probe_runs import explore_with_probe_runs
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
@@ -235,7 +235,7 @@ def _lines(
         f"{stopped}{counted(campaign.runs, 'conversation')}, {counted(campaign.turns, 'turn')}, "
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
     )
-    yield from reach_lines(campaign.reach)
+    yield from reach_lines(campaign.reach, conditions_in(subject.prepared.pipeline))
     if campaign.is_doomed:
         yield "each of them ends in its first turn, before a model is asked: no more were run"
     elif is_exhaustive(subject, bounds):

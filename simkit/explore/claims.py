@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from simkit.checks.coverage.measuring import edges_to
 from simkit.core.text import counted
 from simkit.language.matching import compile_matcher
+from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
 from simkit.spec.scenario.files import Prepared
@@ -193,32 +195,55 @@ def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Itera
     yield from (Part("handoff", f"{agent} → {target}") for target in handoffs)
 
 
-def edges_offered(facts: PipelineFacts) -> Iterator[Part]:
-    """Yield the ways of a declared flow from one agent to another; handoffs are not among them."""
-    if facts.is_open or facts.is_code:
-        return
+def parts_declared(facts: PipelineFacts) -> Iterator[Part]:
+    """Yield what a pipeline's file or its framework says that it has, whatever ran of it."""
+    for name, agent in facts.agents.items():
+        yield Part("agent", name)
+        # Open code may pass control to any agent: a list of all says nothing.
+        yield from parts_of(name, agent.tools, () if facts.is_open else agent.handoffs)
     handoffs = {
         (source, contract.to_agent)
         for contract in facts.contracts
         for source in contract.from_agents
     }
     for source, target in facts.edges:
-        if not {(source, target), ("*", target)} & handoffs:
+        if source != target and not {(source, target), ("*", target)} & handoffs:
             yield Part("edge", f"{source} → {target}")
 
 
-def edges_taken(events: Iterable[e.Event]) -> Iterator[Part]:
-    """Yield the ways on which agents started, and those that a route chose."""
-    agents: dict[str, str] = {}
-    for event in events:
+def parts_taken(view: View) -> Iterator[Part]:
+    """Yield the agents that ran, the edges on which they started, and the handoffs made."""
+    # A summarizing agent only makes model calls.
+    names = {each.agent for each in view.events if type(each) in (e.AgentStarted, e.ContextBuilt)}
+    yield from (Part("agent", name) for name in names)
+    for event in view.events:
         if type(event) is e.AgentStarted:
-            agents[event.run] = event.agent
-            for run in event.after:
-                if run in agents:
-                    yield Part("edge", f"{agents[run]} → {event.agent}")
+            yield from (Part("edge", edge) for edge in edges_to(event, view))
         elif type(event) is e.RouteChosen:
-            for target in event.targets:
-                yield Part("edge", f"{event.agent} → {target}")
+            yield from (Part("edge", f"{event.agent} → {target}") for target in event.targets)
+        elif type(event) is e.HandoffMade:
+            yield from parts_of(event.from_agent, (), [event.to_agent])
+
+
+def handoffs_by_tool(events: Iterable[Event]) -> dict[Part, Part]:
+    """Return the tools by which code passes control, each with its handoff."""
+    return {
+        Part("tool", f"{tool} of {event.agent}"): Part("handoff", f"{event.agent} → {target}")
+        for event in events
+        if type(event) is e.ContextBuilt
+        for tool, target in event.handoff_tools
+        if target
+    }
+
+
+def conditions_in(pipeline: object) -> dict[Part, str]:
+    """Return the condition of each edge of a declared graph that has one, as never true."""
+    graph = pipeline.flow.graph if isinstance(pipeline, Pipeline) else None
+    return {
+        Part("edge", f"{edge.from_} → {edge.to}"): f"{edge.from_!r} never chose {edge.label!r}"
+        for edge in (graph.edges if graph is not None else ())
+        if edge.label is not None
+    }
 
 
 def is_parted(claim: Any) -> bool:
@@ -247,15 +272,43 @@ def unjudged_lines(reach: Reach) -> list[str]:
     return [f"{name}: {why}" for name in unjudged_claims(reach)]
 
 
-def reach_lines(reach: Reach) -> Sequence[str]:
-    """Return a line of counts, and a line for each kind with parts that were not reached."""
+def reach_lines(reach: Reach, conditions: Mapping[Part, str] = {}) -> Sequence[str]:
+    """Return a line of counts, and lines of the parts that were not reached, each with why.
+
+    ``conditions`` are those of a file's edges, in words.
+    """
     counts, missing = [], []
     for kind in KINDS:
-        known = sorted(part.name for part in reach.offered | reach.reached if part.kind == kind)
-        left = [name for name in known if Part(kind, name) not in reach.reached]
+        known = sorted(part for part in reach.offered | reach.reached if part.kind == kind)
+        left: dict[str, list[str]] = {}
+        for part in known:
+            if part not in reach.reached:
+                left.setdefault(_reason(part, reach, conditions), []).append(part.name)
         if known:
-            counts.append(f"{len(known) - len(left)} of {counted(len(known), kind)}")
-        if left:
-            more = f" and {len(left) - NAMES_MAX} more" if len(left) > NAMES_MAX else ""
-            missing.append(f"never reached: {kind} {', '.join(left[:NAMES_MAX])}{more}")
+            count = len(known) - sum(map(len, left.values()))
+            counts.append(f"{count} of {counted(len(known), kind)}")
+        for reason, names in left.items():
+            more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
+            missing.append(f"never reached: {kind} {', '.join(names[:NAMES_MAX])}{more}: {reason}")
     return [f"reached {', '.join(counts)}", *missing] if counts else []
+
+
+_UNMET: Final = {
+    "agent": "nothing passed control to it",
+    "handoff": "no model asked for it",
+    "tool": "no model called it",
+    STATE: "no user came to it",
+    CLAIM: "what it speaks of never happened",
+}
+
+
+def _reason(part: Part, reach: Reach, conditions: Mapping[Part, str]) -> str:
+    """Return the condition of a part that was never true."""
+    separator = " of " if part.kind == "tool" else " → "
+    ends = part.name.split(separator)
+    source = ends[-1] if part.kind == "tool" else ends[0]
+    if part.kind in ("edge", "handoff", "tool") and Part("agent", source) not in reach.reached:
+        return f"{source!r} never ran"
+    if part.kind == "edge":
+        return conditions.get(part, f"{source!r} never went on to {ends[-1]!r}")
+    return _UNMET[part.kind]

@@ -39,13 +39,14 @@ from simkit.explore.claims import (
     claim_parts,
     claims_on_turns,
     denials_of,
-    edges_offered,
-    edges_taken,
+    handoffs_by_tool,
     may_have_happened,
+    parts_declared,
+    parts_taken,
 )
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools
 from simkit.explore.orders import OrderChoices
-from simkit.explore.scene import Interfaces, Scene, agents_named, interfaces_of
+from simkit.explore.scene import Interfaces, Scene, interfaces_of
 from simkit.explore.subjects import Subject
 from simkit.explore.users import CUT_KEYS, SimulatedUsers
 from simkit.language.yaml import packed, unpacked
@@ -65,9 +66,7 @@ from simkit.spec.scenario.simulations import (
     TURN_FAULTS,
     Simulation,
 )
-from simkit.trace.event_parts import PipelineFacts
 from simkit.trace.events import (
-    AgentStarted,
     ContextBuilt,
     ErrorFacts,
     Event,
@@ -241,8 +240,8 @@ class _Conversation:
             )
             _raise_broken(judgement)
             self._check_called(conversation.events)
-            events, facts = conversation.events, conversation.view.pipeline
-            observed = (subject.prepared, conversation.view) if observes else None
+            events, view = conversation.events, conversation.view
+            observed = (subject.prepared, view) if observes else None
         causes = {
             cause_of(finding): finding for finding in judgement.findings if not finding.follows
         } | denied
@@ -251,7 +250,7 @@ class _Conversation:
             causes,
             [*map(type, events)].count(ContextBuilt),
             tuple(self._claims),
-            self._reach(events, facts, judgement),
+            self._reach(view, judgement),
             self._denials,
             observed=observed,
         )
@@ -260,14 +259,13 @@ class _Conversation:
         if self._subject.has_claims and self._scene.tool_args:
             check_called(self._subject.prepared, self._scene.tool_args, events)
 
-    def _reach(self, events: Sequence[Event], facts: PipelineFacts, judgement: Judgement) -> Reach:
+    def _reach(self, view: View, judgement: Judgement) -> Reach:
         """Return what the conversation may have reached, and what it did reach."""
         subject = self._subject
-        agents = {Part("agent", event.agent) for event in events if type(event) is AgentStarted}
-        pipeline = subject.prepared.pipeline
-        # Of code, only these names are known, and one that is misspelt is never reached.
-        named = {*subject.prepared.scenario.agents, *subject.lines}
-        declared = agents_named(pipeline) if isinstance(pipeline, Pipeline) else named
+        # One that is misspelt there is never reached.
+        rules = {*subject.prepared.scenario.agents, *subject.lines}
+        is_code = not isinstance(subject.prepared.pipeline, Pipeline)
+        named = {Part("agent", name) for name in rules if is_code}
         skipped = {finding.path[3:5] for finding in judgement.passed_over}
         judged = {
             part
@@ -275,14 +273,15 @@ class _Conversation:
             for part in claim_parts(claims)
             if tuple(part.name.split(".", 2)[1:]) not in skipped
         }
-        declared_parts = {Part("agent", name) for name in declared}
         may, did = self._crowd.states()
-        ways = frozenset(edges_offered(facts))
+        declared = frozenset(parts_declared(view.pipeline))
+        started = {part for part in parts_taken(view) if part.kind != "edge" or part in declared}
+        handoffs = handoffs_by_tool(view.events)
+        offered = {handoffs.get(part, part) for part in self._scene.offered}
+        requested = {handoffs.get(part, part) for part in self._scene.reached}
         return Reach(
-            ways.union(self._scene.offered, declared_parts, claim_parts(subject.always), may),
-            frozenset(
-                self._scene.reached | agents | judged | did | ways.intersection(edges_taken(events))
-            ),
+            declared.union(offered, named, claim_parts(subject.always), may),
+            frozenset(started | requested | judged | did | (self._scene.provided & declared)),
         )
 
     def _broken_denials(self, conversation: Conversation) -> Iterator[tuple[Cause, Finding]]:

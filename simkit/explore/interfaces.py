@@ -105,7 +105,9 @@ class ChoosingModel:
         if self._interfaces.is_code:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
-            searches = any(_SEARCH in tool.lower() for tool in request.tools if tool not in tools)
+            others = [tool for tool in request.tools if tool not in tools]
+            searches = any(_SEARCH in tool.lower() for tool in others)
+            self._scene.provided.update(parts_of(request.agent, others, ()))
             request = msgspec.structs.replace(request, tools=tools)
             self._scene.tool_args.update(request.args)
         else:

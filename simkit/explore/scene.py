@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,7 +15,6 @@ from simkit.explore.claims import Part, parts_of
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.functions import function_named, schema_of
 from simkit.runtime.ports import ModelRequest
-from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.simulations import Simulation
 from simkit.trace.store import canonical
 
@@ -50,6 +49,8 @@ class Scene:
         """The offers of model calls so far: an agent's are the same in most of them."""
         self.reached: set[Part] = set()
         """The tools and handoffs that models asked for."""
+        self.provided: set[Part] = set()
+        """The provider's own tools that models were offered: whether one is used nobody sees."""
         self.misfit: ScriptMisfit | None = None
         """The error of a line that did not fit the request; None if all did."""
         self.faults: list[set[str]] = []
@@ -175,12 +176,6 @@ class TurnCalls:
         counts = {tool: self._called[agent, tool] for tool in tools}
         least = min(counts.values())
         return [tool for tool, count in counts.items() if count == least]
-
-
-def agents_named(pipeline: Pipeline) -> Collection[str]:
-    """Return the names under which a declared pipeline's agents run: a graph's are its nodes'."""
-    graph = pipeline.flow.graph
-    return pipeline.agents if graph is None else graph.nodes
 
 
 def interfaces_of(ready: CompiledPipeline) -> Interfaces:

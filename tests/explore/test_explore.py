@@ -423,4 +423,7 @@ def test_a_misspelt_agent_of_code_is_never_reached(simkit: Call) -> None:
 
     done = simkit("explore", "desk.simulation.yaml", "--runs", "5")
 
-    assert "reached 1 of 2 agents\nnever reached: agent dsk\n" in done.out
+    assert (
+        "reached 1 of 2 agents\nnever reached: agent dsk: nothing passed control to it\n"
+        in done.out
+    )

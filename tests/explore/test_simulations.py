@@ -547,9 +547,9 @@ def test_what_was_never_reached_is_listed(simkit: Call) -> None:
 
     assert done.code == 0
     assert "reached 1 of 2 agents, 0 of 1 handoff, 0 of 1 tool\n" in done.out
-    assert "never reached: agent billing\n" in done.out
-    assert "never reached: handoff desk → billing\n" in done.out
-    assert "never reached: tool look of desk\n" in done.out
+    assert "never reached: agent billing: nothing passed control to it\n" in done.out
+    assert "never reached: handoff desk → billing: no model asked for it\n" in done.out
+    assert "never reached: tool look of desk: no model called it\n" in done.out
 
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "simulations.md"
@@ -712,7 +712,7 @@ def test_a_claim_that_was_never_judged_is_listed(simkit: Call) -> None:
     done = simkit("explore", "a.simulation.yaml", "--runs", "5")
 
     assert ", 3 of 5 claims\n" in done.out
-    assert "never reached: claim always.context.billing, always.state.refunds\n" in done.out
+    assert "never reached: claim always.context.billing, always.state.refunds: " in done.out
 
 
 def test_a_claim_that_was_never_judged_fails_a_strict_test(pytester: pytest.Pytester) -> None:

@@ -236,7 +236,7 @@ def test_a_broken_cassette_is_one_error(tmp_path: Path) -> None:
         subject_of(tmp_path, SIMULATION)
 
 
-ASKING = SIMULATION.replace("desk: Hm.", "desk: [{interrupt: Which order?}]")
+ASKING = SIMULATION.replace("desk: Hm.", "desk: [{interrupt: Which order?, weight: 99}, Hm.]")
 
 
 def test_the_model_answers_questions_of_agents(tmp_path: Path) -> None:

@@ -186,6 +186,19 @@ _KEYS_OF_EVENTS: Final[Mapping[type[e.AnyEvent], Key]] = {
 """Events that happen or not, whatever they hold."""
 
 
+def edges_to(event: e.AgentStarted, view: View) -> Iterator[str]:
+    """Yield the edges on which a run began; drivers of code need not name the runs before."""
+    runs, edges = view.runs, view.pipeline.edges
+    sources = [runs[name].agent for name in event.after if name in runs]
+    if not sources and event.handoff_from:
+        sources = [event.handoff_from]
+    if not sources and edges:
+        before = [run for run in view.turns[event.turn - 1].runs if run.id != event.run]
+        sources = [run.agent for run in before if (run.agent, event.agent) in edges][-1:]
+    for source in sources:
+        yield f"{source} → {event.agent}"
+
+
 class _Reading:
     """Reads from one trace what happened."""
 
@@ -200,7 +213,7 @@ class _Reading:
             match event:
                 case e.AgentStarted():
                     yield "agents", event.agent
-                    yield from self._edges(event)
+                    yield from (("edges", edge) for edge in edges_to(event, view))
                 case e.ContextBuilt():
                     yield from self._context(event)
                 case e.RouteChosen():
@@ -233,18 +246,6 @@ class _Reading:
 
     def _owner(self, agent: str, key: str) -> str:
         return self._declared.owner_of(agent, key) if self._declared is not None else agent
-
-    def _edges(self, event: e.AgentStarted) -> Iterator[Key]:
-        """Yield the edges on which a run began; drivers of code need not name the runs before."""
-        runs, edges = self._view.runs, self._view.pipeline.edges
-        sources = [runs[name].agent for name in event.after if name in runs]
-        if not sources and event.handoff_from:
-            sources = [event.handoff_from]
-        if not sources and edges:
-            before = [run for run in self._view.turns[event.turn - 1].runs if run.id != event.run]
-            sources = [run.agent for run in before if (run.agent, event.agent) in edges][-1:]
-        for source in sources:
-            yield "edges", f"{source} → {event.agent}"
 
     def _context(self, event: e.ContextBuilt) -> Iterator[Key]:
         if event.agent not in {run.agent for run in self._view.runs.values()}:
