@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -88,6 +89,8 @@ class ValueSchemas(msgspec.Struct, frozen=True):
     """The agents whose output is the result of a tool."""
     speakers: Mapping[str, Sequence[str]] = {}
     """Agent to those whose output its flow may hand on in its name."""
+    targets: Mapping[str, Sequence[str]] = {}
+    """Agent to those to which it may pass control, with or without a contract."""
     is_every_tool: bool = True
     """Whether there are no other tools."""
 
@@ -110,6 +113,7 @@ def schemas_in(pipeline: Pipeline) -> ValueSchemas:
             if pipeline.of_agent(member, "returns") == _TOOL_OUTPUT
         ),
         {name: speakers_of(pipeline, name) for name in members},
+        {name: pipeline.of_agent(member, "handoffs") for name, member in members.items()},
     )
 
 
@@ -211,43 +215,57 @@ class ValueNames:
             [value for tool in tools for value in values.get(tool, ())],
         )
 
-    def _payloads_agreed(self, source: Any, target: Any, kind: Any) -> list[Any]:
-        """Return the payloads of the contracts for a handoff, of every type if none is named."""
-        return [
-            contract.payload
-            for contract in self._schemas.contracts
-            if not {str(source), "*"}.isdisjoint(contract.from_)
-            and target == contract.to
-            and (not isinstance(kind, str) or kind == contract.type)
-        ]
+    def _payloads_agreed(
+        self, sources: Sequence[str], targets: Sequence[str], kind: Any
+    ) -> Iterator[Any]:
+        """Yield the schemas of the payloads of all possible handoffs; None for one without.
+
+        No source, or no target, stands for any. No type stands for every one.
+        """
+        schemas = self._schemas
+        pairs = set()
+        for contract in schemas.contracts:
+            if (not sources or not {*sources, "*"}.isdisjoint(contract.from_)) and (
+                not targets or contract.to in targets
+            ):
+                pairs |= {(source, contract.to) for source in contract.from_}
+                if not isinstance(kind, str) or kind == contract.type:
+                    yield contract.payload
+        for source, allowed in schemas.targets.items():
+            for target in allowed:
+                is_meant = (not sources or source in sources) and (not targets or target in targets)
+                if is_meant and pairs.isdisjoint({(source, target), ("*", target)}):
+                    yield None
 
     def _payload(self, entry: Mapping[str, Any]) -> Place:
         schemas, values = self._schemas, self._values
-        source, target = (entry.get(k, entry.get(f"{k}_agent")) for k in ("from", "to"))
-        fits = self._payloads_agreed(source, target, entry.get("type"))
-        # Of pairs that are not named, some have no contract, and so any payload.
-        is_named = isinstance(source, str) and isinstance(target, str)
+        sources, targets = (
+            _named(entry.get(key, entry.get(f"{key}_agent")), ()) for key in ("from", "to")
+        )
+        fits = [*self._payloads_agreed(sources, targets, entry.get("type"))]
         # A supervisor hands on what the source said, also where the contract then refuses it; an
         # agent to which the source passed control speaks in its place.
-        speakers = schemas.speakers.get(str(source), ())
+        speakers = {
+            name for key in sources or schemas.speakers for name in schemas.speakers.get(key, ())
+        }
         answers = [value for name in speakers for value in values.outputs.get(name, ())]
         is_known = (
-            is_named
-            and values.is_all
+            values.is_all
             and not schemas.hands_over
             and schemas.tool_outputs.isdisjoint(speakers)
             and None not in answers
         )
         outputs = [schemas.outputs[name] for name in speakers if name in schemas.outputs]
+        lines = (values.payloads.get(name, ()) for name in targets or values.payloads)
         return SchemaPlace(
             [*fits, *outputs] if is_known else [None],
             schemas.schemas,
-            [_ADDED, *values.payloads.get(str(target), ()), *answers],
+            [_ADDED, *chain.from_iterable(lines), *answers],
         )
 
 
 def _named(matcher: Any, known: Iterable[str]) -> Sequence[str]:
-    """Return the tools that a matcher names: a text, or several; all of them if it is another."""
+    """Return what a matcher names: a text, or several; all that are known if it is another."""
     if isinstance(matcher, str):
         return (matcher,)
     if isinstance(matcher, Mapping) and len(matcher) == 1:

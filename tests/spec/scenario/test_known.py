@@ -100,6 +100,13 @@ REFUSED: Final = {
     "handoffs: {$not: {$has: [{from: desk, to: billing, payload: {ordre: A}}]}}": (
         "ordre", "order",
     ),
+    "handoffs: {$not: {$has: [{to: billing, payload: {ordre: A}}]}}": ("ordre", "order"),
+    "handoffs: {$not: {$has: [{payload: {ordre: A}}]}}": ("ordre", "order"),
+    "handoffs: {$not: {$has: [{from: desk, payload.ordre: A}]}}": ("ordre", "order"),
+    "handoffs: {$not: {$has: [{from: {$in: [desk, notary]}, payload: {ordre: A}}]}}": (
+        "ordre", "order",
+    ),
+    "events: {$not: {$has: [{kind: HandoffMade, payload: {ordre: A}}]}}": ("ordre", "order"),
     "context: {desk: {excludes: [{calls: [{tool: refund, args: {amuont: 3}}]}]}}": (
         "amuont", "amount",
     ),
@@ -119,10 +126,22 @@ ACCEPTED: Final = (
     "tool_calls: {$not: {$has: [{tool: note, args: {author: X}}]}}",
     "tool_calls: {$not: {$has: [{tool: free, args: {author: X}}]}}",
     "tool_calls: {$not: {$has: [{args: {author: X}}]}}",
-    # Some pair has no contract, and so any payload.
+    # A pair without a contract has any payload.
     "handoffs: {$not: {$has: [{from: billing, to: notary, payload: {secret: X}}]}}",
-    "handoffs: {$not: {$has: [{to: billing, payload: {secret: X}}]}}",
+    "handoffs: {$not: {$has: [{payload: {note: {by: desk}}}]}}",
 )
+
+
+@pytest.mark.parametrize("claim", ["{to: notary, ", "{from: billing, ", "{"])
+def test_a_payload_without_a_contract_may_have_any_name(claim: str) -> None:
+    free = PIPELINE.replace("{instructions: You bill.}", "{instructions: x, handoffs: [notary]}")
+    Path("t.scenario.yaml").write_text(
+        text_with(f"handoffs: {{$not: {{$has: [{claim}payload: {{ordre: A}}}}]}}}}", free),
+        encoding="utf-8",
+    )
+    (item,) = items_in("t.scenario.yaml")
+
+    Library().prepared(item)
 
 
 @pytest.fixture(autouse=True)
