@@ -222,19 +222,19 @@ class ValueNames:
 
         No source, or no target, stands for any. No type stands for every one.
         """
-        schemas = self._schemas
-        pairs = set()
-        for contract in schemas.contracts:
-            if (not sources or not {*sources, "*"}.isdisjoint(contract.from_)) and (
-                not targets or contract.to in targets
-            ):
-                pairs |= {(source, contract.to) for source in contract.from_}
-                if not isinstance(kind, str) or kind == contract.type:
-                    yield contract.payload
-        for source, allowed in schemas.targets.items():
-            for target in allowed:
-                is_meant = (not sources or source in sources) and (not targets or target in targets)
-                if is_meant and pairs.isdisjoint({(source, target), ("*", target)}):
+        contracts = [
+            contract
+            for contract in self._schemas.contracts
+            if _is_either(sources, *contract.from_) and _is_either(targets, contract.to)
+        ]
+        for contract in contracts:
+            if not isinstance(kind, str) or kind == contract.type:
+                yield contract.payload
+        agreed = {(source, contract.to) for contract in contracts for source in contract.from_}
+        for source, allowed in self._schemas.targets.items():
+            for target in allowed if _is_either(sources, source) else ():
+                is_agreed = not agreed.isdisjoint({(source, target), ("*", target)})
+                if _is_either(targets, target) and not is_agreed:
                     yield None
 
     def _payload(self, entry: Mapping[str, Any]) -> Place:
@@ -262,6 +262,11 @@ class ValueNames:
             schemas.schemas,
             [_ADDED, *chain.from_iterable(lines), *answers],
         )
+
+
+def _is_either(names: Sequence[str], *options: str) -> bool:
+    """Return whether a name is among some; no names, and the option ``*``, stand for any."""
+    return not names or not {*names, "*"}.isdisjoint(options)
 
 
 def _named(matcher: Any, known: Iterable[str]) -> Sequence[str]:
