@@ -19,7 +19,7 @@ name their fields. A text that is empty is absent in claims. This page is made f
 
 ## A trace file
 
-The first line is `{"simkit_trace":2}`, the version of the format; each other line is one event.
+The first line is `{"simkit_trace":3}`, the version of the format; each other line is one event.
 simkit refuses a trace of another version: run its scenario again. A large value that replaces the
 one before it is written as what changes, in `update` or `values` of [StateUpdated](#stateupdated):
 

@@ -208,7 +208,7 @@ class ToolUse:
         """Return the request that a call executes, and its arguments."""
         pending = [request] if request is not None else [*self._recorder.pending(tool)]
         if pending:
-            args = received(args, pending[0].call.args, self._recorder.offered.get(tool))
+            args = received(args, pending[0].call.args, self._recorder.schema_of(tool))
         plain = canonical(args)
         request = request or self._request_for(tool, plain, pending)
         if request.is_answered:  # It is executed again: each attempt has its own end.

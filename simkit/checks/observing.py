@@ -69,7 +69,24 @@ def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher
     for need in kind.needs:
         if not scope.can_observe(need):
             return need
+    if name == "tools" and _is_of_definitions(matcher) and _lacks_definitions(scope):
+        return "definitions"
     return "sections" if names_section(matcher) and not scope.can_observe("sections") else ""
+
+
+def _is_of_definitions(matcher: Any) -> bool:
+    """Return whether a claim on tools says more than their names."""
+    return any(
+        key in ("description", "parameters", "strict") for path, _ in walk(matcher) for key in path
+    )
+
+
+def _lacks_definitions(scope: Scope) -> bool:
+    return (
+        bool(scope.view.calls)
+        and not scope.view.definitions
+        and any(call.context.tools for call in scope.all_calls)
+    )
 
 
 def not_observable(

@@ -20,7 +20,7 @@ from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, is_operator
-from simkit.language.matching.values import Content, number_of, patterns_of
+from simkit.language.matching.values import Content, ToolName, number_of, patterns_of
 from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of
 from simkit.spec.scenario.claims import claim_kind_at, claim_size
@@ -227,7 +227,7 @@ def _is_spoken(value: Any) -> bool:
 
 
 def _read(value: Any) -> Any:
-    return value.structure if isinstance(value, Content) else value
+    return value.structure if isinstance(value, (Content, ToolName)) else value
 
 
 def _says_nothing(matcher: Any) -> bool:

@@ -23,6 +23,8 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     schema: JsonValue = None
     """The JSON Schema of its arguments; None for a tool that the provider runs itself."""
     description: str = ""
+    strict: bool = False
+    """Whether the provider holds the model to the schema."""
 
 
 class ParsedRequest(msgspec.Struct, frozen=True, gc=False):

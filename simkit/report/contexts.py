@@ -9,6 +9,7 @@ from typing import Any, Final
 from simkit.core.messages import Message, thinking_of
 from simkit.core.text import counted, short
 from simkit.language.json_schema import is_array
+from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
 from simkit.report.diff_lines import indented, value_lines
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
@@ -16,6 +17,8 @@ from simkit.trace.views import CallView, ContextView, MadePart, TurnView, View, 
 
 UNSHOWN_MAX: Final = 20
 """The number of left-out items that are listed."""
+SCHEMA_MAX: Final = 400
+"""The length of a tool's schema that is shown."""
 
 
 def context_lines(
@@ -75,6 +78,7 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
             for tool in context.tools
         ]
         yield from wrapped(", ".join(offered), "  tools offered: ")
+        yield from _definition_lines(context.offers)
     if context.handoffs:
         yield from wrapped(", ".join(context.handoffs), "  may pass control to: ")
     if context.settings:
@@ -87,6 +91,17 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
         )
     yield from _unshown_lines(context)
     yield from _answer_lines(call)
+
+
+def _definition_lines(offers: Sequence[str]) -> Iterator[str]:
+    """Yield what the model was sent of each tool beside its name."""
+    for tool in offers:
+        if isinstance(tool, ToolName):
+            schema = "the provider runs it"
+            if tool.parameters is not None:
+                schema = short(value_text(tool.parameters), SCHEMA_MAX)
+            parts = (tool.description, schema, "(strict)" if tool.strict else "")
+            yield from wrapped(" ".join(filter(None, parts)), f"  tool {tool}: ", "      ")
 
 
 def _unshown_lines(context: ContextView) -> Iterator[str]:

@@ -122,6 +122,7 @@ TEXTS: Final[Mapping[type, Callable[[Any], str]]] = {
     e.FaultInjected: lambda event: event.fault,
     e.HistorySummarised: lambda event: event.text,
     e.CallEdited: _edit_text,
+    e.ToolDefined: lambda event: f"{event.number} {event.tool}: {event.description}",
     e.ErrorLost: lambda event: f"a {event.ended} ended: {error_text(event.error)}",
     e.TextCarriedOver: lambda event: f"{event.text!r} of {event.scenario!r}",
     e.UncontrolledEffect: lambda event: f"{event.effect} {event.where}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from simkit.core.messages import JsonValue
@@ -78,6 +78,8 @@ class CompiledAgent:
         agent = pipeline.agents[definition]
         self.name, self.definition, self.instructions = name, definition, agent.instructions
         self.tools: tuple[str, ...] = pipeline.of_agent(definition, "tools")
+        self.definitions: tuple[int, ...] = ()
+        """The numbers of its tools' definitions in the trace."""
         self.handoffs: tuple[str, ...] = pipeline.of_agent(definition, "handoffs")
         self.hands_over = hands_over(pipeline, definition)
         """Whether its model may pass control at all."""
@@ -143,6 +145,14 @@ def _default_writes(name: str, pipeline: Pipeline) -> dict[str, Any]:
     return {pipeline.conversation: ["${run.final_message}"]}
 
 
+def _numbered_tools(agents: Collection[CompiledAgent]) -> tuple[str, ...]:
+    """Return the tools of all agents in order; give each agent the numbers of its own."""
+    tools = [*dict.fromkeys(tool for agent in agents for tool in agent.tools)]
+    for agent in agents:
+        agent.definitions = tuple(tools.index(tool) + 1 for tool in agent.tools)
+    return tuple(tools)
+
+
 class CompiledPipeline:
     """The whole compiled pipeline."""
 
@@ -158,6 +168,8 @@ class CompiledPipeline:
             name: CompiledAgent(name, definition, pipeline, self.count, self.functions)
             for name, definition in members_of(pipeline).items()
         }
+        self.offered = _numbered_tools(self.agents.values())
+        """The tools that models are offered, in the order of their definitions in the trace."""
         self.contracts = pipeline.contracts
         self.readers: dict[tuple[str, int, int], HistoryReader | None] = {}
         """The readers made so far: agent, history section and contract (0 for none) to reader."""

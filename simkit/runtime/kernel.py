@@ -20,6 +20,7 @@ from simkit.runtime.journal import Journal, recovered
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.sessions import Doors, Sessions
+from simkit.runtime.speakers import compiled_offer
 from simkit.runtime.stores import Store
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
@@ -186,6 +187,15 @@ class NativeDriver:
                 driver=self.name,
                 pipeline=facts_of(doors.compiled, doors.limits),
             )
+            for number, tool in enumerate(doors.compiled.offered, 1):
+                offer = compiled_offer(tool, doors.compiled)
+                self._recorder.record_tool_definition(
+                    WHOLE_RUN,
+                    number=number,
+                    tool=tool,
+                    description=offer.description,
+                    parameters=offer.schema,
+                )
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
         """Run one turn to its end, or until it waits for the user."""

@@ -194,6 +194,7 @@ def _record_call(run: Activation) -> None:
         budget=turn.limits.context_tokens or 0,
         left_out=built.left_out if is_first else (),
         handoffs=agent.passes_to,
+        definitions=agent.definitions,
     )
     if is_first:
         run.base = run.call

@@ -39,7 +39,7 @@ def _speaker(agent: CompiledAgent, compiled: CompiledPipeline) -> Speaker:
     )
     return Speaker(
         parsed_request,
-        {name: _tool(name, compiled) for name in agent.tools},
+        {name: compiled_offer(name, compiled) for name in agent.tools},
         {target: _handoff(agent.name, target, compiled) for target in agent.passes_to},
     )
 
@@ -56,7 +56,8 @@ def _output(agent: CompiledAgent, compiled: CompiledPipeline) -> JsonValue:
     return self_contained(schema, compiled.schemas)
 
 
-def _tool(name: str, compiled: CompiledPipeline) -> Offer:
+def compiled_offer(name: str, compiled: CompiledPipeline) -> Offer:
+    """Return what a model is sent of a tool."""
     declared = compiled.pipeline.tools.get(name)
     schema = compiled.tool_args.get(name) or ANY_OBJECT
     text = declared.description if declared is not None else None

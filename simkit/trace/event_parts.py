@@ -267,5 +267,18 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
         return _unpickled, (type(self), msgspec.json.encode(self))
 
 
+class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
+    """The fields of all events of a handoff."""
+
+    handoff: str = ""
+    """The handoff: ``h1``, ``h2``, …"""
+    from_agent: str = ""
+    to_agent: str = ""
+    type: str = ""
+    mode: str = ""
+    query: str | None = None
+    payload: JsonValue = None
+
+
 def _unpickled(kind: type[Event], stored: bytes) -> Event:
     return msgspec.json.decode(stored, type=kind)

@@ -20,6 +20,7 @@ from simkit.trace.event_parts import Cut as Cut
 from simkit.trace.event_parts import EditedCall as EditedCall
 from simkit.trace.event_parts import ErrorFacts as ErrorFacts
 from simkit.trace.event_parts import Event as Event
+from simkit.trace.event_parts import HandoffEvent as HandoffEvent
 from simkit.trace.event_parts import LeftOut as LeftOut
 from simkit.trace.event_parts import Made as Made
 from simkit.trace.event_parts import Misfit as Misfit
@@ -31,9 +32,6 @@ from simkit.trace.event_parts import Shown as Shown
 from simkit.trace.event_parts import Unshown as Unshown
 from simkit.trace.event_parts import UnusedLines as UnusedLines
 from simkit.trace.event_parts import UnusedResults as UnusedResults
-
-FORMAT: Final = 2
-"""The version of the trace format, in every trace's header."""
 
 
 class RunStarted(Event, frozen=True, gc=False, kw_only=True, tag="RunStarted"):
@@ -110,6 +108,23 @@ class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted
     """The goal that it works for, from a supervisor or from a program."""
 
 
+class ToolDefined(Event, frozen=True, gc=False, kw_only=True, tag="ToolDefined"):
+    """Models are offered this tool in these words.
+
+    Contexts refer to it by its number, so that it is written once; for code, before the first
+    context that offers it.
+    """
+
+    number: int = 0
+    """From 1, in the order of these events."""
+    tool: str = ""
+    description: str = ""
+    parameters: JsonValue = None
+    """The JSON Schema of its arguments; None for a tool that the provider runs itself."""
+    strict: bool = False
+    """Whether the provider holds the model to the schema."""
+
+
 class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
     """The context of one model call was built."""
 
@@ -137,6 +152,8 @@ class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt
     tool."""
     hidden: str = ""
     """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
+    definitions: tuple[int, ...] = ()
+    """For each of ``tools``, the number of its `ToolDefined`; empty in traces of format 2."""
 
 
 class ModelCalled(Event, frozen=True, gc=False, kw_only=True, tag="ModelCalled"):
@@ -223,19 +240,6 @@ class CallEdited(Event, frozen=True, gc=False, kw_only=True, tag="CallEdited"):
     """``user``, if the user's answer says the new values; the agent that did it; else ``code``."""
     before: EditedCall = EditedCall()
     after: EditedCall = EditedCall()
-
-
-class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
-    """The fields of all events of a handoff."""
-
-    handoff: str = ""
-    """The handoff: ``h1``, ``h2``, …"""
-    from_agent: str = ""
-    to_agent: str = ""
-    type: str = ""
-    mode: str = ""
-    query: str | None = None
-    payload: JsonValue = None
 
 
 class HandoffRequested(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffRequested"):
@@ -478,12 +482,13 @@ class RunFinished(Event, frozen=True, gc=False, kw_only=True, tag="RunFinished")
 
 AnyEvent: TypeAlias = (
     RunStarted | SessionStarted | TurnStarted | MessageAdded | RouteChosen | AgentStarted
-    | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed | ModelRetried
-    | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected | HandoffMade
-    | CallEdited | StateOpened | StateUpdated | HistorySummarised | StoreRead | StoreWritten
-    | GuardrailTripped | TurnInterrupted | TurnResumed | CheckpointSaved | CheckpointRestored
-    | AgentFinished | TurnFinished | FaultInjected | LimitReached | LogRecorded | ErrorLost
-    | TextCarriedOver | RequestUnread | UncontrolledEffect | JudgeAnswered | RunFinished
+    | ToolDefined | ContextBuilt | ModelCalled | ModelReplied | ReplyParsed | ModelFailed
+    | ModelRetried | ToolCalled | ToolReturned | ToolFailed | HandoffRequested | HandoffRejected
+    | HandoffMade | CallEdited | StateOpened | StateUpdated | HistorySummarised | StoreRead
+    | StoreWritten | GuardrailTripped | TurnInterrupted | TurnResumed | CheckpointSaved
+    | CheckpointRestored | AgentFinished | TurnFinished | FaultInjected | LimitReached
+    | LogRecorded | ErrorLost | TextCarriedOver | RequestUnread | UncontrolledEffect
+    | JudgeAnswered | RunFinished
 )  # fmt: skip
 
 KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)

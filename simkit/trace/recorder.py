@@ -91,6 +91,7 @@ class EventRecorder:
     record_message = _method_for(e.MessageAdded)
     record_route = _method_for(e.RouteChosen)
     record_agent_start = _method_for(e.AgentStarted)
+    record_tool_definition = _method_for(e.ToolDefined)
     record_context = _method_for(e.ContextBuilt)
     record_model_call = _method_for(e.ModelCalled)
     record_reply = _method_for(e.ModelReplied)

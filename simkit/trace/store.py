@@ -20,7 +20,7 @@ import msgspec
 
 from simkit.core.errors import TraceError
 from simkit.core.messages import JsonValue, Message
-from simkit.trace.events import FORMAT, AnyEvent
+from simkit.trace.events import AnyEvent
 from simkit.trace.reducers import Appended
 
 
@@ -223,6 +223,10 @@ class Trace:
 
 
 _ENCODER: Final = msgspec.json.Encoder()
+FORMAT: Final = 3
+"""The version of the trace format, in every trace's header."""
+OLDER_FORMATS: Final = (2,)
+"""Versions that are read, too: format 2 has no definitions of tools."""
 _HEADER: Final = _ENCODER.encode_lines([Header(FORMAT)])
 
 
@@ -273,7 +277,7 @@ def decoded(content: bytes, name: str = "trace") -> Trace:
         raise TraceError(
             f'{name}:1: this is no simkit trace: its first line must be {{"simkit_trace":{FORMAT}}}'
         ) from None
-    if header.simkit_trace != FORMAT:
+    if header.simkit_trace not in (FORMAT, *OLDER_FORMATS):
         raise TraceError(
             f"{name}:1: the trace has format {header.simkit_trace}, this simkit reads format "
             f"{FORMAT}. Run its scenario again to get a new one."

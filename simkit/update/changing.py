@@ -12,7 +12,14 @@ from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCal
 from simkit.language.matching.lists import aligned
 from simkit.language.matching.misses import line
 from simkit.language.matching.operators import is_operator
-from simkit.language.matching.values import Content, is_list, size_of, structure_of, text_of
+from simkit.language.matching.values import (
+    Content,
+    ToolName,
+    is_list,
+    size_of,
+    structure_of,
+    text_of,
+)
 from simkit.language.paths import lookup
 from simkit.update.edits import Edit, Give, Put, Relist, applied
 from simkit.update.observed_values import claim_of, claim_of_mapping, holds
@@ -68,7 +75,11 @@ def _whole(value: Any, as_claim: AsClaim) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(structure_of(value), enc_hook=list)
+    return msgspec.to_builtins(structure_of(value), enc_hook=_builtin)
+
+
+def _builtin(value: Any) -> Any:
+    return str(value) if isinstance(value, ToolName) else [*value]
 
 
 def _changes(matcher: Any, value: Any, at: Path, as_claim: AsClaim = claim_of) -> Iterator[Change]:
@@ -143,7 +154,7 @@ def _parts(plain: Mapping[str, Any], value: Any) -> dict[str, Any] | None:
         (name,) = plain
         if name not in ("id", "name", "tool", "args"):
             return {name: value.args} if name == value.name else None
-    if isinstance(value, Content):
+    if isinstance(value, (Content, ToolName)):
         value = value.structure
     if not isinstance(value, Mapping | Message | Dropped | ToolCall):
         return None

@@ -15,7 +15,7 @@ from simkit.core.redact import Redactor
 from simkit.core.text import PASSING
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.mappings import CALL_FIELDS
-from simkit.language.matching.values import Content, is_list
+from simkit.language.matching.values import Content, ToolName, is_list
 from simkit.trace.views import CallView
 
 
@@ -37,6 +37,8 @@ def claim_of(value: Any) -> Any:
         return claim_of_mapping(value) or {"$exact": {}}
     if is_list(value):
         return [claim_of(item) for item in value]
+    if isinstance(value, ToolName):
+        return str(value)
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return claim_of(msgspec.to_builtins(value))

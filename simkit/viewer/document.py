@@ -319,13 +319,25 @@ class ClaimLine(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     what: str = ""
 
 
+class OfferData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A tool as a model is offered it."""
+
+    name: str
+    description: str = ""
+    parameters: int = -1
+    """Index in ``texts``."""
+    strict: bool = False
+
+
 class RunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """All about one run."""
 
     texts: list[str]
     messages: list[MessageData]
     streams: list[StreamData]
-    toolsets: list[list[str]]
+    toolsets: list[list[int]]
+    """Lists of indices in ``offers``."""
+    offers: list[OfferData]
     turns: list[TurnData]
     calls: list[CallData]
     runs: list[AgentRunData]

@@ -231,7 +231,7 @@ class _Reader:
         findings = [] if result is None else list(self._findings(result))
         agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
         return RunData(
-            **copied(tables, "texts", "messages", "toolsets"),
+            **copied(tables, "texts", "messages", "toolsets", "offers"),
             streams=self._contexts.streams,
             turns=[self._turn(turn, states) for turn in view.turns],
             calls=[self._with_reply(call) for call in self._calls],

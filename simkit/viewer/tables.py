@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import JsonValue, Message
+from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.reducers import Appended, Keyed
@@ -22,6 +23,7 @@ from simkit.viewer.document import (
     CutData,
     LeftOutData,
     MessageData,
+    OfferData,
     PartData,
     StreamData,
     copied,
@@ -31,15 +33,17 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Tables:
-    """Texts, messages and lists of tools, each with its index."""
+    """Texts, messages, offered tools and lists of these, each with its index."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
         self.messages: list[MessageData] = []
-        self.toolsets: list[list[str]] = []
+        self.toolsets: list[list[int]] = []
+        self.offers: list[OfferData] = []
         self._text_places: dict[str, int] = {}
         self._message_places: dict[bytes, int] = {}
-        self._toolset_places: dict[tuple[str, ...], int] = {}
+        self._toolset_places: dict[tuple[int, ...], int] = {}
+        self._offer_places: dict[bytes, int] = {}
         self._logged: dict[int, tuple[Message, int]] = {}
         """The id of a message object to the object, which keeps the id taken, and its index."""
 
@@ -85,14 +89,27 @@ class Tables:
         self._logged[id(message)] = message, index
         return index
 
-    def toolset(self, tools: tuple[str, ...]) -> int:
-        """Return the index of a list of tools; -1 for an empty one."""
+    def toolset(self, tools: Sequence[str]) -> int:
+        """Return the index of a list of offered tools; -1 for an empty one."""
         if not tools:
             return -1
-        if tools not in self._toolset_places:
-            self._toolset_places[tools] = len(self.toolsets)
-            self.toolsets.append(list(tools))
-        return self._toolset_places[tools]
+        places = tuple(map(self._offer, tools))
+        if places not in self._toolset_places:
+            self._toolset_places[places] = len(self.toolsets)
+            self.toolsets.append(list(places))
+        return self._toolset_places[places]
+
+    def _offer(self, tool: str) -> int:
+        data = OfferData(str(tool))
+        if isinstance(tool, ToolName):
+            parameters = self.value(tool.parameters)
+            data = OfferData(str(tool), tool.description, parameters, tool.strict)
+        encoded = _encode(data)
+        index = self._offer_places.get(encoded)
+        if index is None:
+            index = self._offer_places[encoded] = len(self.offers)
+            self.offers.append(data)
+        return index
 
 
 def value_text(value: Any) -> str:
@@ -147,7 +164,7 @@ class Contexts:
             own=tuple(tables.message(message) for message in context.own_messages),
             own_tokens=tuple(context.said_tokens),
             named=() if context.named is None else tuple(_named(context)),
-            tools=tables.toolset(tuple(context.tools)),
+            tools=tables.toolset(context.offers),
             settings=tables.value(context.settings),
             left_out=() if event.base else tuple(self._left_out(event, call)),
             handoffs=tuple(context.handoffs or ()),

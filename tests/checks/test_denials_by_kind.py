@@ -50,7 +50,7 @@ agents:
       - handoff
       - current_message
     writes: {messages: ["${run.final_message}"], topic: trains}
-tools: {look_up: {args: {type: object}}, count: {args: {type: object}}}
+tools: {look_up: {description: Looks up., args: {type: object}}, count: {args: {type: object}}}
 contracts:
   - {from: desk, to: expert, type: hard, payload: {type: object}}
 flow: {handoffs: {start: desk}}
@@ -120,6 +120,9 @@ ROWS: dict[str, Row] = {
         "left_out", {"section": "recall"}, {"section": "known"}, {"section": "run"}
     ),
     "context.tools": _desk("tools", "look_up", "count", NO),
+    "context.tools: definition": _desk(
+        "tools", {"description": "Looks up."}, {"name": "count"}, {"description": NO}
+    ),
     "context.handoffs": _desk("handoffs", "expert", "desk", NO),
     "context.tokens": _desk("tokens", 42, 16, 4711, is_list=False),
     "context.settings": _desk(

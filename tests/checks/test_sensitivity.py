@@ -45,7 +45,7 @@ agents:
     instructions: You are the expert.
     context: [instructions, handoff, current_message]
     writes: {messages: ["${run.final_message}"], topic: trains}
-tools: {look_up: {args: {type: object}}}
+tools: {look_up: {description: Looks up., args: {type: object}}}
 contracts:
   - {from: desk, to: expert, type: hard, payload: {type: object},
      writes: {memo: "${handoff.query}"}}
@@ -157,8 +157,11 @@ PLACES = {
     "desk: section": Place(e.ContextBuilt, 1, _named),
     "desk: size of a part": Place(e.ContextBuilt, 1, _weighs),
     "expert: call": Place(e.ContextBuilt, 3, _says_that(agent="desk")),
-    "desk: tools": Place(e.ContextBuilt, 1, _says_that(tools=(NEW,))),
-    "desk: tools, call 2": Place(e.ContextBuilt, 2, _says_that(tools=(NEW,))),
+    "desk: tools": Place(e.ContextBuilt, 1, _says_that(tools=(NEW,), definitions=())),
+    "desk: tools, call 2": Place(e.ContextBuilt, 2, _says_that(tools=(NEW,), definitions=())),
+    "look_up: description": Place(e.ToolDefined, 0, _says_that(description=NEW)),
+    "look_up: schema": Place(e.ToolDefined, 0, _says_that(parameters={"type": NEW})),
+    "look_up: strict": Place(e.ToolDefined, 0, _says_that(strict=True)),
     "desk: handoffs": Place(e.ContextBuilt, 1, _says_that(handoffs=(NEW,))),
     "desk: handoffs, call 2": Place(e.ContextBuilt, 2, _says_that(handoffs=(NEW,))),
     "desk: tokens": Place(e.ContextBuilt, 1, _says_that(tokens=4711)),
@@ -188,7 +191,7 @@ PLACES = {
     "turn 3: user": Place(e.MessageAdded, 8, _says),
     "turn 3: said": Place(e.MessageAdded, 9, _says),
     "turn 3: topic": Place(e.StateUpdated, 6, _writes),
-    "turn 3: tools": Place(e.ContextBuilt, 4, _says_that(tools=(NEW,))),
+    "turn 3: tools": Place(e.ContextBuilt, 4, _says_that(tools=(NEW,), definitions=())),
     "turn 3: output": Place(e.AgentFinished, 3, _says_that(output=NEW)),
     **{
         f"desk: {name}": Place(kind, 1, _says_that(**{field: value_of(name, 4711)}))
@@ -265,6 +268,11 @@ CLAIMS = {
     "context.left_out": _context("left_out", [], "desk: left out"),
     "context.tools": _context(
         "tools", ["look_up"], "desk: tools; desk: tools, call 2; expert: call"
+    ),
+    "context.tools: definitions": _context(
+        "tools", [{"description": "Looks up.", "parameters": {"type": "object"}, "strict": False}],
+        "desk: tools; desk: tools, call 2; expert: call; look_up: description; look_up: schema; "
+        "look_up: strict",
     ),
     "context.handoffs": _context(
         "handoffs", ["expert"], "desk: handoffs; desk: handoffs, call 2; expert: call"

@@ -159,7 +159,7 @@ def test_a_scenario_that_does_not_fit_the_other_pipeline_is_broken(simkit: Call)
 
 
 def test_a_damaged_trace_is_one_error(based: Call) -> None:
-    Path(f"base/{NAME}").write_bytes(b'{"simkit_trace":2}\n{"kind":"x"}\n')
+    Path(f"base/{NAME}").write_bytes(b'{"simkit_trace":3}\n{"kind":"x"}\n')
 
     done = based("diff", f"base/{NAME}", NOW)
 

@@ -174,12 +174,12 @@ def damaged(content: bytes) -> dict[str, tuple[bytes, str]]:
     lines = content.splitlines()
     return {
         "older": (
-            content.replace(b'{"simkit_trace":2}', b'{"simkit_trace":0}'),
-            ":1: the trace has format 0, this simkit reads format 2. Run its scenario again to get a new one.",
+            content.replace(b'{"simkit_trace":3}', b'{"simkit_trace":0}'),
+            ":1: the trace has format 0, this simkit reads format 3. Run its scenario again to get a new one.",
         ),
         "foreign": (
             b'{"hello": 1}\n',
-            ':1: this is no simkit trace: its first line must be {"simkit_trace":2}',
+            ':1: this is no simkit trace: its first line must be {"simkit_trace":3}',
         ),
         "no event": (
             content.replace(b"TurnStarted", b"TurnStartled"),
@@ -197,7 +197,7 @@ def damaged(content: bytes) -> dict[str, tuple[bytes, str]]:
             b"\n".join(line for line in lines if b"AgentStarted" not in line),
             ":12: the trace is damaged: this AgentFinished does not fit what came before",
         ),
-        "empty": (b"", ':1: this is no simkit trace: its first line must be {"simkit_trace":2}'),
+        "empty": (b"", ':1: this is no simkit trace: its first line must be {"simkit_trace":3}'),
     }
 
 

@@ -405,7 +405,7 @@ def test_the_traces_of_the_last_run_are_kept_and_recorded(simkit: Call) -> None:
     ]
     assert last["scenarios"][0]["trace"] == str(remaining)
     assert remaining.read_text(encoding="utf-8").startswith(
-        '{"simkit_trace":2}\n{"kind":"RunStarted"'
+        '{"simkit_trace":3}\n{"kind":"RunStarted"'
     )
     assert Path(".simkit/.gitignore").read_text(encoding="utf-8") == "*\n"
 

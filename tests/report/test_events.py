@@ -27,13 +27,13 @@ def test_handoffs_say_who_passes_control_to_whom_and_why_not(
     lines = list(event_lines(view_of_run().events, turn=2, agent="coach"))
 
     assert [line for line in lines if "Handoff" in line.split("coach")[0]] == [
-        "   46   1500 ms  turn 2   HandoffRequested    coach r4: h1 coach → analyst, "
+        "   47   1500 ms  turn 2   HandoffRequested    coach r4: h1 coach → analyst, "
         "transfer of type analysis: {}",
-        "   47   1500 ms  turn 2   HandoffRejected     coach r4: h1 coach → analyst, "
+        "   48   1500 ms  turn 2   HandoffRejected     coach r4: h1 coach → analyst, "
         "transfer of type analysis: payload: 'km' is a required property",
-        "   53   1500 ms  turn 2   HandoffRequested    coach r4: h2 coach → analyst, "
+        "   54   1500 ms  turn 2   HandoffRequested    coach r4: h2 coach → analyst, "
         'transfer of type analysis: {"km": 8}',
-        "   54   1500 ms  turn 2   HandoffMade         coach r4: h2 coach → analyst, "
+        "   55   1500 ms  turn 2   HandoffMade         coach r4: h2 coach → analyst, "
         'transfer of type analysis: {"km": 8}',
     ]
 
@@ -44,7 +44,7 @@ def test_events_are_counted_from_one(view_of_run: Callable[..., View]) -> None:
     assert first == (
         "    1      0 ms           RunStarted          'two turns', pipeline coach, seed 0"
     )
-    assert last == "   65   1500 ms           RunFinished"
+    assert last == "   66   1500 ms           RunFinished"
 
 
 def test_a_long_event_is_cut_and_structured_fields_are_read() -> None:

@@ -128,7 +128,7 @@ NO_ROWS: Final = {
     *("AgentStarted", "CheckpointRestored", "CheckpointSaved", "HandoffRequested", "RouteChosen"),
     *("HistorySummarised", "LogRecorded", "MessageAdded", "ModelCalled", "ModelRetried"),
     *("ReplyParsed", "RequestUnread", "RunFinished", "RunStarted", "SessionStarted"),
-    *("StateOpened", "StoreRead", "StoreWritten", "TextCarriedOver"),
+    *("StateOpened", "StoreRead", "StoreWritten", "TextCarriedOver", "ToolDefined"),
 }
 """Events that add no words to a row. Decide it for each new one: an error must be seen."""
 

@@ -209,7 +209,7 @@ def trace_of(*values: Any) -> Trace:
 
 def test_trace_is_a_header_and_one_event_a_line() -> None:
     assert trace_of({"b": 1, "a": None}).lines() == [
-        b'{"simkit_trace":2}',
+        b'{"simkit_trace":3}',
         b'{"kind":"RunStarted","at":0,"scenario":"s","seed":3,"start":"2026-01-05T09:00:00Z",'
         b'"driver":"d"}',
         b'{"kind":"StateUpdated","at":5,"session":"s1","turn":1,"update":{"x":{"b":1,"a":null}}}',
@@ -268,23 +268,23 @@ def test_value_that_no_json_can_hold_is_told_with_its_event() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", 't:1: this is no simkit trace: its first line must be {"simkit_trace":2}'),
-        (b"[]\n", 't:1: this is no simkit trace: its first line must be {"simkit_trace":2}'),
+        (b"", 't:1: this is no simkit trace: its first line must be {"simkit_trace":3}'),
+        (b"[]\n", 't:1: this is no simkit trace: its first line must be {"simkit_trace":3}'),
         (
             b'{"simkit_trace":1}\n',
-            "t:1: the trace has format 1, this simkit reads format 2. "
+            "t:1: the trace has format 1, this simkit reads format 3. "
             "Run its scenario again to get a new one.",
         ),
         (
-            b'{"simkit_trace":2}\n{"kind":"RunFinished","at":1}\n{"kind":"Nonsense"}\n',
+            b'{"simkit_trace":3}\n{"kind":"RunFinished","at":1}\n{"kind":"Nonsense"}\n',
             "t:3: not an event of a simkit trace: Invalid value 'Nonsense' - at `$.kind`",
         ),
         (
-            b'{"simkit_trace":2}\n{"kind":"RunFinished","at":',
+            b'{"simkit_trace":3}\n{"kind":"RunFinished","at":',
             "t:2: not an event of a simkit trace: Input data was truncated",
         ),
         (
-            b'{"simkit_trace":2}\n\n{"kind":"RunFinished","at":1}\n',
+            b'{"simkit_trace":3}\n\n{"kind":"RunFinished","at":1}\n',
             "t:2: not an event of a simkit trace: Input data was truncated",
         ),
     ],

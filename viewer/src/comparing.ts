@@ -1,6 +1,6 @@
 // Two contexts of one agent: what came, went and moved, and how much of it a cache could reuse.
 import { isSent, type Row } from "./contexts";
-import type { Call, RunData } from "./document";
+import type { Call, Offer, RunData } from "./document";
 
 export type Fate = "same" | "came" | "moved" | "changed" | "went";
 
@@ -124,14 +124,39 @@ const said = (row: Row): string =>
 
 const withArticle = (role: string): string => (/^[aeiou]/.test(role) && role !== "user" ? `an ${role}` : `a ${role}`);
 
+/** The tools that a call offers, in order; equal definitions are one object. */
+export const offersOf = (run: RunData, call: Call): Offer[] =>
+  (run.toolsets[call.tools ?? -1] ?? []).map((place) => run.offers[place]);
+
+/** What a model is sent of a tool beside its name. */
+export const definitionOf = (run: RunData, { description, parameters, strict }: Offer): string =>
+  [description, parameters === undefined || parameters < 0 ? "" : run.texts[parameters], strict ? "strict" : ""]
+    .filter(Boolean).join("\n");
+
+/** Two texts, cut around the first character that differs. */
+const around = (one: string, other: string): [string, string] => {
+  let at = 0;
+  while (at < one.length && one[at] === other[at]) at++;
+  const start = Math.max(0, at - AROUND);
+  return [one.slice(start, at + AROUND), other.slice(start, at + AROUND)];
+};
+
 const prefixOf = (
   run: RunData, earlier: Call, old: Row[], oldWires: string[],
   later: Call, now: Row[], nowWires: string[],
 ): Prefix => {
-  const tools = (call: Call): string => JSON.stringify(run.toolsets[call.tools ?? -1] ?? []);
-  const nothing = { rows: 0, bytes: 0, tokens: 0, before: tools(earlier), after: tools(later) };
-  if (tools(earlier) !== tools(later)) {
+  const wasOffered = offersOf(run, earlier);
+  const offered = offersOf(run, later);
+  const names = (offers: Offer[]): string => offers.map((offer) => offer.name).join(", ");
+  const nothing = { rows: 0, bytes: 0, tokens: 0, before: names(wasOffered), after: names(offered) };
+  if (nothing.before !== nothing.after) {
     return { ...nothing, breaks: "other tools are offered, and providers read these first" };
+  }
+  const other = wasOffered.findIndex((offer, place) => offer !== offered[place]);
+  if (other >= 0) {
+    const [before, after] = around(definitionOf(run, wasOffered[other]), definitionOf(run, offered[other]));
+    const breaks = `tool ${offered[other].name} is defined otherwise, and providers read tools first`;
+    return { ...nothing, breaks, before, after };
   }
   let rows = 0;
   while (rows < old.length && rows < now.length && oldWires[rows] === nowWires[rows]) rows++;

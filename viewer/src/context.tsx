@@ -1,7 +1,7 @@
 // What an agent was sent: the heart of the page.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { compared, type Fate, type Prefix } from "./comparing";
+import { compared, definitionOf, offersOf, type Fate, type Prefix } from "./comparing";
 import { byAgent, bySection, callBefore, isSent, rowsOf, type Row } from "./contexts";
 import type { RunData } from "./document";
 import { Bar, counted, hue, number, one, Text, visible } from "./parts";
@@ -30,6 +30,7 @@ export const Context = ({
       : compared(run, run.calls[before], rowsOf(run, run.calls[before]), call, rows)),
     [run, index],
   );
+  const offers = offersOf(run, call);
   const sent = rows.filter(isSent);
   const dropped = rows.length - sent.length;
   const shown = hides ? sent : rows;
@@ -59,7 +60,10 @@ export const Context = ({
       <Rows rows={shown} fates={fates} went={went} sent={sent} prefix={fates ? comparison!.prefix.rows : 0} highlight={highlight} />
       <details>
         <summary>Offered tools and settings</summary>
-        <p>{run.toolsets[call.tools ?? -1]?.join(", ") || "no tools"}{call.handoffs?.length ? `; may hand off to ${call.handoffs.join(", ")}` : ""}</p>
+        <p>{offers.map(({ name }) => name).join(", ") || "no tools"}{call.handoffs?.length ? `; may hand off to ${call.handoffs.join(", ")}` : ""}</p>
+        {offers.filter((offer) => definitionOf(run, offer)).map((offer) => (
+          <details><summary>{visible(offer.name)}</summary><Text text={definitionOf(run, offer)} code /></details>
+        ))}
         {call.settings !== undefined && call.settings >= 0 && <Text text={run.texts[call.settings]} code />}
       </details>
     </section>

@@ -269,11 +269,19 @@ export interface Claim {
   what?: string;
 }
 
+export interface Offer {
+  name: string;
+  description?: string;
+  parameters?: number;
+  strict?: boolean;
+}
+
 export interface RunData {
   texts: string[];
   messages: Message[];
   streams: Stream[];
-  toolsets: string[][];
+  toolsets: number[][];
+  offers: Offer[];
   turns: Turn[];
   calls: Call[];
   runs: AgentRun[];

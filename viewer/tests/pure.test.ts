@@ -23,6 +23,7 @@ const run: RunData = {
   ],
   streams: [{ name: "s", entries: [1, 2, 3], tokens: [1, 1, 1], cuts: [] }],
   toolsets: [],
+  offers: [],
   turns: [
     { number: 1, session: "s1", at: 0, after: { items: ["=", [1]], facts: ["=", { a: 1 }] } },
     { number: 2, session: "s1", at: 0, after: { items: ["+", [2], 0], facts: ["~", { b: ["=", 2] }] } },
@@ -98,11 +99,22 @@ test("what no row shows any longer stands after what came before it", () => {
 });
 
 test("other tools break the prefix at its start", () => {
-  const data = { ...run, toolsets: [["look"]] };
+  const data = { ...run, toolsets: [[0]], offers: [{ name: "look" }] };
   const other = { ...run.calls[1], tools: 0 };
   const { prefix } = compared(data, run.calls[1], rowsOf(data, run.calls[1]), other, rowsOf(data, other));
   expect(prefix.rows).toBe(0);
   expect(prefix.breaks).toContain("other tools");
+});
+
+test("another definition of a tool breaks the prefix at its start", () => {
+  const offers = [{ name: "look" }, { name: "find", description: "Find a thing." },
+    { name: "find", description: "Find a place." }];
+  const data = { ...run, toolsets: [[0, 1], [0, 2]], offers };
+  const [one, other] = [{ ...run.calls[0], tools: 0 }, { ...run.calls[1], tools: 1 }];
+  const { prefix } = compared(data, one, rowsOf(data, one), other, rowsOf(data, other));
+  expect(prefix.rows).toBe(0);
+  expect(prefix.breaks).toContain("tool find is defined otherwise");
+  expect([prefix.before, prefix.after]).toEqual(["Find a thing.", "Find a place."]);
 });
 
 test("the call before is of the same agent and session", () => {

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.pregel import Pregel
 
@@ -225,7 +226,7 @@ class GraphListener(GraphObserver, Instrumentation):
         **options: Any,
     ) -> None:
         """Record the messages to a model, which may be asked about several lists at once."""
-        tools = [_tool_name(offer) for offer in (invocation_params or {}).get("tools") or ()]
+        tools = (invocation_params or {}).get("tools") or ()
         for run, request in zip(runs, messages, strict=True):
             start = self.model_began(run.metadata.get(compat.NAMESPACE, ""), request)
             run.simkit_request = request, tools, start
@@ -253,7 +254,7 @@ class GraphListener(GraphObserver, Instrumentation):
     def model_answered(
         self,
         messages: Sequence[BaseMessage],
-        tools: Sequence[str],
+        tools: Sequence[Any],
         start: ModelCallStart,
         reply: BaseMessage,
     ) -> None:
@@ -263,7 +264,7 @@ class GraphListener(GraphObserver, Instrumentation):
         with self._writing():
             run = start[0]
             ours = self.states.conversions.of(("agent", run.agent), messages)
-            call = self._recorder.record_request(run, ours, [*map(Offer, tools)], {})
+            call = self._recorder.record_request(run, ours, [*map(_offer, tools)], {})
             counted = reply.__dict__.get("usage_metadata")
             usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
             message = as_message(reply)
@@ -271,7 +272,17 @@ class GraphListener(GraphObserver, Instrumentation):
             self._recorder.replied(run, call, message, kind, usage)
 
 
-def _tool_name(offer: Any) -> str:
-    inner = offer.get("function", offer) if isinstance(offer, dict) else offer
-    named = inner.get("name") if isinstance(inner, dict) else getattr(inner, "name", "")
-    return str(named or "")
+def _offer(tool: Any) -> Offer:
+    """Return what a model that uses no HTTP was given of a tool, in whatever form."""
+    inner = tool.get("function", tool) if isinstance(tool, dict) else tool
+    name = inner.get("name") if isinstance(inner, dict) else getattr(inner, "name", "")
+    try:
+        function = convert_to_openai_tool(tool).get("function", {})
+    except (TypeError, ValueError):
+        function = {}  # A form that LangChain does not know: its name is all that is known.
+    return Offer(
+        str(name or function.get("name", "")),
+        function.get("parameters"),
+        function.get("description", ""),
+        bool(function.get("strict")),
+    )

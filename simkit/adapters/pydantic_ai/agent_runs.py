@@ -356,7 +356,7 @@ class AgentRunLog:
         self,
         agent_run: AgentRun,
         messages: Sequence[Message],
-        tools: Sequence[str],
+        offers: Sequence[Offer],
         model: str,
         response: m.ModelResponse,
     ) -> None:
@@ -365,9 +365,7 @@ class AgentRunLog:
             run = agent_run.run
             if run is None or run.model_calls != agent_run.unheard:
                 return
-            call = self.recorder.record_request(
-                run, messages, [*map(Offer, tools)], {"model": model}
-            )
+            call = self.recorder.record_request(run, messages, offers, {"model": model})
             reply = as_message(response)
             usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
             self.recorder.replied(run, call, reply, "calls" if reply.calls else "text", usage)

@@ -30,6 +30,7 @@ from pydantic_ai.toolsets import WrapperToolset
 from simkit.adapters.api import (
     Installation,
     Message,
+    Offer,
     Replacement,
     Row,
     ToolFailure,
@@ -213,9 +214,17 @@ class ObservingCapability(compat.SafeCapability):
         """Handle its answer, which is reported here if it did not use HTTP."""
         if _is_off_the_wire(request_context.model):
             parameters = request_context.model_request_parameters
-            tools = [tool.name for tool in (*parameters.function_tools, *parameters.output_tools)]
+            offers = [
+                Offer(
+                    tool.name,
+                    tool.parameters_json_schema,
+                    tool.description or "",
+                    bool(tool.strict),
+                )
+                for tool in (*parameters.function_tools, *parameters.output_tools)
+            ]
             name = request_context.model.model_name
-            self._log.answered(self._agent_run, sent_by(request_context), tools, name, response)
+            self._log.answered(self._agent_run, sent_by(request_context), offers, name, response)
         return response
 
     async def wrap_output_process(

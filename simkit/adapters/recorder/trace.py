@@ -14,6 +14,7 @@ from functools import partial
 from itertools import takewhile
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from simkit.adapters.recorder.carried_over import holder_of, is_written_in
@@ -42,6 +43,8 @@ from simkit.trace.recorder import Position, Sink
 from simkit.trace.reducers import DECLARED_RESET
 from simkit.trace.store import canonical
 
+_encode: Final = msgspec.json.Encoder().encode
+
 
 class TraceRecorder(LogRecorder):
     """Records one scenario's run from a driver's observations; sessions take turns."""
@@ -58,8 +61,11 @@ class TraceRecorder(LogRecorder):
         """The size of the last context."""
         self.failures: set[str] = set()
         """Model calls that failed."""
-        self.offered: dict[str, JsonValue] = {}
-        """The tools offered to models so far, with the latest schema of each."""
+        self.offered: dict[str, tuple[Offer, int]] = {}
+        """The tools offered to models so far: the latest offer of each, and its number in the
+        trace."""
+        self._definitions: dict[bytes, int] = {}
+        """The definitions in the trace, encoded, with their numbers."""
         self.gifts = Gifts({}, lambda name: "session")
         """The scenario's given state for new sessions."""
         self.conversation = ""
@@ -318,11 +324,10 @@ class TraceRecorder(LogRecorder):
         run.cuts = ()
         if rest or cuts:
             parts.append(stream.take(prints, partial(self._numbered, rest, prints, run), cuts))
-        for offer in offers:
-            self.offered[offer.name] = offer.schema
+        at = self.at(run)
+        definitions = tuple([self._definition_of(offer, at) for offer in offers])
         self.numbers.model_calls += 1
         call = f"c{self.numbers.model_calls}"
-        at = self.at(run)
         self.events.record_context(
             at,
             call=call,
@@ -334,10 +339,36 @@ class TraceRecorder(LogRecorder):
             handoffs=self.handoff_tools.targets_of(offers) if offers else (),
             handoff_tools=tuple(self.handoff_tools.among(offers)) if offers else (),
             hidden=hidden,
+            definitions=definitions,
         )
         self._report_carried_texts(at, call, messages)
         self.events.record_model_call(at, call=call)
         return call
+
+    def schema_of(self, tool: str) -> JsonValue:
+        """Return the schema of a tool's latest offer; None if no model was offered it."""
+        return self.offered[tool][0].schema if tool in self.offered else None
+
+    def _definition_of(self, offer: Offer, at: Position) -> int:
+        """Return the number of a tool's definition; emit it if it is new."""
+        latest = self.offered.get(offer.name)
+        if latest is not None and latest[0] == offer:
+            return latest[1]
+        parameters = canonical(offer.schema)
+        key = _encode((offer.name, offer.description, parameters, offer.strict))
+        number = self._definitions.get(key, 0)
+        if not number:
+            number = self._definitions[key] = len(self._definitions) + 1
+            self.events.record_tool_definition(
+                at,
+                number=number,
+                tool=offer.name,
+                description=offer.description,
+                parameters=parameters,
+                strict=offer.strict,
+            )
+        self.offered[offer.name] = offer, number
+        return number
 
     def _report_carried_texts(self, at: Position, call: str, messages: Sequence[Message]) -> None:
         if self.texts is None:

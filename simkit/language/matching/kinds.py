@@ -103,6 +103,7 @@ MESSAGES: Final = list_of(MESSAGE, "a list of messages")
 DROPS: Final = list_of(DROPPED, "a list of what was dropped")
 NAME: Final = TEXT._replace(noun="a name", takes=_is_text)
 NAMES: Final = list_of(TEXT, "a list of names")
+_TRUTH: Final = Kind("true or false", (), lambda value: isinstance(value, bool))
 
 
 def mapping_of(
@@ -127,6 +128,19 @@ SETTINGS: Final = mapping_of(None, "a mapping of settings")
 SHARES: Final = mapping_of(NUMBER, "a mapping of shares")
 STATE: Final = mapping_of(None, "the state")
 UPDATE: Final = mapping_of(None, "an update of the state", may_be_null=True)
+TOOL: Final = Kind(
+    "a tool",
+    OF_TEXTS,
+    _is_text,
+    {
+        "name": TEXT,
+        "description": TEXT,
+        "parameters": mapping_of(None, "a JSON Schema", may_be_null=True),
+        "strict": _TRUTH,
+    },
+    advice="A tool is matched by its name, or by `{name: …, description: …}`.",
+)
+TOOLS: Final = list_of(TOOL, "a list of tools")
 ARGUMENTS: Final = mapping_of(None, "a call's arguments")
 HEADERS: Final = mapping_of(TEXT, "a request's headers")._replace(is_lower=True)
 SYSTEM: Final = TEXT._replace(noun="the system instructions", takes=_is_text)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall, value_said
 from simkit.language.matching.misses import NOTHING, Build, Condition, Miss, Path, prefixed, unless
-from simkit.language.matching.values import Content
+from simkit.language.matching.values import Content, ToolName
 from simkit.language.paths import Getter, first_step, getter, unescaped
 
 MESSAGE_FIELDS: Final = (
@@ -150,7 +150,7 @@ def _of_any(node: Keyed, value: Any) -> Iterable[Miss]:
         return _of_mapping(node, value)
     if isinstance(value, (Message, Dropped)):
         return _of_message(node, value)
-    if isinstance(value, Content):
+    if isinstance(value, (Content, ToolName)):
         value = value.structure
     if isinstance(value, ToolCall):
         return _of_call(node, value)

@@ -31,6 +31,39 @@ class Content(NamedTuple):
         return self.text
 
 
+class ToolName(str):
+    """The name of an offered tool: a text to matchers, and a mapping of its definition.
+
+    >>> turn.context.coach.tools[0].description
+    'Logs a meal.'
+    """
+
+    __slots__ = ("description", "parameters", "strict")
+    description: str
+    parameters: Any
+    strict: bool
+
+    def __new__(cls, name: str, description: str, parameters: Any, strict: bool) -> ToolName:
+        """``parameters`` is the JSON Schema of its arguments."""
+        tool = super().__new__(cls, name)
+        tool.description, tool.parameters, tool.strict = description, parameters, strict
+        return tool
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return name and definition, for copies."""
+        return str(self), self.description, self.parameters, self.strict
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Return what a model is sent of the tool beside its name."""
+        return {key: getattr(self, key) for key in self.__slots__}
+
+    @property
+    def structure(self) -> dict[str, Any]:
+        """Return the definition, with the name."""
+        return {"name": str(self), **self.definition}
+
+
 TEXT_KINDS: Final = (Message, Dropped, Content, ToolCall)
 """Types that are not texts but have a text for scalars and text operators."""
 

@@ -153,7 +153,8 @@ def _offer(tool: Record, at: str) -> Offer:
     if kind == "custom":
         schema = need(tool, "input_schema", dict, at)
         name = need(tool, "name", str, at)
-        return Offer(name, schema, maybe(tool, "description", "", at))
+        description = maybe(tool, "description", "", at)
+        return Offer(name, schema, description, maybe(tool, "strict", False, at))
     is_run_by_client = kind.startswith(_OWN_TOOLS)
     return Offer(maybe(tool, "name", kind, at), {} if is_run_by_client else None)
 
@@ -255,7 +256,8 @@ def _result(message: Message) -> dict[str, Any]:
 
 def _tool(offer: Offer) -> dict[str, Any]:
     described = {"description": offer.description} if offer.description else {}
-    return {"name": offer.name, **described, "input_schema": offer.schema}
+    strict = {"strict": True} if offer.strict else {}
+    return {"name": offer.name, **described, "input_schema": offer.schema, **strict}
 
 
 # Anthropic's messages: parsing of responses

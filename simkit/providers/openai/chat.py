@@ -302,7 +302,8 @@ def _tool_body(offer: Offer) -> dict[str, Any]:
     described = {"description": offer.description} if offer.description else {}
     if offer.schema == FREE_TEXT:
         return {"type": "custom", "custom": {"name": offer.name, **described}}
-    function = {"name": offer.name, **described, "parameters": offer.schema}
+    strict = {"strict": True} if offer.strict else {}
+    function = {"name": offer.name, **described, "parameters": offer.schema, **strict}
     return {"type": "function", "function": function}
 
 

@@ -151,11 +151,15 @@ def is_custom(name: str, request: ParsedRequest) -> bool:
     return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
 
 
-def function_offer(record: Record, at: str) -> Offer:
-    """Parse a function; without ``parameters`` it takes none."""
+def function_offer(record: Record, at: str, is_strict: bool = False) -> Offer:
+    """Parse a function; without ``parameters`` it takes none.
+
+    ``is_strict`` is the interface's default.
+    """
     schema = maybe(record, "parameters", dict[str, JsonValue](), at) or {"type": "object"}
     name = need(record, "name", str, at)
-    return Offer(name, schema, maybe(record, "description", "", at))
+    description = maybe(record, "description", "", at)
+    return Offer(name, schema, description, maybe(record, "strict", is_strict, at))
 
 
 def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:

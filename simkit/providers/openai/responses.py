@@ -110,7 +110,7 @@ def _offers(tool: Record, at: str) -> list[Offer]:
         tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
-        return [function_offer(tool, at)]
+        return [function_offer(tool, at, is_strict=True)]
     if kind == "custom":
         return [Offer(need(tool, "name", str, at), FREE_TEXT, description)]
     if kind == "namespace":
@@ -216,7 +216,7 @@ def _tool(offer: Offer) -> dict[str, Any]:
         "name": offer.name,
         **described,
         "parameters": offer.schema,
-        "strict": False,
+        "strict": offer.strict,
     }
 
 

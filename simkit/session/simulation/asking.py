@@ -30,6 +30,7 @@ _ADVICE: Final[Mapping[str, str]] = {
     "left_out": f'write `partial({{"channel": …}})` {_WRITE}',
     "handoffs": f'write `partial({{"to": …}})` {_WRITE}',
     "tool_calls": f'write `partial({{"tool": …}})` {_WRITE}',
+    "tools": f'write its name, or `partial({{"name": …}})` {_WRITE}',
     "logs": f'write `partial({{"message": …}})` {_WRITE}',
     "events": f'write `partial({{"kind": …}})` {_WRITE}',
     "findings": f'write a lint\'s id, or `partial({{"id": …}})` {_WRITE}',

@@ -14,6 +14,7 @@ from simkit.session.simulation.seen import (
     FIELDS,
     Named,
     Record,
+    SeenTool,
     check,
     finding_fields,
     name,
@@ -177,6 +178,23 @@ class NameList(Listed[Any]):
             self.subject.check_name(_NOUNS[self.claim], expected)
         else:
             self.check_all([plain(expected)])
+
+
+class Tools(NameList):
+    """The offered tools; matchers apply to their definitions, too."""
+
+    def wrap(self, item: Any) -> Any:
+        tool = SeenTool(item)
+        tool.subject, tool.noun, tool.offered = self.subject, "tool", item
+        return tool
+
+    def fields(self, item: Any) -> Any:
+        return item.offered
+
+    def refuse_plain(self, expected: object) -> None:
+        if isinstance(expected, Mapping):
+            refuse_plain(expected, self.claim, "a tool")
+        super().refuse_plain(expected)
 
 
 class Agents(Listed[Any]):

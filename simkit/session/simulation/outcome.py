@@ -24,6 +24,7 @@ from simkit.session.simulation.listed import (
     Messages,
     NameList,
     Records,
+    Tools,
 )
 from simkit.session.simulation.places import CallSite
 from simkit.session.simulation.seen import Named, SeenError, seen_error
@@ -107,9 +108,9 @@ class SeenContext(Messages):
         return Records(self._view.left_out(), self.subject, "left_out")
 
     @property
-    def tools(self) -> NameList:
-        """Return the offered tools."""
-        return NameList(self._view.tools, self.subject, "tools")
+    def tools(self) -> Tools:
+        """Return the offered tools, each with its ``definition``."""
+        return Tools(self._view.offers, self.subject, "tools")
 
     @property
     def handoffs(self) -> NameList | None:

@@ -17,6 +17,7 @@ from simkit.core.errors import MatcherError
 from simkit.core.messages import Dropped, JsonValue, Message, ToolCall
 from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import CALLS, ERROR, Kind, check_kind
+from simkit.language.matching.values import ToolName
 from simkit.session.simulation.asking import QuestionScope, advice_for, unknown
 from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
 from simkit.trace.events import ErrorFacts
@@ -51,6 +52,18 @@ class Name(str):
 
     def __reduce__(self) -> Any:
         return str, (str(self),)
+
+
+class SeenTool(Name):
+    """The name of an offered tool."""
+
+    __slots__ = ("offered",)
+    offered: ToolName
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Return its ``description``, its ``parameters``, and whether it is ``strict``."""
+        return self.offered.definition
 
 
 def name(text: str, noun: str, subject: QuestionScope) -> Name:

@@ -63,6 +63,9 @@ ASPECTS: Final[Mapping[str, Aspect]] = {
         "what the code gave this run",
         "Claim what its model was sent, under `context`, or remove the claim.",
     ),
+    "definitions": Aspect(
+        "definitions of tools", "Run the scenario again: traces of format 2 have the names only."
+    ),
     "goals": Aspect(
         "for which goal this run works",
         "Report it with `POST /simkit/started` and `goal`, or remove the claim.",
@@ -181,7 +184,8 @@ def agents_known(view: View) -> Iterator[str]:
 
 
 def tools_declared(view: View) -> Iterator[str]:
-    """Yield the tools that the pipeline gives to its agents."""
+    """Yield the tools that have definitions, and those that the pipeline gives to its agents."""
+    yield from view.definitions.values()
     for agent in view.pipeline.agents.values():
         yield from agent.tools
 

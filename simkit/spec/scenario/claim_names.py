@@ -77,6 +77,7 @@ class Entries(NamedTuple):
 
 
 _AGENT: Final = {"agent": "agent"}
+_OFFERED: Final = Entries({"name": "tool"})
 LISTS: Final[Mapping[str, Entries]] = {
     "handoffs": Entries(
         {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
@@ -186,6 +187,8 @@ class ClaimNames:
                 self._messages(matcher, path, sections)
             if row is not None and row.refers_to:
                 self._texts(matcher, path, row.refers_to, sections)
+                if claim == "tools":
+                    self._entries(matcher, path, _OFFERED)
             elif claim == "share":
                 self._shares(matcher, path, sections)
             elif claim in LISTS:

@@ -155,13 +155,15 @@ class ContextClaims(YamlModel):
     )] = None  # fmt: skip
     """Items that other sections read and left out, by channel and place, and values that were
     cut."""
-    tools: Annotated[NamesMatcher, ClaimKind(
-        read=lambda context: list(context.tools), phrase="the tools in {context}",
+    tools: Annotated[Any, matcher_of(kinds.TOOLS), AS_MATCHER, ClaimKind(
+        read=lambda context: [*context.offers], phrase="the tools in {context}",
         example='the tools in the context of nutrition have an item that is "log_meal"',
         is_in_request=True, other_values=tools_declared, form="list", names=ALL_NAMES,
         polarity="bounds", refers_to="tool", domain="list",
     )] = None  # fmt: skip
-    """The tools that every call offers; for code, under the names that the model received."""
+    """The tools that every call offers; for code, under the names that the model received. Each is
+    matched by its name, or by a mapping of `name`, `description`, `parameters` (the JSON Schema of
+    its arguments) and `strict`."""
     handoffs: Annotated[NamesMatcher, ClaimKind(
         read=lambda context: list(context.handoffs or ()), phrase="the handoffs in {context}",
         example="the handoffs in the context of the workout coach have an item that is "

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from simkit.core.messages import ABSENT, Message
+from simkit.language.matching.values import ToolName
 from simkit.trace.diff.values import Edit, aligned, edits, key_of, message_fields, plain
 from simkit.trace.views import CallView, ContextView, MadePart, StreamView, TurnView
 
@@ -143,6 +144,8 @@ _Printed: TypeAlias = tuple[bytes, CallView, ContextPrint]
 
 EXPLAINED_MAX: Final = 100
 """The number of calls for which the diff finds out what dropped a message of only one context."""
+_DEFINITIONS: Final = "definitions"
+"""The key of what a call's model is sent of tools beside their names."""
 COMPARED_MAX: Final = 300_000
 """The number of messages that are compared one by one; calls beyond it only count as different."""
 
@@ -257,7 +260,7 @@ class Calls:
                 (old_print.size, new_print.size),
                 (old.context.tokens, new.context.tokens),
                 messages,
-                tuple(edits(self._around(old), self._around(new))),
+                self._edits(old, new),
             )
             key = key_of([call.agent, _changed(call)])
             place = self._diff_places.setdefault(key, len(self._diffs))
@@ -298,6 +301,15 @@ class Calls:
             context_print,
         )
 
+    def _edits(self, old: CallView, new: CallView) -> tuple[Edit, ...]:
+        """Return the differences beside messages; of a tool of one context alone its name."""
+        left, right = self._around(old), self._around(new)
+        mine, its = left.pop(_DEFINITIONS, {}), right.pop(_DEFINITIONS, {})
+        if common := [tool for tool in mine if tool in its]:
+            left[_DEFINITIONS] = {tool: mine[tool] for tool in common}
+            right[_DEFINITIONS] = {tool: its[tool] for tool in common}
+        return tuple(edits(left, right))
+
     def _around(self, call: CallView) -> dict[str, Any]:
         """Return the fields of a call beside its messages; missing ones have no key."""
         context = call.context
@@ -305,6 +317,13 @@ class Calls:
         fields: dict[str, Any] = {
             "tools": [tool for tool in context.tools if tool not in handoff_tools]
         }
+        definitions = {
+            str(tool): tool.definition
+            for tool in context.offers
+            if isinstance(tool, ToolName) and tool not in handoff_tools
+        }
+        if definitions:
+            fields[_DEFINITIONS] = definitions
         if context.handoffs != ():
             fields["handoffs"] = None if context.handoffs is None else list(context.handoffs)
         if context.settings:

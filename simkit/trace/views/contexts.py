@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from simkit.core.messages import Dropped, JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher
+from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
 from simkit.trace import events as e
 from simkit.trace.events import Made as MadePart
@@ -184,7 +185,9 @@ class ContextView:
         parts: list[MadePart | ShownPart],
         inner: Mapping[int, Sequence[ShownPart]],
         unshown: UnshownView,
+        definitions: Mapping[int, ToolName],
     ) -> None:
+        """``definitions`` are those of the trace so far, by number."""
         self.parts, self.inner = parts, inner
         """``inner`` has the histories that are rendered in the pieces of a part, by its index."""
         self.named: Callable[[Sequence[Message]], list[Message]] | None = None
@@ -193,6 +196,10 @@ class ContextView:
         self.own_messages: list[Message] = []
         self.said_tokens: list[int] = []
         self.tools, self.settings = event.tools, event.settings
+        self.offers: Sequence[str] = event.tools
+        if event.definitions:
+            self.offers = [definitions[number] for number in event.definitions]
+        """The tools offered: names, each with its definition if the trace has it."""
         self.hidden = event.hidden
         self.handoffs = event.handoffs
         """The agents that it may pass control to; None if not known."""

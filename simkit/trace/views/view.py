@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from simkit.core.messages import JsonValue, Message
+from simkit.language.matching.values import ToolName
 from simkit.trace import events as e
 from simkit.trace.changes import has_changes, is_change, new_parts
 from simkit.trace.events import Made as MadePart
@@ -53,6 +54,8 @@ class View:
     """Session to its project."""
     arrivals: Arrivals
     """Where the payloads of handoffs reached their targets."""
+    definitions: dict[int, ToolName]
+    """The definitions of tools, by number."""
     requests: dict[str, JsonValue]
     """Tool call to its arguments as the model wrote them."""
 
@@ -79,7 +82,7 @@ class View:
         self.is_awake = True
         self.turns, self.messages, self.tokens = [], {}, {}
         self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
-        self.error, self.projects, self.requests = None, {}, {}
+        self.error, self.projects, self.requests, self.definitions = None, {}, {}, {}
         self._tools: dict[str, ToolView] = {}
         self.edits: dict[str, e.CallEdited] = {}
         """Tool call to its last edit."""
@@ -226,6 +229,11 @@ class View:
             for group in opened.values():
                 group.group = f"m{message}"
 
+    def _tool_defined(self, event: e.ToolDefined) -> None:
+        self.definitions[event.number] = ToolName(
+            event.tool, event.description, event.parameters, event.strict
+        )
+
     def _context_built(self, event: e.ContextBuilt) -> None:
         run = self.runs.get(event.run)
         context = self._context(event, run)
@@ -252,7 +260,7 @@ class View:
         """Return a context with its parts, which later calls of a run take from the base."""
         if event.base:
             base = self.calls[event.base].context
-            return ContextView(event, base.parts, base.inner, base.unshown)
+            return ContextView(event, base.parts, base.inner, base.unshown, self.definitions)
         inner: dict[int, list[ShownPart]] = {}
         parts: list[Any] = [*event.parts]
         for place, part in enumerate(event.parts):
@@ -263,7 +271,7 @@ class View:
         unshown = ALL_SHOWN
         if event.left_out:
             unshown = UnshownView(event.left_out, run.received if run is not None else {})
-        return ContextView(event, parts, inner, unshown)
+        return ContextView(event, parts, inner, unshown, self.definitions)
 
     def _history(self, part: e.Shown) -> ShownPart:
         if part.restarts or part.stream not in self.streams:

@@ -111,7 +111,10 @@ def test_a_whole_request_is_read() -> None:
             Message("tool", '{"free": [2]}', call_id="c1", tool="book", data={"free": [2]}),
             Message("tool", "no JSON", call_id="c2", tool="book"),
         ),
-        offers=(Offer("book", {"type": "object"}), Offer("web_search"), Offer("crm")),
+        offers=(
+            Offer("book", {"type": "object"}, strict=True),  # Without `strict`, it is.
+            *(Offer("web_search"), Offer("crm")),
+        ),
         choice="book",
         output=SCHEMA,
         is_streamed=True,

@@ -202,8 +202,9 @@ PAIRS_BY_NAME: dict[str, tuple[tuple[Asking, str], ...]] = {
     ),
     "context.tools": (
         (lambda r: "lok_up" not in r.context("triage", 0).tools, "did you mean `look_up`?"),
-        (lambda r: {"name": "pay"} not in r.context("triage", 0).tools, "can never match a text"),
-        (lambda r: gt(3) not in r.context("triage", 0).tools, "`$gt` can never match a text"),
+        (lambda r: {"name": "pay"} not in r.context("triage", 0).tools, "write its name, or `part"),
+        (lambda r: partial({"naem": "pay"}) not in r.context("triage", 0).tools, "`name`?"),
+        (lambda r: gt(3) not in r.context("triage", 0).tools, "`$gt` can never match a tool"),
     ),
     "context.handoffs": (
         (lambda r: "refuns" not in r.context("triage", 0).handoffs, "did you mean `refunds`?"),

@@ -95,7 +95,7 @@ def test_a_turn_that_came_first_moves_the_others_and_is_seen_by_them_as_history(
     ]
     assert result.turns == (TurnDiff(None, 1, "Hello"),)
     assert result.first is not None
-    assert result.first.number == 5
+    assert result.first.number == 6
     assert [e.kind_of(event) for event in result.first.before] == [
         "SessionStarted", "StateUpdated", "TurnStarted",
     ]  # fmt: skip
