@@ -61,6 +61,7 @@ from simkit.checks.judge import Judgement, strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
 from simkit.core.text import shell_word
+from simkit.report.last_run import KEPT_AS
 from simkit.report.text import findings_text, passed_over_words
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.model import unmet
@@ -106,6 +107,7 @@ def story(request: pytest.FixtureRequest) -> Story:
         seed=config.getoption("--simkit-seed", None),
     )
     request.node.stash[_STORY] = story
+    setattr(request.node, KEPT_AS, "")
     # Only a session with stories listens to pytest-bdd.
     if not config.pluginmanager.has_plugin(_TELLER):
         config.pluginmanager.register(_Teller(), _TELLER)

@@ -36,7 +36,7 @@ def make_default_folder() -> None:
     try:
         make_folder(Path(FOLDER))
     except OSError as problem:
-        if Path(FOLDER).is_dir():
+        if Path(FOLDER).is_dir() and not Path(FOLDER).is_symlink():
             return  # Its .gitignore is missing, which keeps no page from being written.
         raise SimkitError(
             f"the page: the folder {FOLDER} cannot be made: {problem.strerror}\n"

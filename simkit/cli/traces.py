@@ -12,9 +12,10 @@ import msgspec
 from simkit.checks.lints import LintRunner
 from simkit.cli.selection import DEFAULT_PATH, select
 from simkit.core.errors import SourceError, TraceError
-from simkit.core.output import current_redactor
+from simkit.core.output import current_redactor, echo
+from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache, near
-from simkit.report.last_run import FOLDER, Last, Ledger, failure_text, slug
+from simkit.report.last_run import FOLDER, Ledger, failure_text, slug
 from simkit.report.results import Result
 from simkit.spec.scenario.items import ScenarioCase, items_in, parted
 from simkit.trace import events as e
@@ -76,7 +77,15 @@ def _listed(folder: Path) -> list[str]:
         last = Ledger(folder).last()
     except OSError as problem:
         raise TraceError(f"{folder}: {failure_text(problem)}") from None
-    names = [Path(entry.trace).name for entry in last.scenarios if entry.trace] if last else []
+    if last is None:
+        return []
+    if last.unkept:
+        tests = counted(last.unkept, "test")
+        echo(
+            f"{folder} holds no trace of the {tests} with features or `sim` that pytest ran last",
+            err=True,
+        )
+    names = [Path(entry.trace).name for entry in last.scenarios if entry.trace]
     return sorted(str(folder / "traces" / name) for name in names)
 
 
@@ -162,11 +171,11 @@ class Identities:
 
 
 def _recorded(last_json: Path) -> dict[str, str]:
-    try:
-        last = msgspec.json.decode(last_json.read_bytes(), type=Last)
-    except (OSError, msgspec.MsgspecError):
-        return {}
-    return {Path(entry.trace).name: entry.id for entry in last.scenarios if entry.trace}
+    with suppress(OSError):
+        last = Ledger(last_json.parent).last()
+        entries = last.scenarios if last is not None else ()
+        return {Path(entry.trace).name: entry.id for entry in entries if entry.trace}
+    return {}
 
 
 class Scenarios:

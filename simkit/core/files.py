@@ -10,9 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.core.output import echo
+
+T = TypeVar("T")
 
 SOURCES: Final = (".yaml", ".yml", ".py", ".feature", ".ipynb", ".toml", ".jsonl")
 """How names of files end that people write, or that hold traces: no report is one of them."""
@@ -55,6 +60,36 @@ def _settle(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def refuse_links(*places: Path) -> None:
+    """Raise OSError for the first place that is a link, which could name a stranger's file."""
+    for place in places:
+        if place.is_symlink():
+            problem = "is a link, and simkit writes through none; remove it"
+            raise OSError(errno.ELOOP, problem, str(place))
+
+
+DAMAGE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""The errors of decoding a damaged file."""
+_DAMAGED: Final[set[Path]] = set()
+"""Damaged files that were reported."""
+
+
+def read_stored(file: Path, kind: type[T]) -> T | None:
+    """Return what simkit stored in a file of JSON; None if there is none, or it is damaged.
+
+    Damage is reported once. Raise OSError if the file cannot be read.
+    """
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=kind)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except DAMAGE:
+        if file not in _DAMAGED:
+            _DAMAGED.add(file)
+            echo(f"{file} is damaged and not used; the next run writes it anew", err=True)
+        return None
 
 
 def check_place(file: str, option: str) -> None:

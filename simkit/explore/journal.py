@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.files import Lock
+from simkit.core.files import DAMAGE, Lock, read_stored, refuse_links
 from simkit.core.redact import Redactor
 from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
@@ -80,6 +80,7 @@ class Journal(Parts):
         cannot be written, BlockingIOError if another process has it.
         """
         self.folder, self._redactor = folder / key, redactor
+        refuse_links(*folder.parents[:2], folder, self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
         if not ignore.exists():
@@ -133,7 +134,7 @@ def _read(
     try:
         head = msgspec.json.decode(first, type=_Head)
         entries = [msgspec.json.decode(line, type=_Line) for line in lines]
-    except msgspec.DecodeError:
+    except DAMAGE:
         # Another version wrote it: the campaign starts from its first chunk.
         return known, [], 0
     return head.known, entries, end
@@ -160,14 +161,13 @@ class Memory:
 
     def known(self) -> tuple[ChoiceLog, ...]:
         """Return the conversations that are known; none if they cannot be read."""
-        try:
-            content = (self.folder / _KNOWN).read_bytes()
-            return msgspec.json.decode(content, type=tuple[ChoiceLog, ...])
-        except (OSError, msgspec.DecodeError):
-            return ()
+        with suppress(OSError):
+            return read_stored(self.folder / _KNOWN, tuple[ChoiceLog, ...]) or ()
+        return ()
 
     def keep(self, tapes: Iterable[ChoiceLog]) -> None:
         """Keep these conversations alone. Raise OSError if they cannot be written."""
+        refuse_links(*self.folder.parents[:2], self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         file = self.folder / _KNOWN
         draft = file.with_name(f".{_KNOWN}.{os.getpid()}")

@@ -36,6 +36,8 @@ FILES: Final = {
 WARNINGS: Final = "simkit warnings"
 PASSED_OVER: Final = "simkit claims not looked at"
 """The section of a report for findings that fail nothing; the property with their number."""
+KEPT_AS: Final = "simkit_kept"
+"""The attribute of an item, and of its report, with its run to be kept."""
 COVERAGE: Final = "simkit-coverage"
 """The name of the plugin that measures coverage."""
 PAGE: Final = "simkit-page"
@@ -122,11 +124,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
     In a workflow of GitHub Actions, and with a base, add the plugin that reports scenarios there.
     """
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_LastRun())
     base: str = config.getoption("--simkit-base")
     if base or os.environ.get("GITHUB_ACTIONS") == "true":
         from simkit.pytest_plugin.workflow import Workflow
 
-        config.pluginmanager.register(Workflow(base, config), WORKFLOW)
+        config.pluginmanager.register(Workflow(base), WORKFLOW)
     if page := config.getoption("--simkit-html"):
         from simkit.pytest_plugin.page import PytestPage
 
@@ -142,6 +146,29 @@ def pytest_configure(config: pytest.Config) -> None:
     from simkit.pytest_plugin.updates import Updates
 
     config.pluginmanager.register(Updates(config), UPDATES)
+
+
+class _LastRun:
+    """Keeps a session with runs of simkit as the last run."""
+
+    def __init__(self) -> None:
+        self._session: Any = None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take what a report carries, also from a process of pytest-xdist."""
+        text = getattr(report, KEPT_AS, None)
+        if text is None:
+            return
+        if self._session is None:
+            from simkit.pytest_plugin.last_run import KeptSession
+
+            self._session = KeptSession()
+        self._session.take(text)
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the list of the run."""
+        if self._session is not None:
+            self._session.close()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -255,10 +282,13 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    call: pytest.CallInfo[None],
+    item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Describe a missing package without a traceback."""
+    """Describe a missing package without a traceback; let the report carry a run that is kept."""
     report = yield
+    run_text = getattr(item, KEPT_AS, None)
+    if run_text is not None and call.when == "call":
+        setattr(report, KEPT_AS, run_text)
     if call.excinfo is not None and (lacking := _missing_package(call.excinfo.value)):
         report.longrepr = lacking
     return report

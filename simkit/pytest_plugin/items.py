@@ -241,7 +241,7 @@ def run_simulation(item: ScenarioItem) -> None:
     from simkit.explore.campaigns import Bounds
     from simkit.pytest_plugin.runs import session_of
 
-    session = session_of(item.config)
+    session = session_of(item.session)
     coverage = session.coverage
     with gc_paused(), sudden_end_told(session.release):
         try:

@@ -17,6 +17,8 @@ from simkit.core.redact import Redactor
 from simkit.core.stopping import sudden_end_told
 from simkit.pytest_plugin import COVERAGE, PAGE, PASSED_OVER, WARNINGS, WORKFLOW
 from simkit.pytest_plugin.items import ScenarioItem, documents_of
+from simkit.pytest_plugin.last_run import SMALL, text_of_run
+from simkit.report.last_run import KEPT_AS, Ledger, RunEntry
 from simkit.report.results import Result, not_run, result_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
@@ -28,14 +30,16 @@ PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
 class Session:
     """The files and options that all items of a run of pytest share."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, scenarios: int) -> None:
+        """``scenarios`` is the number of scenarios in the session."""
         plugins, option = config.pluginmanager, config.getoption
         self.library = Library(documents_of(config))
         """It reads every file once."""
         self.seed: int | None = option("--simkit-seed")
         self.is_strict: bool = option("--simkit-strict")
         self.update_mode: str | None = option("--simkit-update")
-        self.base: str = option("--simkit-base")
+        self.keeps_all = bool(option("--simkit-base")) or scenarios <= SMALL
+        """Whether traces of scenarios that pass are kept, too."""
         self.coverage = plugins.get_plugin(COVERAGE)
         """The plugin that measures coverage; None if there is none."""
         self.has_page, self.has_workflow = plugins.has_plugin(PAGE), plugins.has_plugin(WORKFLOW)
@@ -49,16 +53,18 @@ class Session:
 _SESSION: Final[pytest.StashKey[Session]] = pytest.StashKey()
 
 
-def session_of(config: pytest.Config) -> Session:
+def session_of(session: pytest.Session) -> Session:
     """Return the files and options of a run of pytest, made once."""
-    if _SESSION not in config.stash:
-        config.stash[_SESSION] = Session(config)
-    return config.stash[_SESSION]
+    stash = session.config.stash
+    if _SESSION not in stash:
+        scenarios = sum(isinstance(item, ScenarioItem) for item in session.items)
+        stash[_SESSION] = Session(session.config, scenarios)
+    return stash[_SESSION]
 
 
 def run_scenario(item: ScenarioItem) -> None:
     """Run a scenario and fill its report; raise pytest's failure if it does not hold."""
-    session = session_of(item.config)
+    session = session_of(item.session)
     with gc_paused(), sudden_end_told(session.release):
         try:
             prepared = session.library.prepared(item.scenario)
@@ -67,6 +73,7 @@ def run_scenario(item: ScenarioItem) -> None:
             outcome = simulate(prepared, seed=session.seed)
         except SimkitError as problem:
             item.keep(not_run(item.scenario, "broken", error=str(problem)))
+            _keep(item, b"")
             raise pytest.fail.Exception(clean(str(problem)), pytrace=False) from None
         if session.is_strict:
             judgement = strictly(outcome.judgement)
@@ -120,18 +127,16 @@ def _proposal(mode: str, prepared: Prepared, outcome: Outcome, redactor: Redacto
 def _show(
     item: ScenarioItem, session: Session, prepared: Prepared, outcome: Outcome, redactor: Redactor
 ) -> None:
-    """Keep the trace to be compared, the run's page, and the picture of a failing one.
+    """Keep the trace, the run's page, and the picture of a failing one.
 
     Each is made only where somebody reads it.
     """
-    if not (session.base or session.has_page or session.has_workflow):
-        return
-    result = _result(item)
-    if session.base:
-        from simkit.pytest_plugin.workflow import with_trace
-
-        result = with_trace(result, outcome.redacted(redactor).trace, item.config)
+    result, trace = _result(item), b""
+    if session.keeps_all or result.failed:
+        result = msgspec.structs.replace(result, trace=Ledger().place(result.id))
         item.keep(result)
+        trace = outcome.redacted(redactor).trace.encoded()
+    _keep(item, trace)
     draws = result.failed and session.has_workflow
     if not draws and not session.has_page:
         return
@@ -142,6 +147,13 @@ def _show(
         item.page = run_page(result, view, prepared.document, redactor)
     if draws:
         item.picture = sequence_text(view, result.findings)
+
+
+def _keep(item: ScenarioItem, trace: bytes) -> None:
+    """Let the item's report carry its run, with its trace if there is one."""
+    result = _result(item)
+    entry = RunEntry(result.id, result.outcome, result.digest, result.trace)
+    setattr(item, KEPT_AS, text_of_run(entry, result.failed, trace))
 
 
 def _note(item: ScenarioItem, redactor: Redactor) -> None:

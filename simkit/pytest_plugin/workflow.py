@@ -7,7 +7,7 @@ inside pytest's own reports, and the parent writes them.
 from __future__ import annotations
 
 import os
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 import pytest
@@ -24,23 +24,8 @@ from simkit.report.github_actions import (
     traces_in,
     workflow_commands,
 )
-from simkit.report.last_run import Ledger, RunEntry
 from simkit.report.results import Result
 from simkit.spec.scenario.items import SCENARIO_SUFFIX
-from simkit.trace.store import Trace
-
-LEDGER: Final[pytest.StashKey[Ledger]] = pytest.StashKey()
-RUN: Final = "simkit_run"
-"""The key under which a process of pytest-xdist gets its run."""
-
-
-def with_trace(result: Result, trace: Trace, config: pytest.Config) -> Result:
-    """Return the result with its trace kept in `.simkit`, to be compared with a base.
-
-    The trace holds no secrets.
-    """
-    file = config.stash[LEDGER].keep(result.id, trace.encoded())
-    return msgspec.structs.replace(result, trace=file)
 
 
 class Workflow(ReportCarrier):
@@ -48,11 +33,9 @@ class Workflow(ReportCarrier):
 
     carried_as = "simkit_result"
 
-    def __init__(self, base: str, config: pytest.Config) -> None:
+    def __init__(self, base: str) -> None:
         """Raise UsageError if ``base`` is given and has no trace."""
         self._base = base
-        worker_input: dict[str, str] = getattr(config, "workerinput", {})
-        self._ledger = config.stash[LEDGER] = Ledger(run=worker_input.get(RUN, ""))
         self._results: dict[str, Result] = {}
         self._pictures: dict[str, str] = {}
         if base:
@@ -60,12 +43,6 @@ class Workflow(ReportCarrier):
                 traces_in(base)
             except TraceError as problem:
                 raise pytest.UsageError(f"--simkit-base: {problem}") from None
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_configure_node(self, node: Any) -> None:
-        """Let a process of pytest-xdist keep its traces for this run."""
-        if self._base:
-            node.workerinput[RUN] = self._ledger.begin()
 
     def carried(
         self, item: ScenarioItem, call: pytest.CallInfo[None], report: pytest.TestReport
@@ -94,10 +71,6 @@ class Workflow(ReportCarrier):
         if not results or hasattr(terminalreporter.config, "workerinput"):
             # Each process of xdist has its own terminal, which is not shown.
             return
-        if self._base:
-            entries = [RunEntry(r.id, r.outcome, r.digest, r.trace) for r in results]
-            self._ledger.close(entries, [r.id for r in results if r.failed])
-            self._ledger.end()
         pairs = list(compared(results, self._base)) if self._base else None
         if is_workflow(os.environ):
             for line in workflow_commands(results, os.environ):

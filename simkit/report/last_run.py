@@ -3,7 +3,7 @@
 ::
 
     .simkit/.gitignore       keeps the folder out of version control
-    .simkit/last.json        {version, scenarios: [{id, outcome, digest, trace}], failed: [id]}
+    .simkit/last.json        {version, scenarios: [{id, outcome, digest, trace}], failed, unkept}
     .simkit/traces/*.jsonl   one trace a scenario, of the run that finished last
     .simkit/runs/run-*/      the traces of a run that is not over
 
@@ -12,7 +12,10 @@ runs may run at once. Meanwhile it holds its folder's lock; a folder without a l
 behind, and the next run that ends removes it.
 
 ``failed`` lists the scenarios that failed when they last ran, also in earlier runs: after one of
-three is repaired and run alone, two remain.
+three is repaired and run alone, two remain. ``unkept`` counts the tests of pytest that ran with the
+last run or after it and keep no trace.
+
+No link is written through: it may name a folder that is not simkit's.
 """
 
 from __future__ import annotations
@@ -29,11 +32,13 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.files import Lock, exclusive, write_whole
+from simkit.core.files import Lock, exclusive, read_stored, refuse_links, write_whole
 from simkit.core.output import current_redactor
 
 FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80
+KEPT_AS: Final = "simkit_kept"
+"""The attribute of pytest's items and reports with a run to be kept; empty if none is kept."""
 
 
 class RunEntry(msgspec.Struct, frozen=True):
@@ -52,6 +57,7 @@ class Last(msgspec.Struct, frozen=True):
     version: int
     scenarios: tuple[RunEntry, ...] = ()
     failed: tuple[str, ...] = ()
+    unkept: int = 0
 
 
 class Ledger:
@@ -68,6 +74,7 @@ class Ledger:
         if not self._run:
             make_folder(self._folder)
             runs = self._folder / "runs"
+            refuse_links(runs, self._folder / "traces", self._folder / "last.json")
             runs.mkdir(exist_ok=True)
             with exclusive(runs):
                 # Cleaning up takes the same lock: the folder never exists without its own.
@@ -78,16 +85,23 @@ class Ledger:
 
     def keep(self, identity: str, trace: bytes) -> str:
         """Store a trace that holds no secrets; return the file that it is once the run is over."""
-        name = f"{slug(self.safe(identity))}.jsonl"
-        write_whole(self._folder / "runs" / self.begin() / name, trace)
-        return str(self._folder / "traces" / name)
+        place = Path(self.place(identity))
+        write_whole(self._folder / "runs" / self.begin() / place.name, trace)
+        return str(place)
+
+    def place(self, identity: str) -> str:
+        """Return the file of a scenario's trace once the run is over."""
+        return str(self._folder / "traces" / f"{slug(self.safe(identity))}.jsonl")
 
     def safe(self, identity: str) -> str:
         """Return a scenario's id without secrets, which a name may contain."""
         return current_redactor().text(identity)
 
-    def close(self, entries: Sequence[RunEntry], failing: Sequence[str]) -> None:
-        """Record a run as the last one; it may continue, and be recorded again."""
+    def close(self, entries: Sequence[RunEntry], failing: Sequence[str], unkept: int = 0) -> None:
+        """Record a run as the last one; it may continue, and be recorded again.
+
+        ``unkept`` is the number of its tests that keep no trace.
+        """
         self.begin()
         with self.locked():
             safe_entries = [
@@ -97,11 +111,20 @@ class Ledger:
             before = [identity for identity in self.failed() or () if identity not in ran]
             failed = tuple(dict.fromkeys([*before, *map(self.safe, failing)]))
             self._publish({Path(entry.trace).name for entry in entries if entry.trace})
-            encoded = msgspec.json.format(
-                msgspec.json.encode(Last(1, tuple(safe_entries), failed)), indent=1
-            )
-            write_whole(self._folder / "last.json", encoded + b"\n")
+            self._write(Last(1, tuple(safe_entries), failed, unkept))
             self._sweep()
+
+    def note_unkept(self, count: int) -> None:
+        """Record that tests ran after the last run and kept no trace."""
+        last = self.last()
+        if last is not None:
+            refuse_links(self._folder, self._folder / "last.json")
+            with self.locked():
+                self._write(msgspec.structs.replace(last, unkept=count))
+
+    def _write(self, last: Last) -> None:
+        encoded = msgspec.json.format(msgspec.json.encode(last), indent=1)
+        write_whole(self._folder / "last.json", encoded + b"\n")
 
     def end(self) -> None:
         """Remove the run's own folder; recorded traces stay."""
@@ -122,12 +145,8 @@ class Ledger:
         return None if last is None else last.failed
 
     def last(self) -> Last | None:
-        """Return the results of the last run; None if nothing was recorded."""
-        try:
-            content = (self._folder / "last.json").read_bytes()
-            return msgspec.json.decode(content, type=Last)
-        except (FileNotFoundError, NotADirectoryError, msgspec.MsgspecError):
-            return None
+        """Return the results of the last run; None if nothing was recorded, or it is damaged."""
+        return read_stored(self._folder / "last.json", Last)
 
     def _publish(self, names: set[str]) -> None:
         """Replace the last run's traces by this run's."""
@@ -159,8 +178,9 @@ class Ledger:
 
 def make_folder(folder: Path) -> None:
     """Make ``.simkit/`` where there is none, out of version control; raise OSError if it fails."""
-    folder.mkdir(parents=True, exist_ok=True)
     ignore = folder / ".gitignore"
+    refuse_links(folder, ignore)
+    folder.mkdir(parents=True, exist_ok=True)
     if not ignore.exists():
         write_whole(ignore, b"*\n")
 

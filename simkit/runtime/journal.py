@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.errors import StoreInvalid
+from simkit.core.files import DAMAGE
 from simkit.core.messages import Message
 from simkit.runtime.branch import Path, in_blocks
 from simkit.runtime.conversation import Numbers
@@ -146,7 +147,7 @@ def _events(entries: Iterable[bytes]) -> Iterator[e.AnyEvent]:
     for number, entry in enumerate(entries, 1):
         try:
             yield event_decoder().decode(entry)
-        except msgspec.MsgspecError as problem:
+        except DAMAGE as problem:
             raise StoreInvalid(f"entry {number} of the store is no event: {problem}") from None
 
 

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.errors import StoreInvalid
+from simkit.core.files import DAMAGE
 
 # NORMAL does not wait for the disk at each commit: written data then belongs to the operating
 # system, and a killed process cannot lose it.
@@ -57,7 +58,7 @@ class Store:
             self._connection.executescript(_SCHEMA)
             rows = self._connection.execute("SELECT body FROM checkpoints ORDER BY number")
             self._checkpoints = [_CHECKPOINT.decode(body) for (body,) in rows]
-        except (self._error, msgspec.MsgspecError) as problem:
+        except (self._error, *DAMAGE) as problem:
             raise StoreInvalid(f"{self._name}: the store cannot be opened: {problem}.") from problem
 
     def commit(self, entries: Sequence[bytes], checkpoint: Checkpoint) -> None:

@@ -74,7 +74,6 @@ def test_outside_of_workflows_nothing_of_it_is_written(pytester: pytest.Pytester
     result = pytester.runpytest_subprocess()
 
     assert commands(result) == []
-    assert not (pytester.path / ".simkit").exists()
 
 
 @pytest.mark.slow

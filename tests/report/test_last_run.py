@@ -41,6 +41,7 @@ def test_closing_records_the_run_and_forgets_older_traces(tmp_path: Path) -> Non
         "version": 1,
         "scenarios": [{"id": "f::new", "outcome": "failed", "digest": "d1", "trace": new}],
         "failed": ["f::new"],
+        "unkept": 0,
     }
     assert (Path(old).exists(), Path(new).exists()) == (False, True)
 

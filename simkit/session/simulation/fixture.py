@@ -14,6 +14,7 @@ from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
 from simkit.core.output import clean
 from simkit.core.text import shell_word
+from simkit.report.last_run import KEPT_AS
 from simkit.report.text import findings_text
 from simkit.session.simulation.conversation import ADVICE, Simulation
 from simkit.spec.scenario.files import Library
@@ -36,6 +37,7 @@ class Simulations:
         self._library = config.stash.setdefault(_LIBRARY, Library())
         self._opened: list[Simulation] = []
         request.node.stash[_OPENED] = self._opened
+        setattr(request.node, KEPT_AS, "")
         # Only a session with simulations checks them.
         if not config.pluginmanager.has_plugin(_JUDGE):
             config.pluginmanager.register(_Judge(), _JUDGE)
