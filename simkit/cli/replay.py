@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -95,9 +95,12 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     rans: list[ScenarioRun] = []
     printer = _Printer(call, len(selection.entries))
     try:
-        with call.plan.start(selection.entries, kept_run.job, cache) as runs:
+        with ExitStack() as stack:
+            runs = stack.enter_context(call.plan.start(selection.entries, kept_run.job, cache))
+            check = _check_of_recordings(call, selection, kept_run.job, cache, stack)
             printer.begin(selection.entries, 0)
-            for ran in runs:
+            for entry, ran in zip(selection.entries, runs, strict=True):
+                ran = check(entry, ran)
                 rans.append(ran)
                 printer.show(ran)
                 printer.begin(selection.entries, len(rans))
@@ -125,6 +128,33 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     if call.page:
         _write_page(call, rans, printer)
     return summary_of(results).exit_code
+
+
+def _check_of_recordings(
+    call: ReplayOptions, selection: Selection, job: Job, cache: DocumentCache, stack: ExitStack
+) -> Callable[[SelectedEntry, ScenarioRun], ScenarioRun]:
+    """Return the function that replays what was recorded, in a process that recorded nothing.
+
+    A scenario holds if that holds, too.
+    """
+    if call.recording is None or call.recording.mode == "verify":
+        return lambda entry, ran: ran
+    replaying = msgspec.structs.replace(job, recording=None, run="")
+    runs = stack.enter_context(call.plan.start(selection.entries, replaying, cache))
+
+    def check(entry: SelectedEntry, ran: ScenarioRun) -> ScenarioRun:
+        if ran.result.outcome != "held" or not isinstance(entry, ScenarioCase):
+            return ran
+        prepared = runs.runner.prepared(entry)[0]
+        if prepared is None or prepared.scenario.cassette is None:
+            return ran
+        again = runs.run(entry)
+        if not again.result.failed:
+            return ran
+        text = f"{again.text}\n    recorded, but this replay of it, in a new process, fails"
+        return msgspec.structs.replace(again, text=text)
+
+    return check
 
 
 def _write_page(call: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import importlib.util
 import os
 import sys
@@ -37,6 +38,8 @@ def write_whole(file: Path, content: bytes, *, is_kept: bool = False) -> None:
     if file.is_symlink():
         file = Path(os.path.realpath(file))  # Of links in a circle it is one of them.
     temporary = file.with_name(f".{file.name}.{os.getpid()}.{get_ident()}.tmp")
+    if is_kept:
+        _sweep(file)
     try:
         with temporary.open("wb") as stream:
             if is_kept and file.exists():
@@ -50,6 +53,27 @@ def write_whole(file: Path, content: bytes, *, is_kept: bool = False) -> None:
             _settle(file.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _sweep(file: Path) -> None:
+    """Remove what killed processes left of a file that they were writing."""
+    for path in file.parent.glob(f".{glob.escape(file.name)}.*.tmp"):
+        owner = path.name.removeprefix(f".{file.name}.").partition(".")[0]
+        if owner.isdecimal() and not _runs(int(owner)):
+            path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Return whether a process may still run; on Windows its files cannot be removed anyway."""
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _settle(folder: Path) -> None:

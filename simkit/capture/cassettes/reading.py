@@ -11,6 +11,7 @@ import binascii
 import gzip
 import io
 import json
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable
@@ -39,6 +40,8 @@ FILE_BYTES_MAX: Final = 256_000_000
 NESTING_MAX: Final = 200
 """The largest depth of lists and mappings."""
 
+_POINTER: Final = "version https://git-lfs.github.com/spec/"
+_CONFLICT: Final = re.compile(r"^<<<<<<< .*(?=[^\0]*^=======$[^\0]*^>>>>>>> )", re.M).search
 ADVICE: Final = "restore the file, or delete it and record again; it is never overwritten"
 
 
@@ -56,6 +59,16 @@ class Text:
         """``content`` may be compressed; raise CassetteInvalid if it is no text."""
         self.path = path
         self.text = _text(path, content)
+        self._refuse_traces_of_git()
+
+    def _refuse_traces_of_git(self) -> None:
+        if self.text.startswith(_POINTER):
+            problem = "this is a pointer of Git LFS, and not the file: `git lfs pull` fetches it"
+            raise invalid(self.path, 1, problem)
+        conflict = _CONFLICT(self.text) if "<<<<<<< " in self.text else None
+        if conflict is not None:
+            line = self.text.count("\n", 0, conflict.start()) + 1
+            raise invalid(self.path, line, "a merge of Git left a conflict here: settle it")
 
     def tree(self) -> Any:
         """Return the data: mappings, lists, texts, bytes, numbers, booleans and None."""

@@ -7,13 +7,14 @@ request in replay before its lookup, so that both get the same key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from simkit.capture.cassettes.encodings import with_body
+from simkit.capture.cassettes.issued import secret_in
 from simkit.capture.cassettes.values import Interaction
 from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
@@ -172,17 +173,21 @@ REQUEST_HEADERS: Final = frozenset(
      "x-goog-api-client", "x-stainless-lang", "x-stainless-package-version")
 )  # fmt: skip
 """Headers of requests that are recorded; all others are dropped."""
-ADDRESSES: Final = frozenset(("content-location", "link", "location", "referer"))
+ADDRESSES: Final = frozenset(
+    (
+        "azure-asyncoperation",
+        "content-location",
+        "link",
+        "location",
+        "operation-location",
+        "referer",
+    )
+)
 """Headers that hold URLs, with parameters that may be secret."""
-RESPONSE_HEADERS: Final = frozenset(
-    # Headers that clients act on: redirects, pages, file names, ranges.
-    ("content-disposition", "content-location", "content-range", "etag", "last-modified", "link",
-     "location", "www-authenticate",
-     "content-type", "request-id", "retry-after", "retry-after-ms", "x-request-id",
-     "x-should-retry", "anthropic-ratelimit-requests-remaining",
-     "anthropic-ratelimit-tokens-remaining", "x-ratelimit-remaining-requests",
-     "x-ratelimit-remaining-tokens", "x-ratelimit-reset-requests", "x-ratelimit-reset-tokens")
-)  # fmt: skip
+HOP: Final = frozenset(
+    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "date", "alt-svc")
+)
+"""Headers of responses that concern one connection, or its moment; all others are recorded."""
 
 
 def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
@@ -202,14 +207,17 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
     return HttpRequest(
         request.method,
         redactor.url(request.url),
-        _visible_headers(request.headers, REQUEST_HEADERS, redactor),
+        _visible_headers(
+            [pair for pair in request.headers if pair[0].lower() in REQUEST_HEADERS], redactor
+        ),
         redacted_body(request.body, redactor),
     )
 
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Return the response with the recorded headers and without secrets."""
-    headers = _visible_headers(response.headers, RESPONSE_HEADERS, redactor)
+    pairs = [pair for pair in response.headers if pair[0].lower() not in HOP]
+    headers = _visible_headers(pairs, redactor)
     redacted = msgspec.structs.replace(response, headers=headers)
     return with_body(redacted, redacted_answer(response, redactor))
 
@@ -226,13 +234,16 @@ def redacted_body(body: bytes, redactor: Redactor) -> bytes:
 
 
 def redacted_header(name: str, value: str, redactor: Redactor) -> str:
-    """Return a header's value with every secret replaced."""
-    return redactor.url(value) if name.lower() in ADDRESSES else redactor.text(value)
+    """Return a header's value with every secret replaced; a cookie keeps its name."""
+    if name.lower() in ADDRESSES:
+        return redactor.url(value)
+    kind, secret = secret_in(name, value)
+    return redactor.text(value.replace(secret, f"[redacted:{kind}]") if secret else value)
 
 
-def _visible_headers(headers: Headers, names: frozenset[str], redactor: Redactor) -> Headers:
+def _visible_headers(headers: Iterable[tuple[str, str]], redactor: Redactor) -> Headers:
     return tuple(
         (name.lower(), redacted_header(name, value, redactor))
         for name, value in headers
-        if name.lower() in names and name.lower() not in FRAMING
+        if name.lower() not in FRAMING
     )

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from simkit.capture.cassettes.encodings import NotDecodable, decoded
+from simkit.capture.cassettes.issued import Issued
 from simkit.capture.cassettes.keys import Keying, json_of
 from simkit.capture.cassettes.lookup import Player
 from simkit.capture.cassettes.missing import Policy
@@ -34,7 +35,7 @@ class Recorder:
     """
 
     def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
+        self._redactor, self._issued = redactor, Issued(redactor)
         self._started: list[Interaction] = []
         self._ended: dict[int, Interaction] = {}
         self._calls: Counter[Lane] = Counter()
@@ -69,10 +70,16 @@ class Recorder:
 
         Raise CassetteInvalid for a body that does not fit its headers.
         """
-        whole = msgspec.structs.replace(
-            self._started[number], response=_plain(response), recorded_at=recorded_at
-        )
-        self._ended[number] = redacted(whole, self._redactor)
+        plain, started = _plain(response), self._started[number]
+        with self._lock:
+            self._issued.learn(plain, [item.request for item in self._started])
+            whole = msgspec.structs.replace(
+                started,
+                request=self._issued.request(started.request),
+                response=self._issued.response(plain),
+                recorded_at=recorded_at,
+            )
+            self._ended[number] = redacted(whole, self._redactor)
 
     def interactions(self) -> tuple[Interaction, ...]:
         """Return the recorded interactions, without unanswered requests."""

@@ -37,6 +37,7 @@ _SECRET_ENDINGS: Final = (
     "SECRET",
 )
 _SECRET_LENGTH_MIN: Final = 8
+_WORD_LENGTH_MAX: Final = 16
 _IS_NO_WORD: Final = re.compile(r"[0-9]|[a-z][A-Z]").search
 _PARTS: Final = re.compile(r"[^\s;,]+").findall
 
@@ -65,6 +66,21 @@ def secrets_of(environ: Mapping[str, str]) -> frozenset[str]:
         for variable, value in environ.items()
         if len(value) >= _SECRET_LENGTH_MIN and is_secret_variable(variable)
     )
+
+
+def is_guessable(value: str) -> bool:
+    """Return whether a value is too short for a secret, or a plain word: `dark`, `production`."""
+    if len(value) >= _WORD_LENGTH_MAX and not any(map(str.isspace, value)):
+        return "[redacted:" in value
+    is_short = len(value) < _SECRET_LENGTH_MIN
+    return is_short or not _IS_NO_WORD(value) or "[redacted:" in value
+
+
+_COOKIE_ATTRIBUTES: Final = frozenset(
+    ("domain", "expires", "httponly", "max-age", "partitioned", "path", "priority", "samesite",
+     "secure")
+)  # fmt: skip
+"""The words after a cookie, which are no secrets."""
 
 
 _SCALARS: Final = frozenset((str, int, float, bool, type(None)))
@@ -111,5 +127,7 @@ def _secret_parts(value: Any) -> Iterator[str]:
     """Yield the value and its part without a scheme: ``abc123…`` of ``Bearer abc123…``."""
     if isinstance(value, (str, int)):
         for part in _PARTS(str(value)):
+            if part.partition("=")[0].lower() in _COOKIE_ATTRIBUTES:
+                continue
             if len(part) >= _SECRET_LENGTH_MIN and _IS_NO_WORD(part) and "[redacted:" not in part:
                 yield part

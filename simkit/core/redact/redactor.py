@@ -30,7 +30,9 @@ from simkit.core.redact.prefilter import (
 )
 from simkit.core.redact.shapes import EDGE, FREE, PERSONAL, PREFIXED, SHAPES
 
-_PLACEHOLDER: Final = rf"\[redacted:(?:env|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})\]"
+_PLACEHOLDER: Final = (
+    rf"\[redacted:(?:env|header|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})(?:-[0-9]+)?\]"
+)
 
 _NAMED: Final = "|".join(
     name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
@@ -87,6 +89,13 @@ class Redactor:
         self._hints = [re.compile(hint.encode()).search for hint, _ in patterns.values()]
         if not all(secret.isascii() for secret in secrets):
             self._needles.append(b"\\u")
+
+    forms_of = staticmethod(lambda secret: _forms_of(secret))
+    """Yields a secret as it appears in a text, in a URL, and in JSON inside a text."""
+
+    def knows(self, value: str) -> bool:
+        """Return whether a value is a secret of the environment or of the user's files."""
+        return value in self._forms
 
     @cached_property
     def _rules(self) -> re.Pattern[str]:

@@ -58,11 +58,23 @@ def test_response_that_loses_lines_comes_in_one_piece_after_all_the_waiting() ->
     assert response == HttpResponse(200, (), (b"c",), "", (7,))
 
 
-@pytest.mark.parametrize("name", ["Set-Cookie", "openai-organization", "x-anything", "date"])
-def test_header_that_is_not_known_to_be_harmless_is_not_kept(name: str) -> None:
-    response = redacted_response(HttpResponse(200, ((name, "x"), *SSE), (b"",)), REDACTOR)
+@pytest.mark.parametrize(
+    ("name", "value", "stored"),
+    [
+        ("Set-Cookie", "id=0123456789abcdef; HttpOnly", "id=[redacted:set_cookie]; HttpOnly"),
+        ("openai-organization", "org-0123456789abcdef", "[redacted:header]"),
+        ("x-next-page", "2", "2"),
+        ("x-ratelimit-reset-tokens", "1m30.951s", "1m30.951s"),
+        ("connection", "close", None),
+        ("date", "Sun, 29 Nov 2026 08:00:00 GMT", None),
+    ],
+)
+def test_all_headers_are_kept_without_what_may_be_secret_but_those_of_one_connection(
+    name: str, value: str, stored: str | None
+) -> None:
+    response = redacted_response(HttpResponse(200, ((name, value), *SSE), (b"",)), REDACTOR)
 
-    assert response.headers == SSE
+    assert response.headers == (*([(name.lower(), stored)] if stored else []), *SSE)
 
 
 @given(st.lists(st.binary(max_size=4) | st.sampled_from([b"\n", b"\n\n", b"ab\n"]), max_size=6),
@@ -98,7 +110,9 @@ def test_headers_that_clients_act_on_are_kept_without_what_is_secret_in_them() -
     assert response.headers == (
         ("location", "https://x.com/b?page=2&key=[redacted:parameter]"),
         ("link", '<https://x.com/?page=3>; rel="next"'),
+        ("set-cookie", "id=1"),
         ("content-disposition", 'attachment; filename="a.csv"'),
+        ("server", "x/1"),
     )
 
 

@@ -63,7 +63,7 @@ def test_recorder_keeps_a_compressed_stream_in_its_pieces() -> None:
         ("Content-Type", "text/event-stream"),
         ("Content-Encoding", "gzip"),
         ("Content-Length", str(len(packed))),
-        ("Set-Cookie", "session=1"),
+        ("Connection", "keep-alive"),
     )
     recorder = Recorder(Redactor({}))
 
