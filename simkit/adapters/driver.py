@@ -79,9 +79,11 @@ from simkit.capture.http.guards import Guard
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
 from simkit.capture.http.processes import Children, children_of_run, watching_processes
+from simkit.capture.http.refusals import begin_refusals, note_refusal, taken_refusals
 from simkit.capture.http.request_router import (
     AllowedHosts,
     Owner,
+    child_asked,
     owned_by,
     passing_through,
 )
@@ -94,6 +96,7 @@ from simkit.core.errors import (
     FrameworkFailed,
     FunctionFailed,
     FunctionMissing,
+    NetworkRefused,
     PipelineError,
     RunHalted,
     ScriptMisfit,
@@ -182,6 +185,7 @@ class CodeDriver:
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live
         check_folders(app)
+        begin_refusals()
         enter(intercepting())
         enter(carrying_contexts)
         enter(hearing_loops)
@@ -375,7 +379,10 @@ class CodeDriver:
                 self._losses.heeding(),
                 taking_turns(self._turns),
             ):
-                reply = self._driver.run_turn(turn)
+                try:
+                    reply = self._driver.run_turn(turn)
+                finally:
+                    self._take_refusals()
         except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:
             if (halt := halt_in(problem)) is not None:
                 raise self._advised(turn, halt.cause) from None
@@ -441,14 +448,16 @@ class CodeDriver:
 
     def _child_asked(self, method: str, url: str) -> None:
         """Stop the run: a child process of the pipeline uses the network."""
-        model = protocol_of(HttpRequest(method, url)) is not None
-        self._gate.halt(
-            CallUnattributed(
-                f"a process that the pipeline started {'asks a model' if model else 'reaches for '}"
-                f"{'' if model else 'the network'}: {method} {url}\n"
-                "simkit sees this process only; point the other to `simkit serve`."
-            )
-        )
+        asks_model = protocol_of(HttpRequest(method, url)) is not None
+        problem = CallUnattributed(child_asked(method, url, asks_model))
+        if self._owner.is_over:
+            note_refusal(str(problem), is_late=True)
+        self._gate.halt(problem)
+
+    def _take_refusals(self) -> None:
+        """Stop the run if code was refused something from where no exception reaches it."""
+        for text in taken_refusals():
+            self._gate.halt(NetworkRefused(text, "", None))
 
     def _logged(self, entry: LogEntry) -> None:
         run = self._driver.run_around()

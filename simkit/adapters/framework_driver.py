@@ -168,7 +168,7 @@ class AdapterContext:
     caller: Caller
     use_tool: ToolUse
     """Executes a tool's call by the scenario or for real, and records it."""
-    halt: Callable[[SimkitError], RunHalted]
+    halt: Callable[[SimkitError], RunHalted | SimkitError]
     """Records why the run cannot continue, and returns the exception to raise."""
 
     @contextmanager

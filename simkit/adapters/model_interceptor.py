@@ -34,6 +34,7 @@ from simkit.core.errors import (
     WireInvalid,
     unanswered_as,
 )
+from simkit.core.stopping import halting
 from simkit.providers.body_reader import MessageCache
 from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
@@ -341,23 +342,23 @@ class ModelInterceptor:
         """Do work that records, while nobody else does."""
         with self.lock:
             if self.halted is not None:
-                raise RunHalted(self.halted)
+                raise halting(self.halted)
             try:
                 return work()
             except SimkitError as problem:
                 raise self.halt(problem) from problem
 
-    def halt(self, problem: SimkitError) -> RunHalted:
+    def halt(self, problem: SimkitError) -> RunHalted | SimkitError:
         """Record why the run cannot continue; return the exception for the pipeline's code."""
         with self.lock:
             self.halted = self.halted or problem
         self._give_up()
-        return RunHalted(problem)
+        return halting(problem)
 
     def refuse_crashed(self) -> None:
         """Raise RunHalted if the process has ended: what goes on in its threads begins nothing."""
         if isinstance(self.halted, ProcessCrashed):
-            raise RunHalted(self.halted)
+            raise halting(self.halted)
 
     def begin_tool(self, request: ToolRequest) -> ToolStart | None:
         """Count a tool's call that begins; return None in a turn that no tool ends."""

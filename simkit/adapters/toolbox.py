@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import LOCK, Inside
-from simkit.core.errors import CallUnattributed, FunctionMissing, RunHalted
+from simkit.core.errors import CallUnattributed, FunctionMissing
+from simkit.core.stopping import halting
 from simkit.runtime.models.returned import returned_by
 
 _HOLDERS: Final = ("func", "coroutine", "fn", "function", "entrypoint", "forward")
@@ -225,7 +226,7 @@ def _answering(function: FunctionType) -> Toolbox | None:
         return mine if mine is not None and function in mine.tools else None
     toolboxes = [toolbox for toolbox in working if function in toolbox.tools]
     if len(toolboxes) > 1:
-        raise RunHalted(
+        raise halting(
             CallUnattributed(
                 f"{function.__qualname__} was called in a thread that belongs to none of the "
                 f"{len(toolboxes)} scenarios that run now.\nStart the thread inside the run, or "

@@ -56,8 +56,8 @@ OTHERS: Final[Mapping[str, str]] = {
     "tornado": "no: its connections are refused while a scenario runs",
     "grpcio": "no, and it connects in C: use the client's REST transport, or `simkit serve`",
     "pycurl": "no, and it connects in C: `simkit serve`",
-    "curl-cffi": "no, and it connects in C: `simkit serve`",
-    "primp": "no, and it connects in Rust: `simkit serve`",
+    "curl-cffi": "no: its requests are refused while a scenario runs",
+    "primp": "no: its requests are refused while a scenario runs",
     "pyreqwest": "no, and it connects in Rust: `simkit serve`",
 }
 """Libraries that are not patched themselves, and whether simkit sees their requests."""
@@ -239,7 +239,6 @@ _UNSEEN: Final = {
     "websockets": "websockets is imported: what goes over a websocket is no model call here",
     "websocket": "websocket-client is imported: what goes over a websocket is no model call here",
     "pycurl": "pycurl is imported, and connects in C where nothing is seen of it",
-    "curl_cffi": "curl_cffi is imported, and connects in C where nothing is seen of it",
 }
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 

@@ -13,7 +13,7 @@ from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
 from simkit.language.yaml import DocumentCache
-from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.applications import LateRefusal, OwnProcesses
 from simkit.session.execution.own_process import app_of
 from simkit.session.workers import Worker, WorkerDied, is_traced, start_worker
 from simkit.spec.scenario.apps import App
@@ -66,7 +66,9 @@ class RunsInProcesses(Runs):
             turn = max((fact for fact in messages if isinstance(fact, int)), default=0)
             how = next((fact for fact in messages if isinstance(fact, str)), "")
             return self.runner.died(entry, seed, turn, how or death.how)
-        return ran
+        refused = [str(fact) for fact in messages if isinstance(fact, LateRefusal)]
+        assert isinstance(entry, ScenarioCase)
+        return self.runner.refused_late(entry, ran, refused) if refused else ran
 
     def results(self, work: Work[T]) -> Iterator[T]:
         """Yield the results of ``work`` for batches of the entries, in order."""

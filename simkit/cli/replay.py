@@ -104,6 +104,9 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
                 rans.append(ran)
                 printer.show(ran)
                 printer.begin(selection.entries, len(rans))
+            if (refused := runs.refused_at_end(rans)) is not None:
+                rans[-1] = refused
+                printer.show(refused)
         results = [ran.result for ran in rans]
         if call.verify:
             results = _verify(call, selection, rans, printer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
 
@@ -19,7 +20,7 @@ from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.results import Result, died, not_run, result_of
+from simkit.report.results import Result, died, not_run, refused_late, result_of
 from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
 from simkit.report.text import (
     judged_text,
@@ -202,6 +203,21 @@ class Runner:
         result = died(prepared, self._job.seed if seed is None else seed, turn, how)
         return self._report(self._turned(result, standing))
 
+    def refused_late(
+        self, item: ScenarioCase, ran: ScenarioRun, refused: Sequence[str]
+    ) -> ScenarioRun:
+        """Return a run with what its code was refused after its end as findings."""
+        prepared, _ = self.prepared(item)
+        if prepared is None or "RUN-02" in dict(ran.result.lints_off):
+            return ran
+        result = msgspec.structs.replace(
+            ran.result,
+            outcome="failed" if ran.result.outcome == "held" else ran.result.outcome,
+            findings=(*ran.result.findings, *refused_late(prepared, refused)),
+        )
+        again = self._report(result)
+        return msgspec.structs.replace(ran, result=result, text=again.text, page=again.page)
+
     def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
         """Return the result of a scenario that does not run: skipped, or broken.
 
@@ -322,6 +338,19 @@ class Runs:
     def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
         """Return the result of an entry; ``seed`` replaces the job's."""
         return self.runner.run(entry, seed)
+
+    def refused_at_end(self, rans: Sequence[ScenarioRun]) -> ScenarioRun | None:
+        """Return the last run with what code of this process is refused at its end; None if none.
+
+        Call it when all have run.
+        """
+        processes = sys.modules.get("simkit.capture.http.processes")
+        refused = [] if processes is None else processes.refused_at_exit()
+        pairs = [*zip(self.entries, rans, strict=True)] if refused else []
+        for entry, ran in reversed(pairs):
+            if isinstance(entry, ScenarioCase):
+                return self.runner.refused_late(entry, ran, refused)
+        return None
 
     def results(self, work: Work[T]) -> Iterator[T]:
         """Yield the results of ``work``, a function of a module, for batches of the entries.

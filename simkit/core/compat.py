@@ -20,6 +20,7 @@ PYTHON: Final = "Python"
 TRIED: Final[Mapping[str, tuple[str, str]]] = {
     PYTHON: ("3.11", "3.13"),
     "aiohttp": ("3.10.0", "3.14.5"),
+    "curl_cffi": ("0.17.0", "0.17.0"),
     "google-adk": ("2.13.0", "2.13.0"),
     "httplib2": ("0.22.0", "0.32.1"),
     "httpx": ("0.27.0", "0.28.1"),
@@ -33,6 +34,7 @@ TRIED: Final[Mapping[str, tuple[str, str]]] = {
     "opentelemetry-exporter-otlp-proto-grpc": ("1.30.0", "1.45.2"),
     "opentelemetry-exporter-otlp-proto-http": ("1.30.0", "1.45.2"),
     "opentelemetry-sdk": ("1.30.0", "1.45.2"),
+    "primp": ("2.0.1", "2.0.1"),
     "pydantic-ai-slim": ("2.60.0", "2.68.0"),
     "urllib3": ("1.26.20", "2.8.0"),
     "vcrpy": ("7.0.0", "9.4.2"),

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from simkit.core.errors import Terminated
+from simkit.core.errors import RunHalted, SimkitError, Terminated
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -127,6 +127,29 @@ def _send_late(number: signal.Signals) -> None:
     main = threading.main_thread().ident
     if main is not None:
         signal.pthread_kill(main, number)
+
+
+class _Place:
+    is_copy_of_run = False
+
+
+def mark_copy_of_run() -> None:
+    """Note that code of a run has copied the process: this one is the copy."""
+    _Place.is_copy_of_run = True
+
+
+def is_copy_of_run() -> bool:
+    """Return whether this process is a copy that code of a run has made."""
+    return _Place.is_copy_of_run
+
+
+def halting(problem: SimkitError) -> RunHalted | SimkitError:
+    """Return what stops the user's code: in a copy of the process, which has no run, an Exception.
+
+    A worker of `multiprocessing.Pool` ends at a BaseException without an answer, and the pool waits
+    for it for ever.
+    """
+    return problem if is_copy_of_run() else RunHalted(problem)
 
 
 # Sudden ends: a command that user code ends with `os._exit` does not look complete

@@ -47,6 +47,8 @@ WORKFLOW: Final = "simkit-workflow"
 UPDATES: Final = "simkit-update"
 """The name of the plugin that changes scenario files."""
 UPDATE_MODES: Final = ("fix", "create")
+_REFUSED: Final[pytest.StashKey[list[str]]] = pytest.StashKey()
+"""The effects that were refused to code of runs at the end of the session."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -214,8 +216,45 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     return None if matchers is None else matchers.explained(op, left, right)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Fail a test in whose time code of an earlier run was refused something."""
+    refusals = sys.modules.get("simkit.capture.http.refusals")
+    if refusals is not None and (refused := refusals.late_refusals()):
+        pytest.fail(_refused_text(refused), pytrace=False)
+
+
+def _refused_text(refused: Sequence[str]) -> str:
+    from simkit.core.output import clean
+
+    return clean("\n".join(f"RUN-02: {text}" for text in refused))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a session at whose end code of its runs is refused something."""
+    processes = sys.modules.get("simkit.capture.http.processes")
+    refused = [] if processes is None else processes.refused_at_exit()
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output["simkit_refused"] = refused
+    refused = session.config.stash.setdefault(_REFUSED, []) + refused
+    session.config.stash[_REFUSED] = refused
+    if refused and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what code was refused in a process that has ended."""
+    refused = getattr(node, "workeroutput", {}).get("simkit_refused", [])
+    node.config.stash.setdefault(_REFUSED, []).extend(refused)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the number of warnings of all scenarios; the items' reports have their texts."""
+    if refused := terminalreporter.config.stash.get(_REFUSED, []):
+        terminalreporter.section("simkit: refused at the end of the session")
+        terminalreporter.write_line(_refused_text(refused))
     counts, over = _properties(terminalreporter, WARNINGS, PASSED_OVER)
     if counts:
         from simkit.core.output import clean

@@ -228,6 +228,12 @@ def died(prepared: Prepared, seed: int | None, turn: int, how: str) -> Result:
     )  # fmt: skip
 
 
+def refused_late(prepared: Prepared, refused: Sequence[str]) -> list[Finding]:
+    """Return a finding for each effect that code was refused after its run."""
+    where, fix = prepared.document.position(("turns",)), LINTS["RUN-02"].advice(is_code=True)
+    return [Finding("RUN-02", "E", text, where, ("turns",), fix=fix) for text in refused]
+
+
 def not_run(item: ScenarioCase, outcome: OutcomeName, **facts: Any) -> Result:
     """Return the result of a scenario that did not run, with the given facts."""
     return Result(item.id, item.file, item.line, item.name, outcome, **facts)

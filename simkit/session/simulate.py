@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,26 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
         prepared = prepared.with_seed(seed)
     with gc_paused(), Conversation(prepared) as conversation:
         conversation.follow(prepared)
-        return conversation.finish()
+        outcome = conversation.finish()
+    return _with_late_refusals(outcome, prepared)
+
+
+def _with_late_refusals(outcome: Outcome, prepared: Prepared) -> Outcome:
+    """Return an outcome with what was refused here to code of scenarios that are over."""
+    refusals = sys.modules.get("simkit.capture.http.refusals")
+    refused = [] if refusals is None else refusals.late_refusals()
+    if not refused or is_off(prepared.scenario.lints, "RUN-02"):
+        return outcome
+    from simkit.report.results import refused_late
+
+    return _with_findings(outcome, refused_late(prepared, refused))
+
+
+def _with_findings(outcome: Outcome, findings: Sequence[Finding]) -> Outcome:
+    judgement = msgspec.structs.replace(
+        outcome.judgement, findings=(*outcome.judgement.findings, *findings)
+    )
+    return msgspec.structs.replace(outcome, judgement=judgement)
 
 
 def run(prepared: Prepared, *, seed: int | None = None) -> Trace:
@@ -107,10 +127,7 @@ def _with_differences(outcome: Outcome, prepared: Prepared, traffic: Traffic) ->
         problem, *lines = text.split("\n")
         details = tuple(line.removeprefix("  ") for line in lines)
         findings.append(Finding(CLAIM, "E", problem, where, ("cassette",), context=details))
-    judgement = msgspec.structs.replace(
-        outcome.judgement, findings=(*outcome.judgement.findings, *findings)
-    )
-    return msgspec.structs.replace(outcome, judgement=judgement)
+    return _with_findings(outcome, findings)
 
 
 class Conversation:

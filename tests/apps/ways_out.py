@@ -19,8 +19,12 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
+import curl_cffi
+import primp
+
 TRUE = [sys.executable, "-c", ""]
 WHERE = ("127.0.0.1", 9)
+URL = "http://127.0.0.1:9/"
 
 
 def nothing(*_: object) -> None:
@@ -162,6 +166,27 @@ NETWORK: dict[str, Callable[[], Any]] = {
     "http.client": _http_client,
 }
 
+
+async def _curl_awaited() -> None:
+    async with curl_cffi.AsyncSession() as session:
+        await session.get(URL)
+
+
+async def _primp_awaited() -> None:
+    await primp.AsyncClient().get(URL)
+
+
+CLIENTS: dict[str, Callable[[], Any]] = {
+    "curl_cffi": lambda: curl_cffi.get(URL),
+    "curl_cffi session": lambda: curl_cffi.Session().post(URL, data="x"),
+    "curl_cffi stream": lambda: curl_cffi.Session().get(URL, stream=True),
+    "curl_cffi async": _curl_awaited,
+    "primp": lambda: primp.get(URL),
+    "primp client": lambda: primp.Client().request("GET", url=URL),
+    "primp async": _primp_awaited,
+}
+"""Clients that connect where Python sees nothing."""
+
 OVER = threading.Event()
 
 
@@ -182,7 +207,7 @@ LATER: dict[str, Callable[[], Any]] = {
 
 async def run(text: str) -> str:
     """Goes the way that the user names."""
-    result = {**PROCESSES, **NATIVE, **NETWORK, **LATER}[text]()
+    result = {**PROCESSES, **NATIVE, **NETWORK, **CLIENTS, **LATER}[text]()
     if asyncio.iscoroutine(result):
         await result
     return "done"

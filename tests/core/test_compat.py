@@ -36,7 +36,17 @@ FRAMEWORKS = {
 INTERNAL = ("agents.run_internal", "langgraph.pregel.debug", "langgraph.pregel.protocol")
 """Modules without an underscore that no documentation names."""
 PYTHONS_OWN = {
-    *("BaseProcess", "_thread", "asyncio", "atexit", "os", "socket", "subprocess", "threading"),
+    *(
+        "BaseProcess",
+        "_thread",
+        "asyncio",
+        "atexit",
+        "os",
+        "socket",
+        "subprocess",
+        "threading",
+        "weakref",
+    ),
 }
 
 

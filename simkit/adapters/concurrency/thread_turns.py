@@ -41,6 +41,7 @@ from simkit.adapters.concurrency.sleepers import (
 from simkit.adapters.concurrency.watched_threads import WatchedThreads
 from simkit.capture.http.request_router import Pauses
 from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
+from simkit.core.stopping import halting
 from simkit.runtime.ports import Schedule
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.schedules import Fifo
@@ -381,7 +382,7 @@ class Waits:
         turns: ThreadTurns,
         clock: VirtualClock,
         schedule: Schedule,
-        halt: Callable[[SimkitError], RunHalted],
+        halt: Callable[[SimkitError], RunHalted | SimkitError],
     ) -> None:
         """``halt`` ends the run with an error of the scenario, and returns what to raise."""
         self._turns, self._clock, self._schedule, self._halt = turns, clock, schedule, halt
@@ -429,7 +430,7 @@ class Waits:
     def refuse_late(self) -> None:
         """Raise RunHalted for code that outlives the run."""
         if self._turns.is_over:
-            raise RunHalted(
+            raise halting(
                 CallUnattributed(
                     "a model is called from a task or thread of a scenario that is over.\n"
                     "Wait for it inside the run."

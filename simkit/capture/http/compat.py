@@ -13,6 +13,8 @@ from typing import Any, Final
 from simkit.core.compat import PYTHON, Library, Slot
 
 _PYTHON: Final = Library(PYTHON)
+finalizers: Final = _PYTHON.find("weakref:finalize._registry")
+"""All finalizers by themselves; no API lists them."""
 pool_worker: Final = _PYTHON.find("concurrent.futures.thread:_worker")
 """The function that each thread of a thread pool runs. Such a thread works for many callers."""
 

@@ -14,15 +14,22 @@ import contextvars
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import partial
 from types import FrameType
 from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import stack
-from simkit.capture.http.request_router import AllowedHosts, allowed_hosts, is_forwarding
-from simkit.core.errors import NetworkRefused, RunHalted
+from simkit.capture.http.refusals import note_refusal
+from simkit.capture.http.request_router import (
+    AllowedHosts,
+    allowed_hosts,
+    is_forwarding,
+)
+from simkit.core.errors import NetworkRefused
+from simkit.core.stopping import halting, is_copy_of_run
 from simkit.providers.protocols import is_providers_host
 
 
@@ -40,8 +47,11 @@ class Watcher(Protocol):
 watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
 
 
-def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
-    """Reject a connection, or return the rules that allow it; empty if nobody watches."""
+def _allowed_hosts(host: str, port: int | None, client: str = "") -> list[AllowedHosts]:
+    """Reject a connection, or return the rules that allow it; empty if nobody watches.
+
+    ``client`` is the library that would connect by itself, if it is one.
+    """
     watching, runs = watcher.get(), allowed_hosts()
     if is_forwarding():
         return []
@@ -53,13 +63,19 @@ def _allowed_hosts(host: str, port: int | None) -> list[AllowedHosts]:
         return []
     if watching is not None:
         watching.caused("network")
-    refusal = _refusal(host, port, in_function=watching is not None)
-    raise RunHalted(refusal) if runs else refusal
+    refusal = _refusal(host, port, client, in_function=watching is not None)
+    if is_copy_of_run():
+        note_refusal(f"in a process that the pipeline started: {refusal}")
+    elif runs:
+        note_refusal(str(refusal))  # A thread may end of it, and code may catch anything.
+    raise halting(refusal) if runs else refusal
 
 
-def _refusal(host: str, port: int | None, in_function: bool) -> NetworkRefused:
+def _refusal(host: str, port: int | None, client: str, in_function: bool) -> NetworkRefused:
     name = "a unix socket" if host.startswith("/") or not host else host
     address = name if port is None else f"{name}:{port}"
+    if client:
+        address += f", with {client}, in which simkit can answer no request"
     advice = _OF_A_FUNCTION if in_function else _OF_A_TOOL
     advice = _OF_A_PROVIDER if is_providers_host(host) else advice
     if in_function:
@@ -104,6 +120,12 @@ def ask_address(address: Any, frame: FrameType) -> None:
         _allowed_hosts(_named(address) if isinstance(address, str | bytes) else "", None)
 
 
+def ask_client(client: str, url: Any) -> None:
+    """Refuse or allow a request of a library that connects by itself."""
+    parts = urlsplit(_named(url))
+    _allowed_hosts(parts.hostname or "?", parts.port, client)
+
+
 def _connect(before: Replacement) -> Replacement:
     def connect(self: socket.socket, address: Any, /) -> Any:
         ask_address(address, sys._getframe(1))
@@ -128,14 +150,17 @@ def _resolve(before: Replacement) -> Replacement:
         allowing = _allowed_hosts(name, _number(options.get("port", args[0] if args else None)))
         resolved = before(host, *args, **options)
         for allowed in allowing:
-            allowed.learn(name, [resolved] if isinstance(resolved, str) else _addresses(resolved))
+            allowed.learn(name, _addresses(resolved))
         return resolved
 
     return resolve
 
 
-def _addresses(addresses: Any) -> Iterator[str]:
-    return (str(entry[4][0]) for entry in addresses)
+def _addresses(resolved: Any) -> Iterable[str]:
+    """Return the addresses that `gethostbyname`, `gethostbyname_ex` or `getaddrinfo` returned."""
+    if isinstance(resolved, str):
+        return [resolved]
+    return resolved[2] if isinstance(resolved, tuple) else [str(e[4][0]) for e in resolved]
 
 
 def _loop_resolve(before: Replacement) -> Replacement:
@@ -165,6 +190,7 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (socket.socket, "sendto", _sendto),
     (socket, "getaddrinfo", _resolve),
     (socket, "gethostbyname", _resolve),
+    (socket, "gethostbyname_ex", _resolve),
     (asyncio.BaseEventLoop, "create_connection", _create_connection),
     (asyncio.BaseEventLoop, "getaddrinfo", _loop_resolve),
 )

@@ -24,7 +24,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Container, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from copy import copy
 from types import FrameType
 from typing import Any, Final
@@ -33,7 +33,13 @@ from simkit.capture.http import compat, connections
 from simkit.capture.http.connections import ask_address, watcher
 from simkit.capture.http.installing import Installation, Keeper, Replacement, Row, enter_all
 from simkit.capture.http.places import is_standard, place, user_frame
-from simkit.capture.http.request_router import AllowedHosts, is_left_behind, leave
+from simkit.capture.http.refusals import is_at_own_end, note_refusal
+from simkit.capture.http.request_router import (
+    AllowedHosts,
+    is_forwarding,
+    is_left_behind,
+    leave,
+)
 from simkit.core.branches import branch_off
 from simkit.core.context_values import set_until_reset
 from simkit.core.determinism.redirecting import Recoded, Redirected
@@ -113,7 +119,14 @@ _FAMILIES: Final = tuple(
     getattr(socket, name) for name in ("AF_INET", "AF_INET6", "AF_UNIX") if hasattr(socket, name)
 )
 
-_EFFECTS: Final = frozenset((*_PROCESSES, *_THREADS, *_CONNECTIONS, "ctypes.dlopen"))
+_LOOK_UPS: Final = frozenset(
+    f"socket.{name}" for name in ("getaddrinfo", "gethostbyname", "gethostbyaddr", "getnameinfo")
+)
+_OTHERS: Final = {
+    "ctypes.dlopen": "native code",
+    "cpython.PyInterpreterState_New": "an interpreter of its own",
+}
+_EFFECTS: Final = frozenset((*_PROCESSES, *_THREADS, *_CONNECTIONS, *_LOOK_UPS, *_OTHERS))
 
 
 def _hook(
@@ -122,6 +135,8 @@ def _hook(
     processes: Container[str] = _PROCESSES,
     threads: Container[str] = _THREADS,
     connections: Container[str] = _CONNECTIONS,
+    look_ups: Container[str] = _LOOK_UPS,
+    others: Mapping[str, str] = _OTHERS,
     effects: Container[str] = _EFFECTS,
 ) -> None:
     """Handle an audit event. Python calls this at each, so it looks up and returns.
@@ -136,8 +151,10 @@ def _hook(
         _note_thread(sys._getframe(1))
     elif event in connections:
         _check(*arguments)
-    elif event == "ctypes.dlopen":
-        note_effect("native code", sys._getframe(1))
+    elif event in look_ups:
+        _look_up(*arguments[:2])
+    else:
+        note_effect(others[event], sys._getframe(1))
 
 
 _ASKS_SYSTEM: Final = frozenset(("platform", "uuid", "ctypes.util"))
@@ -151,6 +168,12 @@ def note_effect(effect: str, frame: FrameType | None) -> None:
     Where libraries are not trusted, processes that they start for user code are reported too.
     """
     guard = active_guard()
+    if is_at_own_end() or (guard is not None and not guard.uses and is_left_behind()):
+        caller = user_frame(frame, "", nearest=True)
+        if caller is not None:
+            text = f"code of a scenario that is over reached {effect} at {place(caller)}"
+            note_refusal(text, is_late=True)
+        return
     if guard is None or not guard.uses:
         return
     walked_frame = frame
@@ -178,14 +201,30 @@ def _check(sock: socket.socket, address: Any) -> None:
     """Refuse a connection that is not allowed."""
     if address is None or sock.family not in _FAMILIES:
         return
-    if is_left_behind():
-        raise NetworkRefused(
-            f"code of a scenario that is over reached for the network, {address}, which is "
-            "refused. Wait for it inside the run.",
-            str(address),
-            None,
-        )
+    _refuse_late(str(address))
     ask_address(address, sys._getframe(2))
+
+
+def _refuse_late(address: str) -> None:
+    """Refuse the network to code of a run that is over, and to all code of its own process."""
+    if is_left_behind() or (is_at_own_end() and not is_forwarding()):
+        text = (
+            f"code of a scenario that is over reached for the network, {address}, which is "
+            "refused. Wait for it inside the run."
+        )
+        note_refusal(text, is_late=True)
+        raise NetworkRefused(text, address, None)
+
+
+def _look_up(name: Any, port: Any = None) -> None:
+    """Refuse to ask for a name's address, or an address's name; this machine's own are known."""
+    if isinstance(name, tuple):
+        name, port = name[0], name[1] if len(name) > 1 else None
+    host = name.decode(errors="replace") if isinstance(name, bytes) else str(name or "")
+    if host in ("", "localhost", "::1", socket.gethostname()) or host.startswith("127."):
+        return
+    _refuse_late(host)
+    ask_address((host, port), sys._getframe(2))
 
 
 def active_guard() -> Guard | None:

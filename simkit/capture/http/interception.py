@@ -25,6 +25,7 @@ from simkit.capture.http import (
     connections,
     http_connections,
     httpx_transports,
+    native_clients,
 )
 from simkit.capture.http.installing import Installation, Row
 
@@ -45,7 +46,11 @@ _LIBRARIES: Final = (
     _Library("httplib2", "httplib2", http_connections.rows),
     _Library("http.client", "", http_connections.rows),
 )
-_BY_MODULE: Final = {library.module: library for library in _LIBRARIES}
+_REFUSED: Final = (
+    _Library("curl_cffi", "curl_cffi", native_clients.curl_rows),
+    _Library("primp", "primp", native_clients.primp_rows),
+)
+_BY_MODULE: Final = {library.module: library for library in (*_LIBRARIES, *_REFUSED)}
 
 
 class Patched(NamedTuple):
@@ -92,14 +97,14 @@ def _replaced_of(library: _Library) -> list[str]:
     return [
         f"{owner.__name__}.{name}"
         for owner, name in _installation.replaced
-        if f"{owner.__module__}.".startswith(f"{package}.")
+        if f"{getattr(owner, '__module__', owner.__name__)}.".startswith(f"{package}.")
     ]
 
 
 def _imported_rows() -> list[Row]:
     """Return the replacements for libraries that are imported, or being imported."""
     rows_found = []
-    for library in _LIBRARIES:
+    for library in _BY_MODULE.values():
         if library.module in sys.modules:
             # It is imported already: this waits until the import is complete.
             rows_found += _rows_of(library, import_module(library.module))

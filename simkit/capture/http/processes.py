@@ -15,15 +15,20 @@ import os
 import socketserver
 import subprocess
 import sys
+import traceback
+import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler
 from multiprocessing.process import BaseProcess
 from typing import Any, Final
 from weakref import WeakSet
 
+from simkit.capture.http import compat
 from simkit.capture.http.guards import active_guard, add_hook, note_effect
 from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.capture.http.refusals import late_refusals
 from simkit.core.context_values import Inside
 from simkit.providers.protocols import PROTOCOLS
 
@@ -159,29 +164,76 @@ def _start(before: Replacement) -> Replacement:
 
 
 class _InContext:
-    """A function for `atexit`, called as part of the run that registered it."""
+    """A function for the end of the process or of an object, called as part of its run."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function, self._context = function, contextvars.copy_context()
+    def __init__(self, function: Callable[..., Any], named: Any) -> None:
+        """``named`` is the function that the code gave, for `atexit.unregister`."""
+        self._function, self._named = function, named
+        self._context = contextvars.copy_context()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._context.run(self._function, *args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
-        return other is self or other == self._function
+        if isinstance(other, _Search):
+            other.functions.append(self)
+            return False
+        return other is self or (not isinstance(other, _InContext) and other == self._named)
 
     def __hash__(self) -> int:
-        return hash(self._function)
+        return hash(self._named)
+
+
+class _Search:
+    """Given to `atexit.unregister`, it finds what code of runs has registered."""
+
+    def __init__(self) -> None:
+        self.functions: list[_InContext] = []
+
+    def __call__(self) -> None:
+        """Do nothing: `atexit` knows functions only."""
 
 
 def _register(before: Replacement) -> Replacement:
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if active_guard() is None:
             return before(function, *args, **kwargs)
-        before(_InContext(function), *args, **kwargs)
+        before(_InContext(partial(function, *args, **kwargs), function))
         return function
 
     return register
+
+
+def _finalize(before: Replacement) -> Replacement:
+    def __init__(self: Any, watched: Any, function: Any, *args: Any, **kwargs: Any) -> None:
+        is_of_run = active_guard() is not None
+        function = _InContext(function, function) if is_of_run else function
+        before(self, watched, function, *args, **kwargs)
+
+    return __init__
+
+
+def refused_at_exit() -> list[str]:
+    """Call what code of runs has left to the end of this process; return what it is refused.
+
+    Here, near the end, a refusal can still make a command or a session fail.
+    """
+    search, finalizers = _Search(), [*compat.finalizers.items()]
+    atexit.unregister(search)
+    for function in reversed(search.functions):
+        atexit.unregister(function)
+        _call(function)
+    for finalizer, info in reversed(finalizers):
+        if isinstance(info.func, _InContext) and finalizer.atexit:
+            _call(finalizer)
+    return late_refusals()
+
+
+def _call(function: Callable[[], object]) -> None:
+    try:
+        function()
+    except Exception:  # As Python does at the end of a process.
+        traceback.print_exc()
 
 
 _REPLACED: Final[tuple[Row, ...]] = (
@@ -189,6 +241,7 @@ _REPLACED: Final[tuple[Row, ...]] = (
     (os, "system", _system),
     (BaseProcess, "start", _start),
     (atexit, "register", _register),
+    (weakref.finalize, "__init__", _finalize),
 )
 watching_processes: Final = Installation(lambda: _REPLACED, started=add_hook)
 """A context manager that watches processes; several scenarios may enter it at once."""

@@ -8,6 +8,7 @@ uses the only open router; if several are open, that is an error, never the netw
 from __future__ import annotations
 
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,10 +17,13 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from simkit.capture.http.refusals import note_refusal
 from simkit.core.context_values import LOCK, Inside, set_until_reset
 from simkit.core.errors import CallUnattributed, RunHalted
+from simkit.core.stopping import is_copy_of_run, mark_copy_of_run
 from simkit.providers import sse
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse, NoResponse
+from simkit.providers.protocols import protocol_of
 
 CLOSED_EARLY: Final = "closed early"
 """The problem of a response that the client closed before its end."""
@@ -150,6 +154,10 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
     """
     if not is_intercepted():
         return None
+    if is_copy_of_run():
+        text = child_asked(request.method, request.url, protocol_of(request) is not None)
+        note_refusal(text)
+        raise CallUnattributed(text)
     openings = _openings()
     if len(openings) == 1:
         return openings[0].gate
@@ -164,7 +172,27 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
             "`contextvars.copy_context().run(...)`."
         )
     where = f"{request.method} {request.url} was sent from "
+    if not openings:
+        note_refusal(where + belongs, is_late=True)
     raise RunHalted(CallUnattributed(where + belongs))
+
+
+def child_asked(method: str, url: str, asks_model: bool) -> str:
+    """Return the error for a request of a process that the pipeline started."""
+    action = "asks a model" if asks_model else "reaches for the network"
+    return (
+        f"a process that the pipeline started {action}: {method} {url}\n"
+        "simkit sees this process only; point the other to `simkit serve`."
+    )
+
+
+def _mark_copy() -> None:
+    if _open:
+        mark_copy_of_run()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_mark_copy)
 
 
 def allowed_hosts() -> list[AllowedHosts]:

@@ -6,11 +6,15 @@ something with the next one, or where processes cannot be copied, it imports the
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterable
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from simkit.capture.http.refusals import refusals_in
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError
 from simkit.session.execution.own_process import call_in_own_process
@@ -31,6 +35,9 @@ from simkit.trace.store import Trace
 
 MODULES: Final = ("simkit.session.execution.applications", "simkit.session.simulate")
 """The modules of a new interpreter, where processes cannot be copied."""
+
+SILENCE_MAX_S: Final = 300.0
+"""The seconds after which a scenario's process is ended if no further turn has begun."""
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -55,7 +62,7 @@ class OwnProcesses:
         """Those that are imported by now, or just are."""
         self._libraries_known: set[_Key | None] = set()
         self._working: set[Worker] = set()
-        self._is_closed = False
+        self._is_closed, self._is_real = False, keeps_keys
         apps_by_key = {_key_of(app): app for app in apps}
         if not (apps_by_key or copies_this) or not can_fork() or is_watched():
             return
@@ -84,19 +91,26 @@ class OwnProcesses:
         """Return what a function of a module returns in a process that has run nothing.
 
         ``app`` is the application that it needs; None for none. ``hear`` gets the number of each
-        turn that begins, and where `os._exit` is called. Raise what the function raises, and
-        WorkerDied if the process ends before.
+        turn that begins, where `os._exit` is called, and a `LateRefusal` for each effect that its
+        code was refused after the call. Raise what the function raises, and WorkerDied if the
+        process ends before, as it does after SILENCE_MAX_S without a new turn.
         """
         key = None if app is None else _key_of(app)
         answer = partial(self._answer, app)
         known = frozenset(sys.modules)
-        with self._copy_of(key) as worker:
+        with _refusals_told(hear) as refusals, self._copy_of(key) as worker:
             self._working.add(worker)
             try:
                 if self._is_closed:
                     worker.kill()
                 result = worker.call(
-                    call_in_own_process, function, arguments, answering=answer, hear=hear
+                    call_in_own_process,
+                    refusals,
+                    function,
+                    arguments,
+                    answering=answer,
+                    hear=hear,
+                    seconds=None if self._is_real else SILENCE_MAX_S,
                 )
                 if app is not None and app.imports_itself and key not in self._libraries_known:
                     self._libraries_known.add(key)
@@ -160,6 +174,25 @@ class OwnProcesses:
             return "returns", self.call(app, function, *arguments)
         except Exception as problem:
             return "raises", problem
+
+
+class LateRefusal(str):
+    """A refusal to code after its run."""
+
+
+@contextmanager
+def _refusals_told(hear: Callable[[Any], object] | None) -> Iterator[str]:
+    """Give the file that gets a process's refusals; tell them when it has ended."""
+    number, path = tempfile.mkstemp(prefix="simkit-")
+    os.close(number)
+    try:
+        yield path
+        for text in refusals_in(path):
+            if hear is not None:
+                hear(LateRefusal(text))
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
 
 
 def _key_of(app: App) -> _Key:

@@ -17,14 +17,27 @@ class _ThisProcess:
     is_own_process = False
 
 
-def call_in_own_process(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function of a module in this process, which is that of one scenario from now on."""
+def call_in_own_process(
+    refusals: str, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    """Call a function of a module in this process, which is that of one scenario from now on.
+
+    ``refusals`` is the file that gets what its code is refused after the call.
+    """
+    # Commands on declared pipelines import this module, and need none of these.
+    from simkit.capture.http.guards import add_hook
+    from simkit.capture.http.refusals import begin_own_end, begin_refusals
     from simkit.session.workers import tell_parent
 
     _ThisProcess.is_own_process = True
     sys.breakpointhook = _refuse_breakpoint
+    begin_refusals(refusals)
+    add_hook()
     with sudden_end_told(tell=tell_parent):
-        return function(*arguments)
+        try:
+            return function(*arguments)
+        finally:
+            begin_own_end()
 
 
 def _refuse_breakpoint(*_: object, **__: object) -> None:

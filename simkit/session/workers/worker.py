@@ -45,25 +45,28 @@ _SIZE: Final = 8
 
 
 class WorkerDied(Exception):
-    """A worker ended before it answered; ``args`` has its exit code, None if it is not known."""
+    """A worker ended before it answered."""
 
-    @property
-    def code(self) -> int | None:
-        """Its exit code, negative for a signal."""
-        code: int | None = self.args[0]
-        return code
+    def __init__(self, code: int | None, silent_s: float | None = None) -> None:
+        """``code`` is its exit code, negative for a signal, and None if it is not known.
+
+        It was killed after ``silent_s`` seconds without a sign of it; None: it ended by itself.
+        """
+        super().__init__(code, silent_s)
+        self.code, self._silent_s = code, silent_s
 
     @property
     def how(self) -> str:
         """Return how it ended: ``with exit code 3``, ``by signal SIGKILL``."""
         code = self.code
+        if self._silent_s is not None:
+            return f"it was killed, since no further turn began within {self._silent_s:g} s"
         if code is None:
             return "nobody knows how"
-        try:
-            name = signal.Signals(-code).name if code < 0 else ""
-        except ValueError:
-            name = str(-code)
-        return f"by signal {name}" if name else f"with exit code {code}"
+        if code >= 0:
+            return f"with exit code {code}"
+        known = code in [-number for number in signal.Signals]
+        return f"by signal {signal.Signals(-code).name if known else -code}"
 
 
 class _Process(Protocol):
@@ -85,6 +88,7 @@ class Worker:
     def __init__(self, process: _Process) -> None:
         self._process = process
         self._code: int | None = None
+        self._silent_s: float | None = None
 
     def __enter__(self) -> Worker:
         return self
@@ -103,21 +107,20 @@ class Worker:
         """Return what a function of a module returns there, and raise what it raises.
 
         ``answering`` answers the questions that it asks with `ask_parent`, ``hear`` gets what it
-        says with `tell_parent`. After ``seconds`` the worker is killed. Raise WorkerDied if it ends
-        before it answers.
+        says with `tell_parent`. After ``seconds`` in which it says nothing the worker is killed.
+        Raise WorkerDied if it ends before it answers.
         """
-        until = None if seconds is None else time.monotonic() + seconds
         requests, answers = self._process.requests, self._process.answers
         try:
             _send(requests, (function, arguments))
-            kind, value = _receive(answers, self._waiting(until))
+            kind, value = _receive(answers, self._waiting(seconds))
             while kind in ("asks", "tells"):
                 if kind == "asks":
                     assert answering is not None
                     _send(requests, answering(value))
                 elif hear is not None:
                     hear(value)
-                kind, value = _receive(answers, self._waiting(until))
+                kind, value = _receive(answers, self._waiting(seconds))
         except (OSError, EOFError):
             raise self._death() from None
         except BaseException:
@@ -155,12 +158,13 @@ class Worker:
                 return True  # Its application process is gone; it ends with its pipe.
         return self._code is not None
 
-    def _waiting(self, until: float | None) -> Callable[[], None]:
+    def _waiting(self, seconds: float | None) -> Callable[[], None]:
         """Return a function that waits until there is something to read.
 
         It raises EOFError if the worker has ended, as after the time. Where pipes cannot be watched
         (Windows), reading waits.
         """
+        until = None if seconds is None else time.monotonic() + seconds
 
         def wait() -> None:
             if not hasattr(select, "poll"):
@@ -169,6 +173,7 @@ class Worker:
             watched.register(self._process.answers, select.POLLIN)
             while not watched.poll(_wait_ms(until)):
                 if until is not None and time.monotonic() > until:
+                    self._silent_s = seconds
                     self.kill()
                 if self._has_ended() and not watched.poll(0):
                     raise EOFError
@@ -179,7 +184,7 @@ class Worker:
         with suppress(OSError):
             self._process.requests.close()
         self._wait(GRACE_S)
-        return WorkerDied(self._code)
+        return WorkerDied(self._code, self._silent_s)
 
 
 def _wait_ms(until: float | None) -> float:
@@ -276,11 +281,10 @@ class _Forked:
         self._number = number
         self._code: int | None = None
         self._lock = threading.RLock()
-        """Held from the look whether it lives to its end: then its number may be another's."""
+        """Once one thread has read its exit code, its number may be another process's."""
 
     def poll(self) -> int | None:
-        with self._lock:
-            return self._ended(os.WNOHANG)
+        return self._ended(os.WNOHANG)
 
     def kill(self) -> None:
         with self._lock:
@@ -288,16 +292,13 @@ class _Forked:
                 os.kill(self._number, signal.SIGKILL)
 
     def wait(self) -> object:
-        with self._lock:
-            return self._ended(0)
+        return self._ended(0)
 
     def _ended(self, how: int) -> int | None:
-        if self._code is None:
-            try:
-                ended, status = os.waitpid(self._number, how)
-            except ChildProcessError:  # User code waits for any child.
+        with self._lock, suppress(ChildProcessError):  # User code waits for any child.
+            if self._code is None:
                 self._code = 0
-            else:
+                ended, status = os.waitpid(self._number, how)
                 self._code = os.waitstatus_to_exitcode(status) if ended else None
         return self._code
 

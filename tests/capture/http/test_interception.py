@@ -24,6 +24,7 @@ from google.genai import types
 
 from simkit.capture.http.guards import Guard
 from simkit.capture.http.interception import intercepting, patched
+from simkit.capture.http.refusals import late_refusals
 from simkit.capture.http.request_router import passing_through
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
@@ -325,11 +326,13 @@ def test_task_of_a_run_that_is_over_is_halted() -> None:
     with intercepting():
         problem = asyncio.run(outlive())
 
-    assert isinstance(problem, RunHalted)
-    assert str(problem.cause) == (
+    text = (
         f"POST {URL} was sent from a task or thread of a scenario that is over.\n"
         "Wait for it inside the run."
     )
+    assert isinstance(problem, RunHalted)
+    assert str(problem.cause) == text
+    assert late_refusals() in ([text], [])  # Noted where this process has had a run.
 
 
 # What is forwarded.

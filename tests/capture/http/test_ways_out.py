@@ -55,6 +55,25 @@ def test_every_way_to_the_network_is_refused(way: str) -> None:
     assert re.search(r"^NetworkRefused$|127\.0\.0\.1:9", error)
 
 
+@pytest.mark.parametrize("way", ways_out.CLIENTS)
+def test_a_client_that_connects_by_itself_is_refused_by_its_name(way: str) -> None:
+    error = run_app("ways_out:run", f"turns: [{{user: {way}}}]").turn().error
+
+    assert error is not None
+    assert error.type == "NetworkRefused"
+    assert f"127.0.0.1:9, with {way.partition(' ')[0]}, in which simkit" in error.message
+
+
+@pytest.mark.parametrize("way", ways_out.CLIENTS)
+def test_a_client_that_connects_by_itself_reaches_hosts_that_are_allowed(way: str) -> None:
+    yaml = f"allow_hosts: [127.0.0.1]\nturns: [{{user: {way}}}]"
+    error = run_app("ways_out:run", yaml).turn().error
+
+    assert error is not None
+    assert "refused" not in error.type
+    assert re.search("connect", error.message, re.IGNORECASE)
+
+
 @pytest.mark.parametrize("way", ["thread", "at exit"])
 def test_what_outlives_a_scenario_reaches_no_network(way: str) -> None:
     code = f"""

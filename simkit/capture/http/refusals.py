@@ -1,0 +1,116 @@
+"""Refusals that no exception takes to the run: in its child processes, and after its end.
+
+A process has one file for them, which its children inherit: each refusal is one line, which the
+system appends as a whole. A run reads it at the end of each turn. Of a scenario's own process, the
+process that waits for it reads the rest when it has ended.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from simkit.core.stopping import is_copy_of_run
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A refused effect."""
+
+    text: str
+    """The refused effect, and the reason."""
+    is_late: bool = False
+    """Whether the run was over."""
+    read_to: int = 0
+    """Not a refusal: the run has read the file up to here."""
+
+
+class _Log:
+    """The file of this process and of its children."""
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._read = 0
+        self.is_over = False
+        """Whether this process did its only run, and ends."""
+        self.late: list[str] = []
+        """The refusals to code of runs that were over."""
+
+    def begin(self, path: str = "") -> None:
+        """Keep refusals from now on: in the file of a path, or in one without a name."""
+        if path:
+            flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0)
+            self._file, self._read = os.open(path, flags), 0
+        elif self._file >= 0:
+            self.late += [refusal.text for refusal in self.read_new()]  # Those of earlier runs.
+        else:
+            with tempfile.TemporaryFile() as file:
+                self._file = os.dup(file.fileno())
+
+    def add(self, refusal: Refusal) -> None:
+        if self._file >= 0:
+            os.lseek(self._file, 0, os.SEEK_END)
+            os.write(self._file, msgspec.json.encode(refusal) + b"\n")
+
+    def read_new(self) -> list[Refusal]:
+        """Return the refusals since the last call."""
+        if self._file < 0 or os.fstat(self._file).st_size <= self._read:
+            return []
+        os.lseek(self._file, self._read, os.SEEK_SET)
+        content = os.read(self._file, os.fstat(self._file).st_size)
+        self.add(Refusal("", read_to=self._read + len(content)))
+        self._read = os.fstat(self._file).st_size
+        return _parsed(content)
+
+
+_log: Final = _Log()
+
+
+def begin_refusals(path: str = "") -> None:
+    """Keep the refusals of this process; ``path`` is a file that another process reads."""
+    _log.begin(path)
+
+
+def begin_own_end() -> None:
+    """Refuse whatever code of this process reaches for from now on: it did its only run."""
+    _log.is_over = True
+
+
+def is_at_own_end() -> bool:
+    """Return whether this process did its only run."""
+    return _log.is_over
+
+
+def note_refusal(text: str, is_late: bool = False) -> None:
+    """Tell the run, or the process that waits for this one, what was refused."""
+    _log.add(Refusal(text, is_late and not is_copy_of_run()))
+
+
+def taken_refusals() -> list[str]:
+    """Return what was refused to this process's runs and their children since the last call."""
+    refusals = _log.read_new()
+    _log.late += [refusal.text for refusal in refusals if refusal.is_late]
+    return [refusal.text for refusal in refusals if not refusal.is_late]
+
+
+def late_refusals() -> list[str]:
+    """Return what was refused in this process to code of runs that were over, each once."""
+    _log.late += taken_refusals()
+    late, _log.late = [*dict.fromkeys(_log.late)], []
+    return late
+
+
+def refusals_in(path: str) -> list[str]:
+    """Return what was refused in a process that has ended, without what its runs have read."""
+    content = Path(path).read_bytes()
+    lines = [msgspec.json.decode(line, type=Refusal) for line in content.splitlines()]
+    rest = _parsed(content[max((line.read_to for line in lines), default=0) :])
+    return [*dict.fromkeys(refusal.text for refusal in rest)]
+
+
+def _parsed(content: bytes) -> list[Refusal]:
+    lines = [msgspec.json.decode(line, type=Refusal) for line in content.splitlines()]
+    return [line for line in lines if not line.read_to]
