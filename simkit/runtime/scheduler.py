@@ -28,11 +28,24 @@ class VirtualClock:
     def __init__(self, start: str) -> None:
         self.now = 0
         """The current time in milliseconds."""
+        self.answers = 0
+        """The answers of models and tools in the current turn, each a microsecond of code's time.
+
+        The events of the trace are all at ``now``.
+        """
         self.paused_ms = 0
         """The part of it that the scenario let pass between turns."""
         self.start = datetime.fromisoformat(start)
         self.last_iso = (-1, "")
         """The last time that was asked for, and its text."""
+
+    def begin_turn(self) -> None:
+        """Begin a turn, in which no model and no tool has answered."""
+        self.answers = 0
+
+    def tick(self) -> None:
+        """Note that a model or a tool has answered."""
+        self.answers += 1
 
     def moment(self) -> datetime:
         """Return the virtual date and time."""

@@ -37,6 +37,12 @@ class Clock(Protocol):
     def now(self) -> int:
         """Return the milliseconds since the scenario's start."""
 
+    def begin_turn(self) -> None:
+        """Begin a turn, in which no model and no tool has answered."""
+
+    def tick(self) -> None:
+        """Note that a model or a tool has answered: two answers are never at the same time."""
+
 
 class Position(msgspec.Struct, frozen=True, gc=False):
     """The position of an event; fields that do not apply are empty."""
@@ -52,6 +58,12 @@ class Moment(msgspec.Struct, frozen=True, gc=False):
 
     now: int
 
+    def begin_turn(self) -> None:
+        """Stand."""
+
+    def tick(self) -> None:
+        """Stand."""
+
 
 WHOLE_RUN: Final = Position()
 """The position of events that belong to no session."""
@@ -59,8 +71,12 @@ WHOLE_RUN: Final = Position()
 
 def _method_for(
     kind: Callable[Concatenate[int, str, int, str, str, FactsT], EventT],
+    then: Callable[[Clock], None] | None = None,
 ) -> Callable[Concatenate[EventRecorder, Position, FactsT], EventT]:
-    """Return the method that records events of a kind; its keywords are the kind's own fields."""
+    """Return the method that records events of a kind; its keywords are the kind's own fields.
+
+    ``then`` is called with the clock after each of them.
+    """
 
     def record(
         self: EventRecorder, at: Position, /, *args: FactsT.args, **facts: FactsT.kwargs
@@ -68,10 +84,16 @@ def _method_for(
         now = self.clock.now
         event = kind(now, at.session, at.turn, at.agent, at.run, *args, **facts)
         self.emit(event)
+        if then is not None:
+            then(self.clock)
         return event
 
     record.__doc__ = kind.__doc__
     return record
+
+
+def _tick(clock: Clock) -> None:
+    clock.tick()
 
 
 class EventRecorder:
@@ -87,20 +109,20 @@ class EventRecorder:
         """The values of channels from which the next ones come."""
 
     record_session_start = _method_for(e.SessionStarted)
-    record_turn_start = _method_for(e.TurnStarted)
+    record_turn_start = _method_for(e.TurnStarted, lambda clock: clock.begin_turn())
     record_message = _method_for(e.MessageAdded)
     record_route = _method_for(e.RouteChosen)
     record_agent_start = _method_for(e.AgentStarted)
     record_tool_definition = _method_for(e.ToolDefined)
     record_context = _method_for(e.ContextBuilt)
     record_model_call = _method_for(e.ModelCalled)
-    record_reply = _method_for(e.ModelReplied)
+    record_reply = _method_for(e.ModelReplied, _tick)
     record_parsed_reply = _method_for(e.ReplyParsed)
-    record_model_failure = _method_for(e.ModelFailed)
+    record_model_failure = _method_for(e.ModelFailed, _tick)
     record_retry = _method_for(e.ModelRetried)
     record_tool_call = _method_for(e.ToolCalled)
-    record_tool_result = _method_for(e.ToolReturned)
-    record_tool_failure = _method_for(e.ToolFailed)
+    record_tool_result = _method_for(e.ToolReturned, _tick)
+    record_tool_failure = _method_for(e.ToolFailed, _tick)
     record_edit = _method_for(e.CallEdited)
     record_handoff_request = _method_for(e.HandoffRequested)
     record_inner_state = _method_for(e.StateOpened)

@@ -187,3 +187,80 @@ def test_a_module_that_is_imported_anew_is_imported_at_the_same_time(folder: Pat
     (item,) = notes_of(folder, NAMES[2])
 
     assert item[2] == "2026-01-05 09:00:00"
+
+
+STORE = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from openai import AsyncOpenAI, OpenAI
+
+def look():
+    return "seen"
+
+class Store:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, text):
+        self.rows.append((datetime.now(), text))
+
+    def chat(self, text):
+        self.add(text)
+        for _ in range(2):
+            messages = [{"role": "user", "content": text}]
+            said = OpenAI().chat.completions.create(model="m", messages=messages)
+            self.add(said.choices[0].message.content)
+            self.add(look())
+        times = [moment.isoformat(timespec="microseconds")[17:] for moment, _ in self.rows]
+        assert sorted(times) == times and len({*times}) == len(times), times
+        return " ".join(times)
+
+def aside(text):
+    def ask(number):
+        messages = [{"role": "user", "content": f"{text} {number}"}]
+        OpenAI().chat.completions.create(model="m", messages=messages)
+        return datetime.now().microsecond
+    with ThreadPoolExecutor(4) as pool:
+        return str(sorted(pool.map(ask, range(4))))
+
+async def together(text):
+    async def ask(number):
+        messages = [{"role": "user", "content": f"{text} {number}"}]
+        await AsyncOpenAI().chat.completions.create(model="m", messages=messages)
+        return datetime.now().microsecond
+    return str(sorted(await asyncio.gather(*map(ask, range(4)))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("app", "replies", "reply"),
+    [
+        ("Store", "[A, B]", "00.000000 00.000001 00.000002 00.000003 00.000004"),
+        ("aside", "[A, B, C, D]", None),
+        ("together", "[A, B, C, D]", None),
+    ],
+)
+def test_time_moves_with_each_answer_of_a_model_or_a_tool(
+    tmp_path: Path, app: str, replies: str, reply: str | None
+) -> None:
+    (tmp_path / "stored_rows.py").write_text(STORE)
+    (tmp_path / "app.scenario.yaml").write_text(f"""
+version: 1
+scenario: rows
+pipeline: stored_rows:{app}
+app: {{fresh: true, tools: {{look: "stored_rows:look"}}}}
+agents: {{desk: {{messages: {{$any: true}}}}}}
+turns:
+  - {{user: one, replies: {{desk: {replies}}}}}
+  - {{user: two, replies: {{desk: {replies}}}}}
+""")
+    (prepared,) = load(tmp_path / "app.scenario.yaml")
+
+    turns, again = (view_of(simulate(prepared).trace.events).turns for _ in range(2))
+
+    assert [turn.error for turn in turns] == [None, None]
+    assert [turn.reply for turn in again] == [turn.reply for turn in turns]
+    if reply is not None:
+        assert turns[0].reply == reply
+        assert turns[1].reply.startswith(f"{reply} 00.001000 00.001001")

@@ -70,6 +70,13 @@ def belongs_to(packages: frozenset[str], module: Any) -> bool:
 _PUTTING_IN_PLACE: Final = "simkit.core.determinism.library_rng"
 
 
+_TURN_NS: Final = 1_000_000
+_ANSWER_NS: Final = 1_000
+"""Turns are so far apart that a turn's time does not depend on the answers of turns before it."""
+_ANSWERS_MAX: Final = _TURN_NS // _ANSWER_NS - 1
+"""Later answers of a turn take no time, so that time does not go back in the next turn."""
+
+
 class Clock(Protocol):
     """A virtual clock."""
 
@@ -80,6 +87,10 @@ class Clock(Protocol):
     @property
     def now(self) -> int:
         """Return the current time in milliseconds."""
+
+    @property
+    def answers(self) -> int:
+        """Return how many answers of models and tools the turn has had."""
 
     def advance_to(self, at: int) -> None:
         """Jump to a later time."""
@@ -165,7 +176,8 @@ class World:
         if self.readings > PATIENCE:
             now = self.moment = now + 1
             self.clock.advance_to(now)
-        return self._start_ns + now * 1_000_000 + self._turns * 1_000
+        passed_ns = self._turns * _TURN_NS + min(self.clock.answers, _ANSWERS_MAX) * _ANSWER_NS
+        return self._start_ns + now * 1_000_000 + passed_ns
 
     def elapsed_ns(self) -> int:
         """Return the virtual time since the start in nanoseconds."""
@@ -176,8 +188,9 @@ class World:
     ) -> None:
         """Begin a turn with new draws that depend on the turn's name only.
 
-        So a run that continues in another process draws the same numbers. A microsecond passes
-        between two turns, even if nothing takes time: frameworks sort messages by time.
+        So a run that continues in another process draws the same numbers. A millisecond passes
+        between two turns, and a microsecond with each answer of a model or a tool, even if nothing
+        takes time: applications and frameworks sort messages by time.
 
         With ``seeds_anew`` the shared generators are seeded again, too. ``of_session`` is the
         session that has its own copy of process state, so that draws of other sessions do not
@@ -237,7 +250,7 @@ class Still:
 
     def __init__(self, start: datetime) -> None:
         self.start = start
-        self.now = 0
+        self.now = self.answers = 0
         """The current time in milliseconds: 0, unless code waited."""
 
     def advance_to(self, at: int) -> None:

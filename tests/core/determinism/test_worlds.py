@@ -23,6 +23,7 @@ import pytest
 
 from simkit.core.determinism import World
 from simkit.core.determinism.worlds import PATIENCE, zone_of
+from simkit.core.rng import Chance
 from simkit.runtime.scheduler import VirtualClock
 from tests.core.determinism.worlds import (
     CLOCKS,
@@ -376,4 +377,21 @@ def test_time_passes_between_turns_and_never_goes_back() -> None:
         item.begin_turn(name, before)
         results.append(item.elapsed_ns())
 
-    assert results == [0, 1_000, 1_000, 2_000]
+    assert results == [0, 1_000_000, 1_000_000, 2_000_000]
+
+
+def test_time_stands_still_before_it_goes_back_after_a_thousand_answers() -> None:
+    clock = VirtualClock("2026-01-05T09:00:00+00:00")
+    item = World(clock, Chance(0))
+    item.begin_turn("s1/1", 0)
+    times = [item.elapsed_ns()]
+    for _ in range(1_500):
+        clock.tick()
+        times.append(item.elapsed_ns())
+    clock.begin_turn()
+    item.begin_turn("s1/2", 1)
+
+    assert times == sorted(times)
+    assert times[:3] == [0, 1_000, 2_000]
+    assert times[-1] == 999_000
+    assert item.elapsed_ns() == 1_000_000
