@@ -465,7 +465,7 @@ def unfolded(site: Site) -> Change:
         raise Obstacle("a key in it has no colon")
     text = "\n".join(_unfolded_lines(site))
     if site.in_list or site.parent is None:
-        return spot.start, spot.end, text.lstrip(" ")
+        return spot.start, spot.end, text.lstrip()
     return spot.lead + len(site.head.rstrip()), spot.end, f"\n{text}"
 
 

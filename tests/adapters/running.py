@@ -11,9 +11,11 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace.views import view_of
 from tests.building import Ran, refuse_misfits
+from tests.conftest import IS_NIGHTLY
 
 APPS = Path(__file__).parent.parent / "apps"
 """The scenarios stand here, so that `app: {path: [.]}` finds the modules beside them."""
+RUNS = 10 if IS_NIGHTLY else 4
 FILE = str(APPS / "test.scenario.yaml")
 
 
@@ -64,6 +66,11 @@ def scenario_in(start: str, *files: Path) -> Prepared:
     """Returns the one scenario of files whose name starts so."""
     (result,) = [case for case in scenarios(*files) if case.item.name.startswith(start)]
     return result
+
+
+def digests_of(case: Prepared) -> set[str]:
+    """Returns the digests of many runs of a scenario: there must be one."""
+    return {simulate(case).trace.digest() for _ in range(RUNS)}
 
 
 def passes(case: Prepared) -> bool:

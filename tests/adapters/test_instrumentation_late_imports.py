@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Final
 import pytest
 
 from simkit.adapters.instrumentation import watching_imports
+from tests.conftest import IS_NIGHTLY
 from tests.digests import ROOT
 
 PARTS: Final = {
@@ -119,7 +119,6 @@ DRIVERS: Final = {
     "by_text": "from importlib import import_module as get\n\n"
     "    return get('parts_' + '{part}').answer(text)",
 }
-NIGHTLY: Final = os.environ.get("SIMKIT_NIGHTLY") == "1"
 NEEDED: Final = ("agents", "langgraph", "langchain_openai", "pydantic_ai", "openai")
 
 pytestmark = pytest.mark.skipif(
@@ -159,7 +158,7 @@ def test_what_is_imported_late_is_seen_in_a_process_of_its_own(
 def test_a_run_is_the_same_alone_and_after_every_other(tmp_path: Path) -> None:
     files = [write(tmp_path, part, how) for part in PARTS for how in DRIVERS]
     # Whoever comes first is alone: what the others do comes after it.
-    firsts = range(0, len(files), 1 if NIGHTLY else 2)
+    firsts = range(0, len(files), 1 if IS_NIGHTLY else 4)
 
     digests = [_digests(files[place:] + files[:place]) for place in firsts]
 

@@ -26,6 +26,7 @@ from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
 from simkit.session.live.trials import Trial
 from tests.cli.projects import Call, Done
+from tests.conftest import IS_NIGHTLY
 from tests.recording import Provider, completion
 from tests.recording import server as server
 from tests.scripted_providers import (
@@ -60,6 +61,7 @@ prices:
   gpt-5-mini: {input: 1000, output: 2000}
   claude-haiku-4-5: {input: 1000, output: 2000}
 """
+RUNS = 10 if IS_NIGHTLY else 5
 COST = 2 * (11 * 1000 + 7 * 2000) / 1e6
 """The cost of a run of two calls, in US dollars."""
 
@@ -155,27 +157,27 @@ def test_rates_are_those_of_the_provider_and_failed_runs_replay_offline(
     write_desk(desk, protocol, scenario=SCENARIO)
     dealer = server.answer = Dealer(0.6)
 
-    done = simkit("live", "desk.scenario.yaml", "--runs", "10", "-j", "2", "--format", "json")
+    done = simkit("live", "desk.scenario.yaml", "--runs", f"{RUNS}", "-j", "2", "--format", "json")
 
     assert done.code == 1, done.err
     report = report_of(done)
     (scenario,) = report["scenarios"]
     claims = {claim["claim"]: claim for claim in scenario["claims"]}
-    passes = 10 - dealer.refusals
-    assert 0 < passes < 10
+    passes = RUNS - dealer.refusals
+    assert 0 < passes < RUNS
     assert {name: claim["held"] for name, claim in claims.items()} == {
-        "turn 1: agents": 10,
-        "turn 1: handoffs": 10,
+        "turn 1: agents": RUNS,
+        "turn 1: handoffs": RUNS,
         "turn 1: reply": passes,
-        "turn 1: state.messages": 10,
+        "turn 1: state.messages": RUNS,
     }
     low, high = claims["turn 1: reply"]["interval"]
     assert low < 0.6 < high
     assert scenario["held"] == passes
-    assert scenario["pass_hat_k"] == pytest.approx(math.comb(passes, 3) / math.comb(10, 3))
-    assert report["model_calls"] == 20
-    assert (report["input_tokens"], report["output_tokens"]) == (20 * 11, 20 * 7)
-    assert report["cost_usd"] == pytest.approx(10 * COST)
+    assert scenario["pass_hat_k"] == pytest.approx(math.comb(passes, 3) / math.comb(RUNS, 3))
+    assert report["model_calls"] == 2 * RUNS
+    assert (report["input_tokens"], report["output_tokens"]) == (2 * RUNS * 11, 2 * RUNS * 7)
+    assert report["cost_usd"] == pytest.approx(RUNS * COST)
     failed = [run for run in scenario["runs"] if not run["held"]]
     assert [run["replays"] for run in failed] == [True] * dealer.refusals
     assert sorted(run["scenario"] for run in failed) == kept_files()
@@ -623,17 +625,17 @@ def test_code_asks_its_models_itself_and_starts_anew_in_each_run(
 ) -> None:
     dealer = server.answer = Dealer(0.5, triage=says("damage"))
 
-    done = simkit("live", "cases", "--runs", "6", "-j", "2", "--to", "out/live", "--format", "json")
+    done = simkit("live", "cases", "--runs", "4", "-j", "2", "--to", "out/live", "--format", "json")
 
     (scenario,) = report_of(done)["scenarios"]
     claims = {claim["claim"]: claim["held"] for claim in scenario["claims"]}
     assert claims == {
-        "turn 1: agents": 6,
-        "turn 1: reply": 6 - dealer.refusals,
-        "turn 1: context.triage.messages": 6,
+        "turn 1: agents": 4,
+        "turn 1: reply": 4 - dealer.refusals,
+        "turn 1: context.triage.messages": 4,
     }
-    assert report_of(done)["cost_usd"] == pytest.approx(6 * COST)
-    assert 0 < dealer.refusals < 6
+    assert report_of(done)["cost_usd"] == pytest.approx(4 * COST)
+    assert 0 < dealer.refusals < 4
     files = kept_files(Path("out/live"))
     assert len(files) == dealer.refusals
     assert replayed(files[0])["findings"][0]["path"][:4] == ["turns", 0, "expect", "reply"]

@@ -132,8 +132,6 @@ def _others(item: Any, bounds: Mapping[str, Any], place: int) -> Iterator[Any]:
         yield from (item + place, item + place * step, item - place, item - place * step)
     elif isinstance(item, str):
         yield f"{item} {place + 1}"
-        number = str(place + 1)
-        yield f"{item[: -len(number)]}{number}"
         if item:
             yield f"{item[:-1]}{chr(ord(item[-1]) + place)}"
         yield from texts_of(bounds.get("pattern", ""))
