@@ -238,8 +238,8 @@ class Story:
         base: str = "",
         numbers: Sequence[int] = (),
         tokens: int | None = None,
-        budget: int = 0,
         agent: str = "",
+        **facts: Any,
     ) -> str:
         """A context of the given parts is built; without parts, of the instructions only."""
         call = self.last_call = f"c{self.next('c')}"
@@ -259,10 +259,8 @@ class Story:
                 parts=tuple(parts),
                 base=base,
                 said=tuple(numbers),
-                tools=(),
-                settings=None,
                 tokens=tokens,
-                budget=budget,
+                **facts,
             )
         )
         return call
