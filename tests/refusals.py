@@ -14,9 +14,10 @@ from simkit.core.errors import SourceError
 from simkit.language.matching import OPERATORS
 from simkit.providers.failures import FAILURES
 from simkit.spec.lint_catalogue import LINTS
-from simkit.spec.scenario.claim_names import EVENT_KEYS
+from simkit.spec.scenario.claims import RUN_CLAIMS
 from simkit.spec.scenario.files import Library, items_in
 from simkit.trace.events import KINDS
+from simkit.trace.views import ToolView
 from tests.golden import CaseText
 
 FILE: Final = "t.scenario.yaml"
@@ -24,7 +25,8 @@ TESTS: Final = Path(__file__).resolve().parent
 LISTS: Final = {
     "<LINTS>": ", ".join(LINTS),
     "<EVENTS>": ", ".join(KINDS),
-    "<EVENT_KEYS>": ", ".join(EVENT_KEYS),
+    "<RUN_CLAIMS>": ", ".join(sorted(RUN_CLAIMS)),
+    "<TOOL_CALL>": ", ".join(ToolView.FIELDS),
     "<OPERATORS>": ", ".join(sorted(OPERATORS)),
     "<FAILURES>": ", ".join(FAILURES),
 }

@@ -7,7 +7,7 @@ trace, which is equal if the pipeline does the same.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib import metadata
 from typing import Final
@@ -26,14 +26,8 @@ FRAMEWORKS: Final = (
     "claude-agent-sdk",
 )  # fmt: skip
 
-_EXTRAS: Final[Mapping[str, str]] = {
-    "agents": "openai-agents",
-    "google.adk": "google-adk",
-    "langgraph": "langgraph",
-    "pydantic_ai": "pydantic-ai",
-}
-"""The import names of frameworks, and the extras that install them."""
 _ADAPTED: Final = "simkit.adapters"
+"""The group of entry points of adapters, and the package of simkit's own."""
 
 
 def installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -50,11 +44,14 @@ def libraries() -> dict[str, str]:
 
 def extra_for(module: str) -> str:
     """Return the extra that installs a missing module; empty for none."""
-    parts = module.split(".")
-    names = (".".join(parts[: size + 1]) for size in range(len(parts)))
-    # Without any package of Google's, `google` is missing first.
-    missed = "google.adk" if module == "google" else next((n for n in names if n in _EXTRAS), "")
-    return _EXTRAS.get(missed, "")
+    for entry in metadata.entry_points(group=_ADAPTED):
+        # Without any package of Google's, `google` is missing, and not `google.adk`.
+        is_named = f"{entry.name}.".startswith(f"{module}.") or module.startswith(f"{entry.name}.")
+        if is_named and entry.dist is not None:
+            extra = adapter_of(entry)
+            if extra in (entry.dist.metadata.get_all("Provides-Extra") or ()):
+                return extra
+    return ""
 
 
 def adapter_of(entry: metadata.EntryPoint) -> str:

@@ -38,7 +38,7 @@ from simkit.bdd.phrases import (
 )
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.spec.scenario.claim_kinds import ClaimKind
-from simkit.spec.scenario.claim_names import HANDOFF_KEYS, TOOL_KEYS
+from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS
 
 _NOUNS: Final[Mapping[str, str]] = {
@@ -142,11 +142,9 @@ def _agents_below(below: Below) -> list[Any]:
     return [row if len(row) > 1 else row[0] for row in rows]
 
 
-def _nested(
-    below: Below, known: Sequence[str], under: str, agents: Sequence[str]
-) -> list[dict[str, Any]]:
+def _nested(below: Below, claim: str, under: str, agents: Sequence[str]) -> list[dict[str, Any]]:
     """Return the table of records below, with unknown columns under one key, and agents' names."""
-    records = FORMS["records"].read(below)
+    records, known = FORMS["records"].read(below), ENTRIES[claim].keys
     return [
         {
             key: below.name("agent", cell) if key in agents and isinstance(cell, str) else cell
@@ -185,8 +183,8 @@ FORMS: Final[Mapping[str, Form]] = {
     "value": Form(_EITHER, _value_below),
     "channels": Form(_TABLE, lambda below: below.by_channel(FORMS["pairs"].read(below))),
     "agents": Form(_TABLE, _agents_below),
-    "handoffs": Form(_TABLE, lambda below: _nested(below, HANDOFF_KEYS, "payload", ("from", "to"))),
-    "tool_calls": Form(_TABLE, lambda below: _nested(below, TOOL_KEYS, "args", ("agent",))),
+    "handoffs": Form(_TABLE, lambda below: _nested(below, "handoffs", "payload", ("from", "to"))),
+    "tool_calls": Form(_TABLE, lambda below: _nested(below, "tool_calls", "args", ("agent",))),
     # Given values: a cell is a plain value.
     "plain_pairs": Form(_TABLE, lambda below: pairs_of(below.table or ())),
     "plain_records": Form(_TABLE, lambda below: items_of(below.table or ())),

@@ -11,7 +11,6 @@ from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import FINDING, list_of
 from simkit.session.simulation.asking import QuestionScope
 from simkit.session.simulation.seen import (
-    FIELDS,
     Named,
     Record,
     SeenTool,
@@ -24,6 +23,7 @@ from simkit.session.simulation.seen import (
     seen_finding,
     seen_message,
 )
+from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.trace.views import event_fields
 
 ItemT = TypeVar("ItemT")
@@ -222,7 +222,7 @@ class Records(Listed[Any]):
             refuse_record(expected, self.claim)
             self.check_all([plain(expected)])
         else:
-            refuse_plain(expected, self.claim, FIELDS[self.claim].noun)
+            refuse_plain(expected, self.claim, ENTRIES[self.claim].noun)
 
 
 class Events(Listed[Any]):

@@ -8,7 +8,7 @@ or accessing an unknown name in it, raises ValueError: the answer would always b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec.structs import astuple
 
@@ -19,7 +19,7 @@ from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import CALLS, ERROR, Kind, check_kind
 from simkit.language.matching.values import ToolName
 from simkit.session.simulation.asking import QuestionScope, advice_for, unknown
-from simkit.spec.scenario.claim_names import HANDOFF_KEYS, LOG_KEYS, TOOL_KEYS
+from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.trace.events import ErrorFacts
 
 _PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
@@ -207,40 +207,6 @@ def seen_drop(drop: Dropped, subject: QuestionScope) -> SeenDrop:
 # Mappings
 
 
-class Fields(NamedTuple):
-    """The fields of a record."""
-
-    noun: str
-    keys: tuple[str, ...]
-    """All possible fields; any if empty."""
-    always: frozenset[str]
-    """The fields that every record has."""
-    names: Mapping[str, str]
-    """Field to the kind of its names."""
-
-
-FIELDS: Final[Mapping[str, Fields]] = {
-    "handoffs": Fields(
-        "a handoff",
-        HANDOFF_KEYS,
-        frozenset(HANDOFF_KEYS) - {"reason"},
-        {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
-    ),
-    "tool_calls": Fields(
-        "a tool call", TOOL_KEYS, frozenset(TOOL_KEYS), {"agent": "agent", "tool": "tool"}
-    ),
-    "logs": Fields(
-        "a log record", LOG_KEYS, frozenset({"message"}), {"agent": "agent", "level": "log level"}
-    ),
-    "left_out": Fields(
-        "what was left out",
-        (),
-        frozenset({"section", "by"}),
-        {"section": "section", "channel": "channel", "by": "reason"},
-    ),
-}
-
-
 class Record(Looked, dict[str, JsonValue]):
     """A handoff, a tool call, a log record or an item that was left out."""
 
@@ -248,7 +214,7 @@ class Record(Looked, dict[str, JsonValue]):
     __hash__ = None
 
     def __init__(self, fields: Mapping[str, JsonValue], claim: str, subject: QuestionScope) -> None:
-        named = FIELDS[claim].names
+        named = ENTRIES[claim].names
         super().__init__(
             (key, _name(value, named[key], subject) if key in named else value)
             for key, value in fields.items()
@@ -263,7 +229,7 @@ class Record(Looked, dict[str, JsonValue]):
         if isinstance(other, Mapping):
             refuse_record(other, self.claim)
             return super().__eq__(other)
-        refuse_plain(other, self.claim, FIELDS[self.claim].noun)
+        refuse_plain(other, self.claim, ENTRIES[self.claim].noun)
         return NotImplemented
 
     def __contains__(self, key: object) -> bool:
@@ -280,15 +246,15 @@ class Record(Looked, dict[str, JsonValue]):
         return super().get(key, default)
 
     def _check(self, key: object) -> None:
-        fields = FIELDS[self.claim]
+        fields = ENTRIES[self.claim]
         if fields.keys and key not in fields.keys:
             raise ValueError(unknown(f"field of {fields.noun}", str(key), fields.keys))
 
 
 def refuse_record(expected: Mapping[str, Any], claim: str) -> None:
     """Raise ValueError for a plain mapping with other keys than a record's required ones."""
-    fields = FIELDS[claim]
-    lacking = sorted(fields.always - expected.keys())
+    fields = ENTRIES[claim]
+    lacking = sorted(fields.required - expected.keys())
     if lacking and not isinstance(expected, Record):
         raise ValueError(
             f"{expected!r} is never equal to {fields.noun}, which has `{lacking[0]}` too: "

@@ -13,7 +13,7 @@ from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matc
 from simkit.language.paths import head_of, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
-from simkit.spec.pipeline.root_names import HANDOFF_FIELDS, keys_in, leads_to
+from simkit.spec.pipeline.root_names import keys_in, leads_to
 from simkit.spec.scenario.claims import (
     ALL_AGENTS,
     CONTEXT_CLAIMS,
@@ -32,14 +32,9 @@ from simkit.spec.scenario.claims import (
 )
 from simkit.spec.scenario.known import FileValues, KnownNames, ValueNames
 from simkit.trace.events import AnyEvent
+from simkit.trace.views import LOG_FIELDS, HandoffView, ToolView
 
 FEATURE_SUFFIX: Final = ".feature"
-HANDOFF_KEYS: Final = (*HANDOFF_FIELDS, "outcome", "reason")
-TOOL_KEYS: Final = (
-    "agent", "tool", "args", "asked", "edited_by", "result", "error", "call_id", "called_at",
-    "returned_at",
-)  # fmt: skip
-LOG_KEYS: Final = ("level", "logger", "message", "error", "agent")
 EVENT_KEYS: Final = (
     "kind",
     *sorted({name for event in AnyEvent.__args__ for name in event.__struct_fields__}),
@@ -64,31 +59,41 @@ _CALLED: Final = "called tool"
 
 
 class Entries(NamedTuple):
-    """The keys and names of the mappings in a claim on a list."""
+    """The mappings in a claim on a list: their keys, and the names in them."""
 
-    values: Mapping[str, str]
+    names: Mapping[str, str]
     """Key to the noun of its names."""
+    noun: str = ""
+    """The noun of such a mapping."""
     keys: Sequence[str] = ()
     """The known keys; empty if they are checked elsewhere."""
-    noun: str = ""
-    """The noun for a key in messages."""
+    required: frozenset[str] = frozenset()
+    """Those that every such mapping has."""
     has_values: bool = False
     """Whether they have arguments, payloads or results."""
 
 
 _AGENT: Final = {"agent": "agent"}
 _OFFERED: Final = Entries({"name": "tool"})
-LISTS: Final[Mapping[str, Entries]] = {
+ENTRIES: Final[Mapping[str, Entries]] = {
     "handoffs": Entries(
         {"from": "agent", "to": "agent", "mode": "mode", "outcome": "outcome"},
-        HANDOFF_KEYS, "field of a handoff", True,
+        "a handoff", tuple(HandoffView.FIELDS), frozenset(HandoffView.FIELDS) - {"reason"}, True,
     ),
-    "tool_calls": Entries({**_AGENT, "tool": "tool"}, TOOL_KEYS, "field of a tool call", True),
-    "logs": Entries({**_AGENT, "level": "log level"}, LOG_KEYS, "field of a log record"),
-    "events": Entries({"kind": "event", **_AGENT}, EVENT_KEYS, "field of an event", True),
+    "tool_calls": Entries(
+        {**_AGENT, "tool": "tool"},
+        "a tool call", tuple(ToolView.FIELDS), frozenset(ToolView.FIELDS), True,
+    ),
+    "logs": Entries(
+        {**_AGENT, "level": "log level"}, "a log record", LOG_FIELDS, frozenset({"message"})
+    ),
+    "events": Entries({"kind": "event", **_AGENT}, "an event", EVENT_KEYS, has_values=True),
     "findings": Entries({"id": "lint", **_AGENT}),
     "dropped": Entries({"what": "kind of cut", "by": "filter"}),
-    "left_out": Entries({"section": "section", "channel": "channel", "by": "reason"}),
+    "left_out": Entries(
+        {"section": "section", "channel": "channel", "by": "reason"},
+        "what was left out", required=frozenset({"section", "by"}),
+    ),
 }  # fmt: skip
 """Claim to its keys and names."""
 
@@ -119,8 +124,8 @@ class ClaimNames:
             if name not in claimed:
                 continue
             matcher, path = getattr(expect, name), (*at, name)
-            if name in LISTS:
-                self._entries(matcher, path, LISTS[name])
+            if name in ENTRIES:
+                self._entries(matcher, path, ENTRIES[name])
             elif isinstance(matcher, dict) and name in ("context", "runs", "model_calls"):
                 for key, claims in matcher.items():
                     self._calls(key, claims, (*path, key))
@@ -133,7 +138,7 @@ class ClaimNames:
 
     def check_findings(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for the first unknown lint or agent in a matcher of findings."""
-        self._entries(matcher, at, LISTS["findings"])
+        self._entries(matcher, at, ENTRIES["findings"])
 
     def _happens_in_turns(self, matcher: Any, at: SourcePath) -> None:
         """Raise SourceError for an event that no turn has: its denial would always hold."""
@@ -191,8 +196,8 @@ class ClaimNames:
                     self._entries(matcher, path, _OFFERED)
             elif claim == "share":
                 self._shares(matcher, path, sections)
-            elif claim in LISTS:
-                self._entries(matcher, path, LISTS[claim], sections)
+            elif claim in ENTRIES:
+                self._entries(matcher, path, ENTRIES[claim], sections)
 
     def _shares(self, matcher: Any, at: SourcePath, sections: Sequence[str]) -> None:
         """Check the names in a claim on shares: an unknown name would always have the share 0."""
@@ -325,8 +330,8 @@ class ClaimNames:
                     continue
                 if keys and not leads_to(key, keys):
                     require(self._document, (*path, key), noun, head_of(key), keys, key=True)
-                if key in entries.values:
-                    self._texts(operand, (*path, key), entries.values[key], sections)
+                if key in entries.names:
+                    self._texts(operand, (*path, key), entries.names[key], sections)
             if entries.has_values:
                 self._values.check(self._document, path, entry)
 
@@ -334,10 +339,11 @@ class ClaimNames:
 def _keys_of(entry: Mapping[str, Any], entries: Entries) -> tuple[Sequence[str], str]:
     """Return the known keys of a mapping, and their noun: those of its kind, if it names one."""
     kind = entry.get("kind")
-    if entries.values.get("kind") != "event" or not isinstance(kind, str):
-        return entries.keys, entries.noun
-    keys = EVENT_KEYS_BY_KIND.get(kind)
-    return (entries.keys, entries.noun) if keys is None else (keys, f"field of the event {kind}")
+    if entries.names.get("kind") == "event" and isinstance(kind, str):
+        keys = EVENT_KEYS_BY_KIND.get(kind)
+        if keys is not None:
+            return keys, f"field of the event {kind}"
+    return entries.keys, f"field of {entries.noun}"
 
 
 def _words_in(value: Any) -> set[str]:

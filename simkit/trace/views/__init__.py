@@ -14,6 +14,7 @@ from simkit.trace.views.contexts import (
     pieces_of,
 )
 from simkit.trace.views.turns_and_calls import (
+    LOG_FIELDS,
     CallView,
     HandoffView,
     RunView,
@@ -26,6 +27,7 @@ from simkit.trace.views.turns_and_calls import (
 from simkit.trace.views.view import View, said_in, view_of
 
 __all__ = [
+    "LOG_FIELDS",
     "Arrival",
     "CallView",
     "ContextView",

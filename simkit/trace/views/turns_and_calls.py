@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -12,9 +13,25 @@ from simkit.trace import events as e
 from simkit.trace.views.contexts import ContextView
 from simkit.trace.views.states import States
 
+Fields: TypeAlias = Mapping[str, Callable[[Any], Any]]
+"""Each key that claims may have to what reads its value from a view."""
+LOG_FIELDS: Final = ("level", "logger", "message", "error", "agent")
+"""The keys of log records in claims."""
+
 
 class HandoffView:
     """One handoff request, and its outcome."""
+
+    FIELDS: ClassVar[Fields] = {
+        "from": attrgetter("event.from_agent"),
+        "to": attrgetter("event.to_agent"),
+        "type": attrgetter("event.type"),
+        "mode": attrgetter("mode"),
+        "query": attrgetter("event.query"),
+        "payload": attrgetter("payload"),
+        "outcome": attrgetter("outcome"),
+        "reason": attrgetter("reason"),
+    }
 
     def __init__(
         self, event: e.HandoffRequested, payload: Any, calls_before: int, messages_before: int
@@ -33,23 +50,27 @@ class HandoffView:
 
     def fields(self) -> dict[str, Any]:
         """Return the fields for claims."""
-        event = self.event
-        fields: dict[str, Any] = {
-            "from": event.from_agent,
-            "to": event.to_agent,
-            "type": event.type,
-            "mode": self.mode,
-            "query": event.query,
-            "payload": self.payload,
-            "outcome": self.outcome,
-        }
-        if self.reason:
-            fields["reason"] = self.reason
+        fields = {name: read(self) for name, read in self.FIELDS.items()}
+        if not self.reason:
+            del fields["reason"]
         return fields
 
 
 class ToolView:
     """One tool call and its result."""
+
+    FIELDS: ClassVar[Fields] = {
+        "agent": attrgetter("agent"),
+        "tool": attrgetter("tool"),
+        "args": attrgetter("args"),
+        "asked": attrgetter("request"),
+        "edited_by": attrgetter("edited_by"),
+        "result": attrgetter("result"),
+        "error": attrgetter("error"),
+        "call_id": attrgetter("call_id"),
+        "called_at": attrgetter("at"),
+        "returned_at": attrgetter("returned_at"),
+    }
 
     def __init__(self, event: e.ToolCalled, request: JsonValue = None) -> None:
         self.agent, self.tool, self.args = event.agent, event.tool, event.args
@@ -64,18 +85,7 @@ class ToolView:
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the fields for claims."""
-        return {
-            "agent": self.agent,
-            "tool": self.tool,
-            "args": self.args,
-            "asked": self.request,
-            "edited_by": self.edited_by,
-            "result": self.result,
-            "error": self.error,
-            "call_id": self.call_id,
-            "called_at": self.at,
-            "returned_at": self.returned_at,
-        }
+        return {name: read(self) for name, read in self.FIELDS.items()}
 
 
 def place_among(
@@ -194,14 +204,8 @@ def run_ids(agent: str, runs: Iterable[RunView], calls: Iterable[CallView]) -> l
 
 def log_fields(event: e.LogRecorded) -> dict[str, Any]:
     """Return a log record's fields for claims; a missing agent or error is absent."""
-    fields: dict[str, Any] = {
-        "level": event.level,
-        "logger": event.logger,
-        "message": event.message,
-        "error": event.error,
-        "agent": event.agent,
-    }
-    return {name: fields[name] for name in fields if fields[name] or name == "message"}
+    fields = {name: getattr(event, name) for name in LOG_FIELDS}
+    return {name: value for name, value in fields.items() if value or name == "message"}
 
 
 def event_fields(event: e.AnyEvent) -> dict[str, Any]:
