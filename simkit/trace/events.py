@@ -104,6 +104,8 @@ class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted
     received: JsonValue = None
     """Its input beside its ``channels``: values that no channel holds in this form. If it is no
     mapping, it is the whole input."""
+    is_unseen: bool = False
+    """Whether the code showed nothing of the state that it gave the run."""
     goal: str = ""
     """The goal that it works for, from a supervisor or from a program."""
 
@@ -111,8 +113,7 @@ class AgentStarted(Event, frozen=True, gc=False, kw_only=True, tag="AgentStarted
 class ToolDefined(Event, frozen=True, gc=False, kw_only=True, tag="ToolDefined"):
     """Models are offered this tool in these words.
 
-    Contexts refer to it by its number, so that it is written once; for code, before the first
-    context that offers it.
+    It is written once, for code before the first context with it; contexts have its number.
     """
 
     number: int = 0
@@ -247,8 +248,7 @@ class HandoffRequested(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="H
 
     call_id: str = ""
     is_taken: bool = False
-    """Whether a function of the application received the payload, which then need not be in any
-    context."""
+    """Whether the application's code took the payload, which then need not be in any context."""
 
 
 class HandoffRejected(HandoffEvent, frozen=True, gc=False, kw_only=True, tag="HandoffRejected"):

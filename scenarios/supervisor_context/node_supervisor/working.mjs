@@ -75,10 +75,10 @@ async function executeTaskWithContext(name, task, context, told, { agents, tools
 }
 
 async function work(goal, name, task, results, told, pipeline) {
-  await tell("started", { agent: name, input: task, goal });
+  const context = Object.keys(results).length ? results : null;
+  await tell("started", { agent: name, input: task, goal, received: { agent_results: context ?? {} } });
   let output;
   try {
-    const context = Object.keys(results).length ? results : null;
     output = valueOf(await executeTaskWithContext(name, task, context, told, pipeline));
   } catch (problem) {
     await tell("finished", { agent: name, failed: true });

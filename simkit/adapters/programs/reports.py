@@ -53,6 +53,8 @@ class Started(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Its input."""
     goal: str = ""
     """The goal that it works for; empty if there is none."""
+    received: dict[str, Any] | None = None
+    """The channels that it is given, with their values; None if that is not reported."""
 
 
 class Finished(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,7 +184,15 @@ class Reports:
         return run.id in self._reported_ids
 
     def _started(self, report: Started) -> Mapping[str, Any]:
-        run = self._recorder.begin_run(report.agent, task=report.input, goal=report.goal)
+        for name in report.received or ():
+            self._check_name(name, "received")
+        run = self._recorder.begin_run(
+            report.agent,
+            task=report.input,
+            goal=report.goal,
+            channels=None if report.received is None else (),
+            received=report.received,
+        )
         self._reported_ids.add(run.id)
         return {"run": run.id}
 
@@ -243,15 +253,22 @@ class Reports:
         self._recorder.wrote(report.update, report.agent, run)
         return {}
 
-    def _check_channel(self, name: str, value: JsonValue) -> None:
+    def _check_name(self, name: str, key: str) -> Channel | None:
+        """Return a channel of the pipeline's file; None if it declares none at all."""
         if not self._channels:
-            return
+            return None
         channel = self._channels.get(name)
         if channel is None:
             raise _Wrong(
-                f"`update`: the pipeline's file declares no channel {name!r}."
+                f"`{key}`: the pipeline's file declares no channel {name!r}."
                 f"{_hint(name, self._channels)} Channels: {_listed(self._channels)}."
             )
+        return channel
+
+    def _check_channel(self, name: str, value: JsonValue) -> None:
+        channel = self._check_name(name, "update")
+        if channel is None:
+            return
         problem = problem_of(channel.reducer_name, value)
         if problem:
             raise _Wrong(f"`update.{name}`: {problem}")
@@ -390,6 +407,7 @@ def open_endpoint(
     as ``models``, agents without lines in a turn, and, as ``tools``, their tools.
     """
     recorder = TraceRecorder(sink, clock, counter_named(facts.tokens), script.limits)
+    recorder.sees_inputs = False
     recorder.handoff_tools = handoff_tools_of(app)
     recorder.handoff_tools.know(facts.agents)
     if has_given_state:

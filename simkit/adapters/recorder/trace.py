@@ -59,6 +59,9 @@ class TraceRecorder(LogRecorder):
         """Whether the scenario has ended this turn before its reply."""
         self.context_tokens = 0
         """The size of the last context."""
+        self.sees_inputs = True
+        """Whether runs without ``channels`` receive the session's state. If not, only what is
+        given as ``received`` is known."""
         self.failures: set[str] = set()
         """Model calls that failed."""
         self.offered: dict[str, tuple[Offer, int]] = {}
@@ -169,6 +172,7 @@ class TraceRecorder(LogRecorder):
         self._agent_runs += not is_node
         self.numbers.runs += 1
         run = Run(f"r{self.numbers.runs}", agent, is_node=is_node)
+        is_unseen = not self.sees_inputs and channels is None
         run.call_facts = CallFacts(state, self._plain(received), channels)
         if agent not in self.handoff_tools.agents:
             self._know(agent)
@@ -191,6 +195,7 @@ class TraceRecorder(LogRecorder):
             handoff=handoff, handoff_from=source, group=group, channels=channels, after=after,
             branch=run.id if group else branch, outer=outer, parent=parent,
             call_id=call_id, state=state, received=run.call_facts.received, goal=goal,
+            is_unseen=is_unseen,
         )  # fmt: skip
         return run
 

@@ -63,6 +63,11 @@ ASPECTS: Final[Mapping[str, Aspect]] = {
         "what the code gave this run",
         "Claim what its model was sent, under `context`, or remove the claim.",
     ),
+    "received": Aspect(
+        "the state that the code gave this run",
+        "Report it with `POST /simkit/started` and `received`, claim what its model was sent, "
+        "under `context`, or remove the claim.",
+    ),
     "definitions": Aspect(
         "definitions of tools", "Run the scenario again: traces of format 2 have the names only."
     ),

@@ -210,9 +210,9 @@ class RunClaims(YamlModel):
     received: Annotated[StateMatcher, ClaimKind(
         read=lambda run: run.received, phrase="what {run} received",
         example="what nutrition received has notes that are empty", needs=("state",),
-        happens_at="start", refers_to="channel",
+        null_needs="received", happens_at="start", refers_to="channel",
     )] = None  # fmt: skip
-    """The state that it received."""
+    """The state that it received; of a program, what it reports."""
     input: Annotated[MatcherValue, ClaimKind(
         read=lambda run: run.input, phrase="the input of {run}",
         example='the input of the second run of nutrition is "Go on"', null_needs="inputs",

@@ -194,7 +194,7 @@ class States:
             state = self._branch_state(event.branch, state)
         if event.channels is not None:
             state = {name: state[name] for name in event.channels if name in state}
-        self.received[event.run] = state
+        self.received[event.run] = None if event.is_unseen else state
         if event.received is not None:
             more = self._view.resolved(event.received)
             self.received[event.run] = {**state, **more} if isinstance(more, Mapping) else more

@@ -9,7 +9,7 @@ import pytest
 
 from simkit.adapters.programs.reports import ROOT
 from simkit.providers.http import HttpRequest, HttpResponse
-from tests.adapters.programs.test_served import URL, Program
+from tests.adapters.programs.test_served import URL, Program, judged
 
 HEAD = """\
 version: 1
@@ -43,11 +43,11 @@ MISTAKES: dict[str, tuple[list[Report], str]] = {
     ),
     "a key that is unknown": (
         [("started", {"agent": "clerk", "gaol": "sell"})],
-        "started: unknown key `gaol`. Did you mean `goal`? Its keys: agent, input, goal.",
+        "started: unknown key `gaol`. Did you mean `goal`? Its keys: agent, input, goal, received.",
     ),
     "a value of another type": (
         [("started", {"agent": "clerk", "goal": 7})],
-        "started: `goal` is 7. Expected `str`, got `int`. Its keys: agent, input, goal.",
+        "started: `goal` is 7. Expected `str`, got `int`. Its keys: agent, input, goal, received.",
     ),
     "an empty name": (
         [("tool", {"tool": ""})],
@@ -74,6 +74,11 @@ MISTAKES: dict[str, tuple[list[Report], str]] = {
         [CLERK, ("finished", {"agent": "clark"})],
         "finished: `agent`: 'clark' is not at work in this turn. "
         "Did you mean `clerk`? At work: clerk.",
+    ),
+    "a channel that nobody declares": (
+        [("started", {"agent": "clerk", "received": {"ordres": []}})],
+        "started: `received`: the pipeline's file declares no channel 'ordres'. "
+        "Did you mean `orders`? Channels: orders, count.",
     ),
     "a handoff from nobody": (
         [CLERK, ("handoff", {"from": "clark", "to": "boss"})],
@@ -124,3 +129,31 @@ def test_a_mistake_in_a_report_is_answered_and_ends_the_run(name: str) -> None:
     message = json.loads(answers[-1].body)["error"]["message"]
     assert message.startswith(f"POST /simkit/{says}")
     assert program.run.problem == message
+
+
+RECEIVED = "{count: 1, orders: {$absent: true}}"
+
+
+def claimed_of(claim: str, started: Report) -> list[str]:
+    """What is wrong with a claim on what the clerk received, where the state has a count of 1."""
+    scenario = f"turns: [{{user: hi, expect: {{runs: {{clerk: {{received: {claim}}}}}}}}}]"
+    program = Program(scenario, HEAD)
+    program.begins()
+    for kind, body in [("state", {"update": {"count": 1}}), started, END, ("reply", {"reply": ""})]:
+        assert report(program, kind, body).status == 200
+    return judged(program)
+
+
+def test_a_program_received_what_it_reports() -> None:
+    reported = ("started", {"agent": "clerk", "received": {"count": 1}})
+
+    assert claimed_of(RECEIVED, reported) == []
+    assert claimed_of("{count: 2}", reported) == ["claim: runs.clerk.received does not match"]
+
+
+@pytest.mark.parametrize("claim", ["{count: 1}", "{count: {$absent: true}}", "{$not: {count: 2}}"])
+def test_what_a_program_received_and_does_not_report_is_not_observable(claim: str) -> None:
+    (sentence,) = claimed_of(claim, CLERK)
+
+    assert sentence.startswith("claim: runs.clerk.received is not observable by driver 'served'")
+    assert "the state that the code gave this run" in sentence
