@@ -74,3 +74,64 @@ def test_the_answer_of_a_delegate_that_came_back_refuses_nothing() -> None:
     desk.asks([user("Hello"), assistant("", CALL), tool("Because.", "c1", "ask_research")])
 
     assert handoffs(desk) == [{**DATA, "mode": "delegate", "outcome": "made"}]
+
+
+# A framework that passes control after its agent has ended
+
+
+def answered_desk() -> Desk:
+    """A desk with the span of an agent that continues with a handoff tool's answer."""
+    desk = make_desk()
+    desk.recorder.runs[0].ends_with_span = True
+    call = desk.asks([user("Hello"), assistant("", CALL), tool("Soon.", "c1", "ask_research")])
+    desk.answers(call, "I have passed it on.")
+    return desk
+
+
+def test_a_handoff_is_made_if_its_target_begins_after_the_source_has_ended() -> None:
+    desk = answered_desk()
+    desk.recorder.end_run(desk.recorder.runs[0])
+    desk.recorder.begin_run("research")
+
+    assert handoffs(desk) == [{**DATA, "outcome": "made"}]
+
+
+def test_a_handoff_with_an_answer_is_rejected_if_another_agent_begins() -> None:
+    desk = answered_desk()
+    desk.recorder.end_run(desk.recorder.runs[0])
+    desk.recorder.begin_run("b")
+    desk.recorder.begin_run("research")
+
+    assert handoffs(desk) == [{**DATA, "outcome": "rejected", "reason": "Soon."}]
+
+
+def test_a_handoff_with_an_answer_is_rejected_while_the_source_goes_on() -> None:
+    desk = answered_desk()
+    desk.recorder.begin_run("research")
+
+    assert handoffs(desk) == [{**DATA, "outcome": "rejected", "reason": "Soon."}]
+
+
+def test_a_handoff_with_an_answer_is_rejected_at_the_end_of_the_turn() -> None:
+    desk = answered_desk()
+    desk.ends("I have passed it on.")
+
+    assert handoffs(desk) == [{**DATA, "outcome": "rejected", "reason": "Soon."}]
+
+
+def test_a_handoff_with_an_answer_is_rejected_if_its_source_asks_for_another_one() -> None:
+    desk = answered_desk()
+    desk.recorder.hand_over("a", "b", run=desk.recorder.runs[0])
+    desk.recorder.end_run(desk.recorder.runs[0])
+    desk.recorder.begin_run("b")
+
+    assert [handoff["outcome"] for handoff in handoffs(desk)] == ["rejected", "made"]
+
+
+def test_an_agent_that_begins_beside_the_source_decides_nothing() -> None:
+    desk = answered_desk()
+    desk.recorder.begin_run("b")
+    desk.recorder.end_run(desk.recorder.runs[0])
+    desk.recorder.begin_run("research")
+
+    assert handoffs(desk) == [{**DATA, "outcome": "made"}]

@@ -365,6 +365,7 @@ class SpanInstrument(Instrumentation):
         """Return a span's agent run; begin it, inside those around it, if necessary."""
         if sight.run is None or sight.run.is_over:
             sight.run = self._recorder.begin_run(sight.agent, parent=self._parent(sight))
+            sight.run.ends_with_span = True
         return sight.run
 
     def _parent(self, sight: Sight) -> str:
@@ -381,6 +382,7 @@ class SpanInstrument(Instrumentation):
         run = self._loose.get(named.agent)
         if run is None or run.is_over:
             run = self._recorder.begin_run(named.agent, parent=self._parent(named))
+            run.ends_with_span = True
             self._loose[run.agent] = run
         named.run = run
         return run

@@ -13,6 +13,7 @@ from simkit.adapters.recorder.handoffs import HandoffTools, told_by
 from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of
+from simkit.providers.attachments import is_failed
 from simkit.runtime.conversation import Numbers
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
@@ -39,6 +40,8 @@ class CallRecorder:
         self._session, self._sessions = Session(), dict[str, Session]()
         self.requested: list[e.HandoffRequested] = []
         """This turn's handoffs that were not made yet."""
+        self._answers: dict[str, str] = {}
+        """Handoff to the answer with which its source continues, until another agent begins."""
         self._handoffs = 0
         """The number of this turn's handoffs that were made."""
         self.answer: JsonValue = None
@@ -157,6 +160,7 @@ class CallRecorder:
 
         ``is_taken``: a function of the application gets the payload.
         """
+        self.settle_answered()
         self.numbers.handoffs += 1
         payload = canonical(payload)
         self.limit("handoffs_per_turn", self._handoffs + len(self.requested) + 1)
@@ -180,13 +184,39 @@ class CallRecorder:
         return [
             request
             for request in self.requested
-            if request.run == run.id or (request.run not in of_turn and request.agent == run.agent)
+            if request.handoff not in self._answers
+            and (
+                request.run == run.id or (request.run not in of_turn and request.agent == run.agent)
+            )
         ]
 
     def refused(self, request: e.HandoffRequested, reason: str) -> None:
         """Emit that a requested handoff is not made."""
         self.requested.remove(request)
         self.events.record_rejection(self._at_request(request), request, reason=reason)
+
+    def answered(self, request: e.HandoffRequested, answer: Message) -> None:
+        """Note that the source of a handoff continues with its tool's answer.
+
+        It is rejected, unless a span ends the source, and the target begins next: a framework may
+        pass control late (Strands' swarm). Where no end is seen, nothing tells late from never.
+        """
+        source = next((run for run in self.runs if run.id == request.run), None)
+        if source is None or not source.ends_with_span or is_failed(answer):
+            self.refused(request, answer.content)
+        else:
+            self._answers[request.handoff] = answer.content
+
+    def settle_answered(self, next_agent: str = "") -> None:
+        """Reject the handoffs with an answer, unless control passes to the next agent now."""
+        is_over = {run.id: run.is_over for run in self.runs}
+        for request in [*self.requested] if self._answers else ():
+            is_target, has_ended = request.to_agent == next_agent, is_over.get(request.run, True)
+            is_beside = bool(next_agent) and not is_target and not has_ended
+            if request.handoff in self._answers and not is_beside:
+                answer = self._answers.pop(request.handoff)
+                if not (is_target and has_ended):
+                    self.refused(request, answer)
 
     def _at_request(self, request: e.HandoffRequested) -> Position:
         return Position(self.session, self.turn, request.agent, request.run)

@@ -251,7 +251,7 @@ class LogRecorder(CallRecorder):
             # The agent that asked continues, and has an answer instead of a successor.
             for handoff in [*self.requested]:
                 if handoff.call_id == request.call.id:
-                    self.refused(handoff, own_message.content)
+                    self.answered(handoff, own_message)
         return self.log(own_message, request.run)
 
     def _goes_on(self, first: Run, run: Run) -> bool:

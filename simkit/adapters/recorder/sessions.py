@@ -44,6 +44,8 @@ class Run:
     agent: str
     is_node: bool = False
     is_over: bool = False
+    ends_with_span: bool = False
+    """Whether a framework's span shows its end."""
     call_facts: CallFacts = field(default_factory=CallFacts)
     model_calls: int = 0
     final: Message | None = None

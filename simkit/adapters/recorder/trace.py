@@ -139,6 +139,7 @@ class TraceRecorder(LogRecorder):
         for run in self.runs:
             if not run.is_over:
                 self.end_run(run, "done" if error is None else "failed")
+        self.settle_answered()
         if self.waits_for and error is None:
             self._session.pending = self.requested
         self.events.record_turn_end(
@@ -176,6 +177,7 @@ class TraceRecorder(LogRecorder):
         run.call_facts = CallFacts(state, self._plain(received), channels)
         if agent not in self.handoff_tools.agents:
             self._know(agent)
+        self.settle_answered(agent)
         order = next((request for request in self.requested if request.to_agent == agent), None)
         handoff = source = ""
         if order is not None:
