@@ -71,6 +71,11 @@ Commands:
     )
 
 
+def test_steps_of_features_are_listed_by_a_word(simkit: Call) -> None:
+    assert simkit("bdd", "steps", "replaced").code == 0
+    assert simkit("bdd", "steps", "nosuchword").code == 1
+
+
 @pytest.mark.parametrize(
     "command", ["bdd", "diff", "expect", "init", "judge", "live", "replay", "schema", "validate"]
 )

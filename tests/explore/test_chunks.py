@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
+from simkit.explore import values
 from simkit.explore.causes import Cause
 from simkit.explore.choices import ODDS, ChoiceLog, Choices, Plan, TurnLog, TurnPlan
 from simkit.explore.chunks import (
@@ -218,3 +219,14 @@ def test_no_choice_is_the_simplest_value() -> None:
 def test_a_schema_of_which_no_value_is_known_is_said_to_be_one() -> None:
     with pytest.raises(ValueError, match="no value"):
         value_of({"type": "string", "pattern": "(?=a)b"}, Choices(), (), {})
+
+
+def test_a_schema_that_holds_itself_is_followed_to_a_depth() -> None:
+    node = {"allOf": [{"properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}]}
+    schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}
+
+    value, levels = values._Maker(schema, Choices(0), ()).make(schema, "value", 0), 0
+    while isinstance(value, dict):
+        value, levels = value["next"], levels + 1
+
+    assert 0 < levels <= values._DEEP // 3 + 1

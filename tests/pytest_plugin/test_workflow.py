@@ -5,10 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
+from simkit.pytest_plugin import workflow
+from simkit.spec.scenario.files import ScenarioCase
 from tests.desk import BROKEN, FAILS, HOLDS, PIPELINE, install, named, write
 
 TORN = HOLDS.replace("pipeline: desk", "\tpipeline: desk")
@@ -156,3 +160,13 @@ def test_junit_tells_seed_digest_and_tokens(pytester: pytest.Pytester, processes
     assert (late["simkit.seed"], late["simkit.tokens"]) == ("0", "6")
     assert len(value["simkit.digest"] or "") == 64
     assert value["simkit.digest"] != late["simkit.digest"]
+
+
+def test_a_scenario_that_pytest_skips_is_told_with_the_reason() -> None:
+    scenario = ScenarioCase("a.scenario.yaml", "a", 0, 1)
+    item: Any = SimpleNamespace(result=None, scenario=scenario)
+    report: Any = SimpleNamespace(skipped=True, longrepr=("a.py", 3, "Skipped: no clerk"))
+
+    result = workflow._result(item, SimpleNamespace(excinfo=None), report)  # type: ignore[arg-type]
+
+    assert (result.outcome, result.reason) == ("skipped", "no clerk")

@@ -128,6 +128,15 @@ def test_what_can_hold_is_taken(kind: Kind, matcher: Any) -> None:
     check_kind(matcher, kind)
 
 
+def test_a_message_of_two_roles_is_told_with_both() -> None:
+    with pytest.raises(MatcherError) as problem:
+        check_kind({"user": "a", "assistant": "b"}, MESSAGE)
+
+    assert problem.value.what == (
+        "`user` and `assistant` stand for a role each, and a message has one"
+    )
+
+
 @pytest.mark.parametrize(
     "claims",
     [
