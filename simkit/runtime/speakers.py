@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from simkit.core.messages import HANDOFF_PREFIX, JsonValue
 from simkit.providers.values import Offer, ParsedRequest
 from simkit.runtime.compiled import CompiledAgent, CompiledPipeline
 from simkit.runtime.functions import schema_of
-from simkit.runtime.models.recorded import Speaker, spoken_name
 from simkit.spec.pipeline.model import Contract
 from simkit.trace.store import canonical
 
 ANY_OBJECT: dict[str, JsonValue] = {"type": "object", "properties": {}}
 """The argument schema of a tool without one."""
+_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def spoken_name(name: str) -> str:
+    """Return a tool's name in the characters that providers allow: letters, digits, `_` and `-`."""
+    return _FOREIGN.sub("_", name)
+
+
+class Speaker(msgspec.Struct, frozen=True):
+    """The request settings of one agent's model."""
+
+    request: ParsedRequest
+    """The part that all of its requests share."""
+    tools: Mapping[str, Offer]
+    """Tool to its offer."""
+    handoffs: Mapping[str, Offer]
+    """Agent to the tool that passes control to it."""
 
 
 def speakers_of(compiled: CompiledPipeline) -> dict[str, Speaker]:

@@ -453,7 +453,7 @@ NEEDLESS = {
     "simkit": {
         *("adapters", "capture", "testing", "update", "vcr", "pytest_plugin", "bdd"),
         *("providers.openai", "providers.anthropic", "providers.gemini", "providers.protocols"),
-        *("runtime.models.recorded", "runtime.speakers"),
+        *("runtime.models.recorded"),
         *(
             "session.execution.new_process",
             "session.workers",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -29,6 +28,7 @@ from simkit.providers.http import HttpAnswer, HttpRequest, NoResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.runtime.ports import ModelRequest, TurnModel
+from simkit.runtime.speakers import Speaker, spoken_name
 from simkit.trace.events import UnusedLines
 
 _NO_ANSWER: Final = ("length", "refusal", "content_filter")
@@ -37,23 +37,6 @@ Thoughts: TypeAlias = Sequence[Mapping[str, Any]]
 """A model's reasoning, as the provider's own parts."""
 _PARTS: Final = frozenset(("type", "query", "payload"))
 """The arguments of a handoff's tool."""
-_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
-
-
-def spoken_name(name: str) -> str:
-    """Return a tool's name in the characters that providers allow: letters, digits, `_` and `-`."""
-    return _FOREIGN.sub("_", name)
-
-
-class Speaker(msgspec.Struct, frozen=True):
-    """The request settings of one agent's model."""
-
-    request: ParsedRequest
-    """The part that all of its requests share."""
-    tools: Mapping[str, Offer]
-    """Tool to its offer."""
-    handoffs: Mapping[str, Offer]
-    """Agent to the tool that passes control to it."""
 
 
 class Outgoing(msgspec.Struct, frozen=True):

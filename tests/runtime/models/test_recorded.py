@@ -11,9 +11,10 @@ from simkit.core.messages import Answer, Handoff, JsonValue, Message, ToolCall, 
 from simkit.providers.http import HttpAnswer
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest
-from simkit.runtime.models.recorded import Outgoing, RecordedModel, Speaker
+from simkit.runtime.models.recorded import Outgoing, RecordedModel
 from simkit.runtime.models.script import ScriptedModel
 from simkit.runtime.ports import ModelRequest
+from simkit.runtime.speakers import Speaker
 
 QUERY = {"type": "object", "properties": {"query": {"type": "string"}}}
 TYPED = {"type": "object", "properties": {"query": {}, "type": {"enum": ["refund", "question"]}}}
