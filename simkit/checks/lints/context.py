@@ -9,7 +9,7 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
 from simkit.trace import events as e
-from simkit.trace.views import MadePart, ShownPart, StreamView, View
+from simkit.trace.views import CallView, MadePart, ShownPart, StreamView, View
 
 WARNED_SHARE: Final = 0.8
 """The share of a budget from which CTX-10 warns."""
@@ -157,7 +157,8 @@ def over_budget(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-16: the user's current message appears at most once in a context.
 
-    The message is recognized by its id, so that a user may repeat the same words. Pieces of one
+    The message is recognized by its id, so that a user may repeat the same words. Requests of code
+    have no ids: what they show as often as the user of the session said it is right. Pieces of one
     shared message count once. Later calls of a run repeat its first parts and are not checked
     again. From reference system 1, where ``messages`` and ``current_message`` both contained it.
     """
@@ -172,7 +173,7 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
             sections += [part.section] * _times_shown(part, identity, event.turn)
         elif _is_made_of(part, identity):
             sections.append(part.section)
-    if len(sections) < 2:
+    if len(sections) < 2 or (facts.pipeline.is_code and _is_as_often_said(call, facts.view)):
         return
     # Contexts of code have no sections, unless its file names them.
     through = f": through {', '.join(sections)}" if all(sections) else ""
@@ -181,6 +182,21 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         f"in turn {event.turn}{through}"
     )
     yield Hit.at("CTX-16", call, problem, sections=list(sections))
+
+
+def _is_as_often_said(call: CallView, view: View) -> bool:
+    """Return whether a context shows the user's words no more often than the session's user."""
+    turn = view.turns[-1]
+    text = turn.message.content if turn.message is not None else ""
+    times = sum(
+        other.message is not None and other.message.content == text
+        for other in view.turns
+        if other.session == turn.session and other.resumes is None
+    )
+    appearances = sum(
+        message.role == "user" and message.content == text for message in call.context.messages
+    )
+    return appearances <= times
 
 
 def _is_made_of(part: MadePart, identity: str) -> bool:

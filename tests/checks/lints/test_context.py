@@ -223,6 +223,22 @@ def test_the_same_words_in_an_earlier_turn_are_another_message() -> None:
     assert hits_of("CTX-16", story.trace) == []
 
 
+@pytest.mark.parametrize(("copies", "is_found"), [(1, False), (2, False), (3, True)])
+def test_code_may_send_the_users_words_as_often_as_they_were_said(
+    copies: int, is_found: bool
+) -> None:
+    """Equal texts of a request are all taken for the current message where no history was sent."""
+    story = Story(AGENTS, observes=("runs",))
+    story.turn("yes")
+    story.answers("a")
+    story.end()
+    number = story.turn("yes")
+    story.answers("a", "Done.", history("s1/a/history", tail=[number] * copies))
+    story.end()
+
+    assert bool(hits_of("CTX-16", story.trace)) is is_found
+
+
 def test_a_window_may_leave_the_second_appearance_out() -> None:
     story = send_parts("a", CURRENT, history("s1/a/history", tail=[1], lo=1))
 
