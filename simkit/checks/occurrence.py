@@ -26,12 +26,12 @@ from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, 
 from simkit.spec.scenario.claims import claim_kind_at, claim_size
 from simkit.trace.views import View
 
-_OF_VALUE: Final = ("$not", "$all", "$either", "$exact")
+_OF_VALUE: Final = ("$not", "$all", "$either", "$in", "$exact")
 """Operators whose operands are matched with the value itself."""
 _LEADING: Final = (*OF_ELEMENTS, *_OF_VALUE)
 _SAY_NOTHING: Final = ("$any", "$absent", "$not", "$ne", "$schema")
 """Operators that hold for values of any shape."""
-_OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$all")
+_OF_ABSENT: Final = ("$absent", "$not", "$ne", "$either", "$in", "$all")
 """Operators that may hold for an absent value."""
 
 

@@ -160,7 +160,7 @@ def _check_exact(parts: Sequence[_Part]) -> None:
 def _may_lack(operand: Any) -> bool:
     """Return whether a matcher may hold for a missing key."""
     return isinstance(operand, Mapping) and any(
-        key in operand for key in ("$absent", "$not", "$either", "$all")
+        key in operand for key in ("$absent", "$not", "$either", "$in", "$all")
     )
 
 

@@ -65,16 +65,6 @@ def ne(operand: Any, at: Path, build: Build) -> Condition:
     return leaf("$ne", operand, at, lambda value: value is not ABSENT and not same.holds(value))
 
 
-def in_(operand: Any, at: Path, build: Build) -> Condition:
-    inner = [element.inner.holds for element in matchers(operand, at, build)]
-    return leaf(
-        "$in",
-        operand,
-        at,
-        lambda value: value is not ABSENT and any(holds(value) for holds in inner),
-    )
-
-
 def _is_message(value: Any) -> bool:
     return isinstance(value, (Message, Dropped)) or (
         isinstance(value, Mapping) and "role" in value and "content" in value
@@ -125,9 +115,14 @@ def not_(operand: Any, at: Path, build: Build) -> Condition:
     return leaf("$not", operand, at, lambda value: not inner.holds(value))
 
 
-def either(operand: Any, at: Path, build: Build) -> Condition:
-    inner = [element.inner.holds for element in matchers(operand, at, build)]
-    return leaf("$either", operand, at, lambda value: any(holds(value) for holds in inner))
+def alternatives(name: str) -> Compile:
+    """Return the operator that holds if one of its operands does, of what is absent, too."""
+
+    def build_alternatives(operand: Any, at: Path, build: Build) -> Condition:
+        inner = [element.inner.holds for element in matchers(operand, at, build)]
+        return leaf(name, operand, at, lambda value: any(holds(value) for holds in inner))
+
+    return build_alternatives
 
 
 def all_(operand: Any, at: Path, build: Build) -> Condition:

@@ -69,7 +69,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         general.eq, "Equal as a whole; nothing inside is an operator.", _ANYTHING, "equals"
     ),
     "$ne": Operator(general.ne, "There, and not equal.", _ANYTHING, "differs"),
-    "$in": Operator(general.in_, "One of these holds.", _SOME_MATCHERS, "some"),
+    "$in": Operator(general.alternatives("$in"), "One of these holds.", _SOME_MATCHERS, "some"),
     "$type": Operator(general.type_, "Of this type.", {"enum": sorted(general.TYPE_NAMES)}, "type"),
     "$any": Operator(general.any_, "There, whatever it is, null too.", _TRUE, "affirms"),
     "$absent": Operator(general.absent, "Not there.", _TRUE, "denies"),
@@ -79,7 +79,9 @@ OPERATORS: Final[Mapping[str, Operator]] = {
         _MATCHER,
         "negates",
     ),
-    "$either": Operator(general.either, "At least one holds.", _SOME_MATCHERS, "some"),
+    "$either": Operator(
+        general.alternatives("$either"), "At least one holds.", _SOME_MATCHERS, "some"
+    ),
     "$all": Operator(general.all_, "All hold.", _SOME_MATCHERS, "every"),
     "$schema": Operator(
         general.schema, "Valid under this JSON Schema.", {"type": "object"}, "unknown"

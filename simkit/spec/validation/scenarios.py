@@ -322,7 +322,7 @@ def _operator_always(key: str, operand: Any, domain: Domain) -> bool:
             return domain == "absent"
         case "$not", _:
             return _never(operand, domain)
-        case "$either", _:
+        case "$either" | "$in", _:
             return any(_always(element, domain) for element in operand)
         case "$all", _:
             return all(_always(element, domain) for element in operand)
@@ -352,7 +352,7 @@ def _operator_never(key: str, operand: Any, domain: Domain) -> bool:
             return domain in ("value", "count")
         case "$not":
             return _always(operand, domain)
-        case "$either":
+        case "$either" | "$in":
             return all(_never(element, domain) for element in operand)
         case "$all":
             return any(_never(element, domain) for element in operand)
