@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from simkit.checks.called_tools import check_called
 from simkit.checks.claims import FindingBuilder
 from simkit.checks.contexts import check_contexts
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
@@ -221,6 +222,8 @@ def judge_seen(
 ) -> Judgement:
     """Return the findings of a trace for which the lints have run already, with these facts.
 
+    Raise SourceError for a name in a claim that no call of the run can have.
+
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
     builder = FindingBuilder(document, view.pipeline.is_code)
@@ -230,6 +233,7 @@ def judge_seen(
     else:
         hits = [hit for hit in hits if not hit.turn or hit.turn - 1 in places]
     scopes = scopes_of(scenario, view, places)
+    check_called(scenario, document, [(scope.path, scope.expect) for scope in scopes], view)
     claims = [(scope.path, scope.turn, scope.expect) for scope in scopes]
     claimed: list[Finding] = []
     for scope in scopes:

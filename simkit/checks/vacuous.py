@@ -11,13 +11,15 @@ from simkit.checks.findings import Hit
 from simkit.checks.occurrence import Candidates, Occurring
 from simkit.checks.scope import Path
 from simkit.checks.searching import has_alternatives
-from simkit.core.messages import ABSENT, Message
+from simkit.core.errors import ReferenceInvalid
+from simkit.core.messages import ABSENT, ROLE_ALIASES, Message
 from simkit.language.matching import Matcher, compile_matcher, patterns_of
 from simkit.language.matching.lists import unique_parts
+from simkit.language.matching.mappings import CALL_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import line
-from simkit.language.matching.operators import OF_NUMBERS
+from simkit.language.matching.operators import OF_NUMBERS, is_operator
 from simkit.language.matching.polarity import polarity_of
-from simkit.language.paths import as_text, walk
+from simkit.language.paths import as_text, head_of, parse, walk
 from simkit.language.yaml import path_text
 from simkit.spec.scenario.claim_kinds import ALL_NAMES
 from simkit.spec.scenario.claims import (
@@ -29,6 +31,7 @@ from simkit.spec.scenario.claims import (
     claim_kind_at,
     selected,
 )
+from simkit.spec.scenario.known import VALUE_KEYS
 from simkit.trace import events as e
 from simkit.trace.views import View
 
@@ -36,6 +39,12 @@ _DENIAL: Final = "$not"
 _UNIQUE: Final = "$unique"
 _NEGATIVE: Final = (_DENIAL, _UNIQUE)
 _ANY: Final = {"$any": True}
+_VALUES: Final = ("state", "reply")
+"""The claims on values with keys of their own."""
+_OF_MESSAGES: Final = frozenset((*MESSAGE_FIELDS, *CALL_FIELDS, *ROLE_ALIASES))
+"""Keys of messages, which channels may hold."""
+_HOLDING: Final = ("$all", "$has", "$in_order", "$unordered", "$eq", "$exact")
+"""Operators that hold only if all their operands do, for the value or for an element."""
 
 
 def vacuous_claims(
@@ -76,6 +85,9 @@ def _why_vacuous(
         return ""  # The denial of a denial affirms.
     is_message = _is_excludes(inner)
     place = inner if is_message else inner[:-1]
+    key = search.missing_key(matcher, place)
+    if key:
+        return f"no value in the trace has a key `{key}`"
     if not search.could_hold(matcher, place, turn):
         return f"nothing in the trace matches {line(matcher)}"
     if not is_message and not candidates.could_be(matcher, place, turn):
@@ -144,6 +156,8 @@ class _Search:
         self._view = view
         self._occurring = Occurring(view, builder)
         self._texts: list[str] = []
+        self._keys = ""
+        """The texts, and the schemas in which keys stand."""
         self._whole = ""
 
     def could_hold(self, matcher: Any, path: Path, turn: int) -> bool:
@@ -162,6 +176,29 @@ class _Search:
             return True
         return self._occurring.occurs(matcher, path)
 
+    def missing_key(self, matcher: Any, path: Path) -> str:
+        """Return the first key of a value that nothing in the run has; empty if there is none.
+
+        A value may stand under any other key, or was only spoken of: its denial proves something
+        where its key exists.
+        """
+        is_inside = path[0] in _VALUES or any(_is_head(step) for step in path)
+        for key in _keys_wanted(matcher, is_inside):
+            if key not in _OF_MESSAGES and not self._is_key(key):
+                return "" if self._occurring.occurs(matcher, path) else key
+        return ""
+
+    def _is_key(self, key: str) -> bool:
+        if not self._keys:
+            view = self._view
+            self._occurs("", 0)  # It reads the texts.
+            schemas = [tool.parameters for tool in view.definitions.values()]
+            facts = as_text([schemas, view.pipeline.schemas, *map(str, view.pipeline.channels)])
+            contracts = [as_text(contract.payload) for contract in view.pipeline.contracts]
+            self._keys = "\n".join([self._whole, facts, *contracts])
+        quoted = json.dumps(key, ensure_ascii=False)
+        return quoted in self._keys or json.dumps(quoted, ensure_ascii=False)[1:-1] in self._keys
+
     def occurs(self, element: Any, place: Path) -> bool:
         """Return whether an element of the lists at a place matches."""
         return self._occurring.occurs(element, (*place, "$has"))
@@ -177,6 +214,40 @@ class _Search:
         if any(text in text_ for text_ in some):
             return True
         return escaped != text and escaped in self._whole
+
+
+def _is_head(step: str | int) -> bool:
+    """Return whether a step of a path leads to a value with keys of its own."""
+    return isinstance(step, str) and head_of(step) in VALUE_KEYS
+
+
+def _keys_wanted(matcher: Any, is_inside: bool) -> Iterator[str]:
+    """Yield the keys that a value must have for a matcher to hold.
+
+    ``is_inside``: the matcher is of such a value, and not of the entry that holds it.
+    """
+    if isinstance(matcher, (list, tuple)):
+        for element in matcher:
+            yield from _keys_wanted(element, is_inside)
+    elif isinstance(matcher, Mapping):
+        for key, operand in matcher.items():
+            if is_operator(key):
+                if key in _HOLDING:
+                    yield from _keys_wanted(operand, is_inside)
+            elif polarity_of(operand).affirms:
+                steps = _steps_of(key)
+                if is_inside:
+                    yield from steps
+                elif _is_head(key):
+                    yield from steps[1:]
+                yield from _keys_wanted(operand, is_inside or _is_head(key))
+
+
+def _steps_of(key: str) -> list[str]:
+    try:
+        return [step for step in parse(key) if isinstance(step, str)]
+    except ReferenceInvalid:
+        return [key]
 
 
 def _pattern(matcher: Any, names: Sequence[str]) -> Any:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
-
-import msgspec
 
 from simkit.checks.coverage.measuring import edges_to
 from simkit.core.text import counted
 from simkit.language.matching import compile_matcher
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
-from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.known import ValueSchemas, known_in, values_in
 from simkit.spec.scenario.simulations import claim_against, is_of_whole, thing_denied, with_persona
 from simkit.trace import events as e
 from simkit.trace.event_parts import PipelineFacts
-from simkit.trace.events import Event, ToolCalled, kind_of
+from simkit.trace.events import Event, kind_of
 from simkit.trace.views import TurnView, View, event_fields, run_ids
 
 
@@ -125,30 +119,6 @@ def _things(
     if family == "tool_calls":
         return [tool.fields() for turn in turns for tool in turn.tools]
     return [handoff.fields() for turn in turns for handoff in turn.handoffs]
-
-
-def check_called(prepared: Prepared, schemas: Mapping[str, Any], events: Iterable[Event]) -> None:
-    """Raise SourceError for the first argument in a claim that no call of its tool can have.
-
-    ``schemas`` are those of the tools that models were offered. A function may receive more than
-    the model asks for, so only tools that were called are checked.
-    """
-    calls: dict[str, list[Any]] = {}
-    for event in events:
-        if type(event) is ToolCalled and event.tool in schemas:
-            calls.setdefault(event.tool, []).append(event.args)
-    if not calls:
-        return
-    scenario = prepared.scenario
-    values = values_in(scenario)
-    args = {tool: [*values.args.get(tool, ()), *given] for tool, given in calls.items()}
-    own = ValueSchemas({tool: schemas[tool] for tool in calls}, is_every_tool=False)
-    known = msgspec.structs.replace(known_in(prepared.pipeline), values=own)
-    replaced = partial(msgspec.structs.replace, values, args=args)
-    names = ClaimNames(prepared.document, known, {}, replaced)
-    (turn,) = scenario.turns
-    names.check(turn.expect, ("turns", 0, "expect"))
-    names.check(scenario.expect, ("expect",))
 
 
 CLAIM: Final = "claim"

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from simkit.checks.called_tools import check_called
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
@@ -35,7 +36,6 @@ from simkit.explore.choices import (
 from simkit.explore.claims import (
     Part,
     Reach,
-    check_called,
     claim_parts,
     claims_on_turns,
     denials_of,
@@ -232,6 +232,7 @@ class _Conversation:
                 # Only now is it known that an error ends the last turn on purpose.
                 turns = [*self._script()] if compares else crowd.turns
                 conversation.follow(self._judged(turns, self._claims, subject.finally_))
+            self._check_called(conversation.view)
             judgement = conversation.judgement(compared=compares)
             denied = dict(self._broken_denials(conversation))
             conversation.end()
@@ -239,7 +240,6 @@ class _Conversation:
                 subject.prepared, subject.simulation, subject.of_profile, conversation.events
             )
             _raise_broken(judgement)
-            self._check_called(conversation.events)
             events, view = conversation.events, conversation.view
             observed = (subject.prepared, view) if observes else None
         causes = {
@@ -255,9 +255,14 @@ class _Conversation:
             observed=observed,
         )
 
-    def _check_called(self, events: Sequence[Event]) -> None:
-        if self._subject.has_claims and self._scene.tool_args:
-            check_called(self._subject.prepared, self._scene.tool_args, events)
+    def _check_called(self, view: View) -> None:
+        """Raise SourceError for an unknown argument at its place in the file."""
+        if self._subject.has_claims:
+            prepared = self._subject.prepared
+            scenario = prepared.scenario
+            (turn,) = scenario.turns
+            claims = [(("turns", 0, "expect"), turn.expect), (("expect",), scenario.expect)]
+            check_called(scenario, prepared.document, claims, view)
 
     def _reach(self, view: View, judgement: Judgement) -> Reach:
         """Return what the conversation may have reached, and what it did reach."""

@@ -109,7 +109,6 @@ class ChoosingModel:
             searches = any(_SEARCH in tool.lower() for tool in others)
             self._scene.provided.update(parts_of(request.agent, others, ()))
             request = msgspec.structs.replace(request, tools=tools)
-            self._scene.tool_args.update(request.args)
         else:
             searches = False
         choices = self._scene.source.answer()

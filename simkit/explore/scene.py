@@ -41,8 +41,6 @@ class Scene:
         """The answers of tools, turn by turn, as a scenario has them."""
         self.questions: set[Any] = set()
         """Session, agent and question of each interrupt so far."""
-        self.tool_args: dict[str, JsonValue] = {}
-        """For code: the tools that models were offered, with the schemas of their arguments."""
         self.offered: set[Part] = set()
         """The tools and handoffs that models were offered."""
         self._offers: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()

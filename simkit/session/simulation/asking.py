@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from simkit.checks.called_tools import schemas_of_calls
 from simkit.checks.searching import names_section
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import ROLE_ALIASES
@@ -69,6 +70,7 @@ class CodeNames:
         return KnownNames(
             Open(agents), Open(channels), Open(tools), ANYTHING, ANYTHING, Open(tools), frozenset(),
             lambda agent: self._sections_of(agent, view), lambda agent: Open(tools), kinds.STATE,
+            values=schemas_of_calls(view),
         )  # fmt: skip
 
     def _sections_of(self, agent: str, view: View) -> tuple[str, ...]:

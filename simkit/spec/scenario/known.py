@@ -42,7 +42,7 @@ _ADDED: Final = {"source_agent": "", "handoff_type": ""}
 """The keys that simkit adds to a payload whose schema names them."""
 _TOOL_OUTPUT: Final = "tool_output"
 _ARGS: Final = ("args", "asked")
-_HEADS: Final = frozenset((*_ARGS, "result", "payload"))
+VALUE_KEYS: Final = frozenset((*_ARGS, "result", "payload"))
 """The keys of an entry whose values have schemas."""
 _NOUNS: Final = {"args": "argument", "asked": "argument"}
 """Key of an entry to the noun of a name there; elsewhere it is a key."""
@@ -176,7 +176,7 @@ class ValueNames:
 
         Where a schema allows any name, or is not known, nothing is checked.
         """
-        if not any(head_of(key) in _HEADS for key in entry if not key.startswith("$")):
+        if not any(head_of(key) in VALUE_KEYS for key in entry if not key.startswith("$")):
             return
         for unknown in unknown_names(entry, RecordPlace(self._places(entry))):
             head = next(head_of(step) for step in unknown.path if isinstance(step, str))
