@@ -36,6 +36,7 @@ from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named
 from simkit.explore.users import YES
 from simkit.report.scores import summary_line
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.update.files import is_ci
 from simkit.viewer import RunsCoverage
@@ -49,6 +50,11 @@ _GUESSED_ANSWER: Final = (
     "`users: {ada: {says: [Hello.], answers: [{approved: true}]}}`."
 )
 """Said of an error in the turn that answers a question."""
+_NOT_VARIED: Final = (
+    ", with the calls that wait answered in each order, and once in a turn all at the same time; "
+    "where else tasks and threads give way to each other was not varied"
+)
+"""The limit of the claim that every conversation with code was run."""
 _ADDRESS: Final = re.compile(r"(\w+://)?[^/]+:\d+")
 """The address of a scheduler; dask tries one without a port for a long time."""
 
@@ -241,7 +247,8 @@ def _lines(
     elif is_exhaustive(subject, bounds):
         bound = f"conversation of at most {counted(turns_most(subject, bounds), 'turn')}"
         more = f"not every {bound} was run: --runs {bounds.runs * 10} runs more"
-        yield f"every {bound} was run" if campaign.is_complete else more
+        limit = _NOT_VARIED if isinstance(subject.prepared.pipeline, App) else ""
+        yield f"every {bound} was run{limit}" if campaign.is_complete else more
     for discovery in campaign.discoveries:
         yield ""
         command = command_of(name, subject, bounds)

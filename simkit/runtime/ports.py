@@ -121,6 +121,12 @@ class Schedule(Protocol):
         Raise ScriptMisfit if none of them is the one that should be.
         """
 
+    def joins(self) -> bool:
+        """Return whether a further call is answered together with the one that was picked last.
+
+        Only code asks: it goes on from both answers before anything of it has come to rest.
+        """
+
     def end_turn(self) -> None:
         """End the turn; raise ScriptMisfit if calls did not take place that should have."""
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from simkit.core.errors import ScriptMisfit
 from simkit.core.rng import Chance
 from simkit.runtime.ports import WaitingCall
-from simkit.spec.scenario.moments import FIFO, TOOL_MARK
+from simkit.spec.scenario.moments import FIFO, TOOL_MARK, flat_order
 
 CHANGES: Final = 1
 """The number of times in a turn that `Pct` lowers a priority: a bug of depth 2 needs one."""
@@ -49,6 +49,10 @@ class Fifo:
         """Return 0, the first."""
         return 0
 
+    def joins(self) -> bool:
+        """Return False: no call has waited."""
+        return False
+
     def end_turn(self) -> None:
         """Do nothing: no name can be left over."""
 
@@ -59,7 +63,7 @@ class ScenarioSchedule:
     def __init__(
         self,
         word: str,
-        turns: Sequence[tuple[str, Sequence[str]]],
+        turns: Sequence[tuple[str, Sequence[str | Sequence[str]]]],
         seed: int,
         about_tools: str = DECLARED_TOOLS,
     ) -> None:
@@ -88,11 +92,15 @@ class ScenarioSchedule:
             chance = Chance(self._seed).child(f"schedule/{session}/{number}")
             self._pick = pick_of(self._word, chance.random.randrange)
         self.answers_at_once = self._pick is None
-        self.orders_tools = not names or any(TOOL_MARK in name for name in names)
+        self.orders_tools = not names or any(TOOL_MARK in name for _, name in flat_order(names))
 
     def pick(self, waiting: Sequence[WaitingCall]) -> int:
         """Return the index of the call that is answered next; raise ScriptMisfit."""
         return self._pick(waiting) if self._pick is not None else 0
+
+    def joins(self) -> bool:
+        """Return whether the list names a further call of the group."""
+        return self._names is not None and self._names.joins()
 
     def end_turn(self) -> None:
         """Raise ScriptMisfit if the turn has made fewer calls than it lists."""
@@ -174,9 +182,15 @@ _ADVICE: Final = (
 class _Names:
     """An order that a turn lists; calls beyond it are answered in the order they were made."""
 
-    def __init__(self, names: Sequence[str], place: int, about_tools: str) -> None:
-        self._names, self._turn, self._about_tools = names, place, about_tools
+    def __init__(self, names: Sequence[str | Sequence[str]], place: int, about_tools: str) -> None:
+        self._paths, self._names = zip(*flat_order(names), strict=True)
+        self._turn, self._about_tools = place, about_tools
         self._used = 0
+
+    def joins(self) -> bool:
+        """Return whether the next name is in one group with the last one."""
+        first, second = self._paths[self._used - 1], self._paths[self._used : self._used + 1]
+        return len(first) > 1 and bool(second) and second[0][0] == first[0]
 
     def __call__(self, waiting: Sequence[WaitingCall]) -> int:
         if self._used == len(self._names):
@@ -189,7 +203,7 @@ class _Names:
                 f"the `schedule` of turn {self._turn + 1} answers '{name}' as call "
                 f"{self._used + 1}, but no call of it waits then; {some} {verb}.\n{_ADVICE}"
                 f"{self._advice_on([name])}",
-                ("turns", self._turn, "schedule", self._used),
+                ("turns", self._turn, "schedule", *self._paths[self._used]),
             )
         self._used += 1
         return known.index(name)
@@ -202,7 +216,7 @@ class _Names:
                 f"the `schedule` of turn {self._turn + 1} lists {len(self._names)} calls, but the "
                 f"turn made {self._used}: {', '.join(left)} did not wait for an answer."
                 f"{self._advice_on(left)}",
-                ("turns", self._turn, "schedule", self._used),
+                ("turns", self._turn, "schedule", *self._paths[self._used]),
             )
 
     def _advice_on(self, names: Sequence[str]) -> str:

@@ -374,7 +374,7 @@ def test_a_tool_may_wait_for_another_one_of_its_message(
 
     def run(source: Any) -> ExploredRun:
         record = converse_by(subject, source)
-        orders.add(" ".join(record.turns[0].get("schedule", ())))
+        orders.add(" ".join(map(str, record.turns[0].get("schedule", ()))))
         return record
 
     campaign = search_all(run, runs=20, turns_max=1)
@@ -387,15 +387,14 @@ def test_a_tool_may_wait_for_another_one_of_its_message(
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", [*FRAMEWORKS])
 def test_an_update_that_is_lost_inside_tools_is_found(framework: str, tmp_path: Path) -> None:
-    """Now and then tools begin together, so that they meet in the middle of their work."""
+    """Tools that begin together meet in the middle of their work."""
     looks = "[look: {place: Bern}, look: {place: Rome}]"
     subject = races_of(tmp_path, framework, "tasks", looks, '"2"')
 
     campaign = search_all(partial(converse_by, subject), runs=20, turns_max=1)
 
     (discovery,) = labels(campaign).values()
-    # Models alone are listed: tools do not wait.
-    assert discovery.record.turns[0]["schedule"] == ["desk", "desk"]
+    assert discovery.record.turns[0]["schedule"] == ["desk", ["look()", "look()"]]
     _, outcome = written_file(discovery, subject, tmp_path)
     assert outcome.view.turns[0].reply == "1"
 

@@ -52,11 +52,14 @@ class CallOrder:
 
     def choose(
         self, callers: Iterable[StoppedThread | SleepingTask]
-    ) -> StoppedThread | SleepingTask | None:
-        """Return the caller whose call is answered next; None if none of them waits for that."""
+    ) -> list[StoppedThread | SleepingTask]:
+        """Return the callers whose calls are answered next, at the same time; most often one."""
         waiting = {caller.call: caller for caller in callers if caller.call is not None}
         calls = sorted(waiting, key=lambda call: call.number)
-        return waiting[calls[self._index(calls)]] if calls else None
+        chosen = [waiting[calls.pop(self._index(calls))]] if calls else []
+        while calls and self._schedule.joins():
+            chosen.append(waiting[calls.pop(self._index(calls))])
+        return chosen
 
     def take(self, call: PendingCall) -> None:
         """Answer a call that does not wait for others."""

@@ -302,13 +302,14 @@ class ThreadTurns:
             return False
         self._next = self._next or self._ready(waited_s)
         if not self._next:
-            sleeper = self._next_sleeper(wakes=wakes)
-            if isinstance(sleeper, SleepingTask):
+            sleepers = self._next_sleepers(wakes=wakes)
+            tasks = [each for each in sleepers if isinstance(each, SleepingTask)]
+            self._next = [each for each in sleepers if isinstance(each, StoppedThread)]
+            if tasks:
                 self.threads.begin_anew()
-                self._tasks.wake(sleeper)
+                for task in tasks:
+                    self._tasks.wake(task)
                 return False
-            if sleeper is not None:
-                self._next = [sleeper]
         if not self._next:
             return True
         chosen = self._next.pop(0)
@@ -325,14 +326,20 @@ class ThreadTurns:
         ranked = sorted(at_once, key=lambda thread: thread.rank)
         return ranked or self._following(ready, waited_s)
 
-    def _next_sleeper(self, *, wakes: bool) -> StoppedThread | SleepingTask | None:
-        """Return what continues next of those that sleep or wait for a model; advance the time."""
+    def _next_sleepers(self, *, wakes: bool) -> list[StoppedThread | SleepingTask]:
+        """Return what continues next of those that sleep or wait for a model; advance the time.
+
+        Several are calls that are answered together.
+        """
         sleeper = self._first_to_wake() if wakes else None
         if sleeper is None or (sleeper.wakes or 0) > self._now():
-            sleeper = self.calls.choose(self._callers()) or sleeper
-        if sleeper is not None and sleeper.call is None:
-            self._advance_to(sleeper.wakes or 0)
-        return sleeper
+            chosen = self.calls.choose(self._callers())
+            if chosen:
+                return chosen
+        if sleeper is None:
+            return []
+        self._advance_to(sleeper.wakes or 0)
+        return [sleeper]
 
     def _following(self, ready: list[StoppedThread], waited_s: float) -> list[StoppedThread]:
         """Return the first of the followers that may continue."""

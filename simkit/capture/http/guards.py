@@ -258,7 +258,8 @@ def _caused(effect: str) -> Guard | None:
 def _sleep(seconds: float) -> None:
     if not _is_duration(seconds):
         _sleeping.original(seconds)  # The original raises its usual error.
-    guard = _caused("sleep") if seconds else None
+    # A sleep of no time has no effect, but gives way to other threads.
+    guard = _caused("sleep") if seconds else active_guard()
     if guard is None:
         _sleeping.original(seconds)
     elif guard.slept is not None:

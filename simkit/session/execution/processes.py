@@ -23,6 +23,7 @@ from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Scenario, Turn
+from simkit.spec.scenario.moments import Order
 from simkit.spec.scenario.replies import Fault, ToolAnswers, TurnScript
 from simkit.trace.events import ErrorFacts
 from simkit.trace.recorder import Sink
@@ -93,7 +94,7 @@ class InProcessWorker:
         self._paused_ms = 0
         self._read = 0
         """The number of turns whose agents the driver of code knows."""
-        self._orders: list[tuple[str, Sequence[str]]] = []
+        self._orders: list[tuple[str, Order]] = []
         for turn in task.before:
             self._add(turn)
         scenario = task.prepared.scenario

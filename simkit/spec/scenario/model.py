@@ -169,8 +169,9 @@ class Turn(YamlModel):
     schedule: Order = ()
     """The agents in the order in which their model calls are answered, from the turn's first call
     on; `billing[1]` is the second call of `billing` that waits. `refund()` is a call of a tool:
-    with one in the list, tools wait, too. Calls beyond the list are answered in the order in which
-    they were made."""
+    with one in the list, tools wait, too. Calls in a list of their own, `[[billing, refunds]]`, are
+    answered at the same time. Calls beyond the list are answered in the order in which they were
+    made."""
     expect: Expect = defaults_of(Expect)
     """Claims on this turn."""
 

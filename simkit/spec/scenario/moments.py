@@ -109,11 +109,23 @@ def _order(value: Any) -> Any:
     return value
 
 
+_TEXTS_SCHEMA: Final[dict[str, Any]] = {"type": "array", "items": TEXT_SCHEMA}
 Order = Annotated[
-    tuple[TextValue, ...],
+    tuple[TextValue | tuple[TextValue, ...], ...],
     BeforeValidator(_order),
-    WithJsonSchema({"type": "array", "items": TEXT_SCHEMA}),
+    WithJsonSchema({"type": "array", "items": {"anyOf": [TEXT_SCHEMA, _TEXTS_SCHEMA]}}),
 ]
+
+
+def flat_order(
+    order: Sequence[str | Sequence[str]],
+) -> Iterator[tuple[tuple[int, ...], str]]:
+    """Yield each name of an order with its path; one in a group of answers has two numbers."""
+    for place, entry in enumerate(order):
+        if isinstance(entry, str):
+            yield (place,), entry
+        else:
+            yield from (((place, number), name) for number, name in enumerate(entry))
 
 
 def places_of_orders(data: Mapping[str, Any]) -> Iterator[SourcePath]:

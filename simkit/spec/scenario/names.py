@@ -25,7 +25,7 @@ from simkit.spec.scenario.claim_names import ClaimNames
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.known import KnownNames, Subject, known_in, values_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
-from simkit.spec.scenario.moments import TOOL_MARK, places_of_orders
+from simkit.spec.scenario.moments import TOOL_MARK, flat_order, places_of_orders
 from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
 from simkit.spec.validation_catalogue import FINDINGS, PREFIX
 
@@ -342,11 +342,11 @@ def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownN
 
 
 def _check_order(
-    order: Sequence[str], document: Document, at: SourcePath, known: KnownNames
+    order: Sequence[str | Sequence[str]], document: Document, at: SourcePath, known: KnownNames
 ) -> None:
-    for index, name in enumerate(order):
+    for place, name in flat_order(order):
         word = _PLACE.sub("", name)
-        path = (*at, index)
+        path = (*at, *place)
         if word.endswith(TOOL_MARK):
             require(document, path, "tool", word.removesuffix(TOOL_MARK), known.declared_tools)
         else:
