@@ -338,6 +338,11 @@ class _Stdout(_Output):
 class _Stderr(_Output):
     """Stands in for `sys.stderr`: what a program says about its being ended is nobody's."""
 
+    def fileno(self) -> int:
+        # It is no part of the screen: a child may write there (`stdio_client(errlog=sys.stderr)`).
+        number: int = self._original.fileno()
+        return number
+
     def write(self, text: str, /) -> int:
         terminal = _terminal()
         if terminal is None or not terminal.is_closed:

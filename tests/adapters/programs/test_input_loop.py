@@ -579,3 +579,27 @@ if __name__ == "__main__":
     """
 
     check_program(tmp_path, code, scenario, entry="")
+
+
+def test_a_child_may_write_to_the_stream_for_errors_and_not_to_the_screen(tmp_path: Path) -> None:
+    code = """
+import io
+import sys
+
+def main():
+    text = input()
+    answer(text)
+    try:
+        sys.stdout.fileno()
+    except io.UnsupportedOperation:
+        print("screen")
+    print(sys.stderr.fileno() >= 0)
+    input()
+"""
+    scenario = """
+    agents: {bot: {messages: {$any: true}}}
+    turns:
+      - {user: Hello, replies: {bot: Hi}, expect: {reply: "screen\\nTrue"}}
+"""
+
+    check_program(tmp_path, code, scenario)
