@@ -212,12 +212,13 @@ class CallDiff(msgspec.Struct, frozen=True, gc=False):
 class Calls:
     """The comparison of two runs' model calls, turn by turn; it reports a change only once."""
 
-    def __init__(self, has_handoff_tools: bool) -> None:
+    def __init__(self, has_handoff_tools: bool, are_alike: bool) -> None:
         """``has_handoff_tools``: in both pipelines, models are offered tools that pass control.
 
-        Otherwise only the possible target agents are compared.
+        Otherwise only the possible target agents are compared. ``are_alike``: both are declared,
+        or both are code. Otherwise tools are compared by name: a design says less of them.
         """
-        self._has_handoff_tools = has_handoff_tools
+        self._has_handoff_tools, self._are_alike = has_handoff_tools, are_alike
         self._left_prints, self._right_prints = Fingerprints(), Fingerprints()
         self._diff_places: dict[bytes, int] = {}
         """A change, and the index of the call that reported it."""
@@ -322,7 +323,7 @@ class Calls:
             for tool in context.offers
             if isinstance(tool, ToolName) and tool not in handoff_tools
         }
-        if definitions:
+        if definitions and self._are_alike:
             fields[_DEFINITIONS] = definitions
         if context.handoffs != ():
             fields["handoffs"] = None if context.handoffs is None else list(context.handoffs)

@@ -85,7 +85,8 @@ def trace_diff(left: View, right: View) -> TraceDiff:
         first = _first_difference(left.events, right.events)
         if first is None:
             return TraceDiff(declared, None)
-    calls = Calls(has_handoff_tools=NATIVE not in (_driver(left), _driver(right)))
+    are_native = [_driver(view) == NATIVE for view in (left, right)]
+    calls = Calls(not any(are_native), are_native[0] is are_native[1])
     turns = [_start(left, right)]
     for mine, its in _paired(left, right):
         if mine is not None and its is not None:
