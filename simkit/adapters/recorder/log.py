@@ -7,7 +7,7 @@ in the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import MsgspecError
 from msgspec.json import decode
@@ -179,10 +179,12 @@ class LogRecorder(CallRecorder):
         """
         history = self._history(("list", channel), messages, self._ours)
         session, references = self._session, history.references
-        if history.repeats != session.repeats:
-            # A repeated message means its last occurrence, in all places.
-            references.clear()
-        history.repeats, start = session.repeats, len(references)
+        # A repeated message means its last occurrence, in all places.
+        renumbered = session.renumbered_since(history.repeats)
+        for place, reference in enumerate(cast(list[Any], references) if renumbered else ()):
+            if number := renumbered.get(reference["$message"]):
+                references[place] = {"$message": number}
+        history.repeats, start = len(session.repeated), len(references)
         for message, mark in zip(history.messages[start:], history.prints[start:], strict=True):
             if mark not in session.latest:
                 self._joined(message, mark, run)

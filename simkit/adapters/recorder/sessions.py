@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -99,8 +100,8 @@ class Session:
         """All numbers of messages that were logged several times, or that have two prints."""
         self.latest: dict[Print, Message] = {}
         """The last logged message with a print."""
-        self.repeats = 0
-        """The number of messages that repeat earlier ones."""
+        self.repeated: list[Print] = []
+        """Prints of messages that repeat earlier ones, in the order of the log."""
         self.authors: dict[str, str] = {}
         """Text to its author, to recognize a message whose calls a filter removed."""
         self.streams: dict[str, SentStream] = {}
@@ -129,7 +130,7 @@ class Session:
         """Add a message to the log under a number; ``mark`` is its print."""
         numbers = self._numbers
         if mark in numbers:
-            self.repeats += 1
+            self.repeated.append(mark)
             if mark not in self._several:
                 self._several[mark] = [numbers[mark]]
             self._several[mark].append(number)
@@ -142,13 +143,19 @@ class Session:
             return self._several[mark][-1]
         return self._numbers.get(mark, 0)
 
+    def renumbered_since(self, repeats: int) -> dict[int, int]:
+        """Return what were the last numbers of messages that were repeated since, and what are."""
+        counts = Counter(self.repeated[repeats:])
+        several = ((self._several[mark], count) for mark, count in counts.items())
+        return {numbers[-1 - count]: numbers[-1] for numbers, count in several}
+
     def numbers_of(self, prints: Sequence[Print], before: int) -> list[int]:
         """Return the messages' numbers in the log, all below ``before``; 0 for a new message.
 
         If the log has the same message several times, the latest one that keeps the order counts.
         """
         result = [*map(self._numbers.get, prints, repeat(0))]
-        if not self.repeats:
+        if not self.repeated:
             return result
         several = self._several
         for place in range(len(result) - 1, -1, -1):

@@ -140,3 +140,15 @@ def test_of_messages_that_are_the_same_the_latest_are_left() -> None:
     before = [user("yes", 1), user("yes", 2), user("yes", 3)]
 
     assert cuts_between(before, [user("yes")], "s") == [e.Cut(1, "s"), e.Cut(2, "s")]
+
+
+def test_a_list_refers_to_the_last_of_equal_messages_however_often_one_comes() -> None:
+    desk = Desk()
+    messages: list[Message] = []
+    for turn in range(5):
+        desk.turn("Hi")
+        messages += [user("Hi"), make_reply("Yes" if turn % 2 else f"No {turn}")]
+        references = desk.recorder.references_of(messages, "messages")
+
+        numbers = {m.content: m.number for m in desk.view.messages.values()}
+        assert references == [{"$message": numbers[message.content]} for message in messages]
