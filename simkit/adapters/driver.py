@@ -37,8 +37,8 @@ from simkit.adapters.framework_driver import (
     AdapterContext,
     FrameworkDriver,
     FunctionDriver,
+    driver_for,
     gifts_of,
-    pilot_for,
     refuse_options,
 )
 from simkit.adapters.importing import ImportWatch
@@ -265,12 +265,12 @@ class CodeDriver:
         if app.options.input == TURNS:
             return InputLoopDriver(app, adapter_context)
         entry = entry_of(app)
-        driver = pilot_for(entry, app, adapter_context) or asgi_driver(entry, app, adapter_context)
+        driver = driver_for(entry, app, adapter_context) or asgi_driver(entry, app, adapter_context)
         if driver is not None or not is_factory(entry):
             return driver or FunctionDriver(entry, app, adapter_context)
         subject_value = made_by(app.entry, entry, self._caller.call)
         return (
-            pilot_for(subject_value, app, adapter_context)
+            driver_for(subject_value, app, adapter_context)
             or asgi_driver(subject_value, app, adapter_context)
             or FunctionDriver(entry, app, adapter_context, subject_value)
         )

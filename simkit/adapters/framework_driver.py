@@ -276,7 +276,7 @@ class SessionMemory(Generic[MemoryT]):
         return self._memories[turn.session]
 
 
-Make = Callable[[Any, App, AdapterContext], FrameworkDriver | None]
+MakeDriver = Callable[[Any, App, AdapterContext], FrameworkDriver | None]
 
 
 @lru_cache(maxsize=1)
@@ -285,19 +285,19 @@ def _adapters() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
-def pilot_for(subject: Any, app: App, adapter_context: AdapterContext) -> FrameworkDriver | None:
+def driver_for(subject: Any, app: App, adapter_context: AdapterContext) -> FrameworkDriver | None:
     """Return the driver for a pipeline's object; None if no adapter knows its type.
 
     Raise Unsupported for an adapter that cannot be imported.
     """
     for name, module in loaded_adapters():
         try:
-            make: Make = module.driver
+            make_driver: MakeDriver = module.driver
         except AttributeError as problem:
             raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
-        make_driver = make(subject, app, adapter_context)
-        if make_driver is not None:
-            return make_driver
+        driver = make_driver(subject, app, adapter_context)
+        if driver is not None:
+            return driver
     return None
 
 

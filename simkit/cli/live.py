@@ -107,33 +107,33 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
     """The failed run whose files are replayed; None for a run with real models."""
 
 
-def live(call: LiveOptions) -> int:
+def live(options: LiveOptions) -> int:
     """Run the selected scenarios live, and report; return the exit code."""
-    _refuse_in_ci(call.force)
-    _check_options(call)
-    prices = _prices(call)
+    _refuse_in_ci(options.force)
+    _check_options(options)
+    prices = _prices(options)
     library, scenarios, skipped = Library(DocumentCache()), list[ScenarioRuns](), []
-    items = _items(call, library.cache)
+    items = _items(options, library.cache)
     for item in items:
-        plan = _plan(library, item, call)
+        plan = _plan(library, item, options)
         prepared = plan.prepared
         if prepared.skip is not None:
             skipped.append((item.id, prepared.skip))
             continue
-        _check_models(plan, prices, call)
+        _check_models(plan, prices, options)
         scenarios.append(ScenarioRuns(item.id, item.name, item.file, plan, []))
     chosen = [item for item in items if item.id in {runs.id for runs in scenarios}]
-    campaign = _Campaign(call, prices, scenarios, chosen)
+    campaign = _Campaign(options, prices, scenarios, chosen)
     try:
         end = campaign.run()
     except (KeyboardInterrupt, SimkitError):
         # The runs so far cost money.
         if campaign.has_ended:
-            _print(call, campaign.report(_CUT_SHORT, skipped))
+            _print(options, campaign.report(_CUT_SHORT, skipped))
         raise
     report = campaign.report(end, skipped)
-    _print(call, report)
-    return exit_code(report, call.fail_under)
+    _print(options, report)
+    return exit_code(report, options.fail_under)
 
 
 def _refuse_in_ci(is_forced: bool) -> None:
@@ -144,29 +144,29 @@ def _refuse_in_ci(is_forced: bool) -> None:
         )
 
 
-def _check_options(call: LiveOptions) -> None:
+def _check_options(options: LiveOptions) -> None:
     """Raise SimkitError for what would be found out only after runs that cost money."""
-    if call.k is not None and call.k > call.runs:
+    if options.k is not None and options.k > options.runs:
         raise SimkitError(
-            f"--k {call.k}: pass@{call.k} needs at least {counted(call.k, 'run')}, and --runs is "
-            f"{call.runs}\n  Ask for more with --runs {call.k}."
+            f"--k {options.k}: pass@{options.k} needs at least {counted(options.k, 'run')}, and "
+            f"--runs is {options.runs}\n  Ask for more with --runs {options.k}."
         )
-    above = Path(call.folder)
+    above = Path(options.folder)
     while not os.path.lexists(above):
         above = above.parent
     if not above.is_dir():
-        raise SimkitError(f"--to {call.folder}: {above} is a file\n  Name a folder.")
+        raise SimkitError(f"--to {options.folder}: {above} is a file\n  Name a folder.")
     if not os.access(above, os.W_OK):
-        raise SimkitError(f"--to {call.folder}: the folder {above} cannot be written to")
+        raise SimkitError(f"--to {options.folder}: the folder {above} cannot be written to")
 
 
-def _prices(call: LiveOptions) -> PriceTable:
+def _prices(options: LiveOptions) -> PriceTable:
     """Return the price table; raise SimkitError if a budget is given and there is none."""
-    if call.prices:
-        return prices_in(call.prices)
+    if options.prices:
+        return prices_in(options.prices)
     if Path(PRICES_FILE).is_file():
         return prices_in(PRICES_FILE)
-    if call.budget_usd is not None:
+    if options.budget_usd is not None:
         raise SimkitError(
             "--budget-usd needs the prices of the models, and there is no file of prices\n"
             f"  Write `{PRICES_FILE}` here, or name a file with --prices:\n"
@@ -176,16 +176,16 @@ def _prices(call: LiveOptions) -> PriceTable:
     return PriceTable()
 
 
-def _items(call: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
+def _items(options: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
     """Return the selected scenarios; raise SimkitError if there are none, or one is broken."""
-    named = [path for path in call.paths if parted(path)[0].endswith(SIMULATION_SUFFIX)]
-    items = [item for path in named for item in _simulations(path, call.expression, cache)]
-    paths = [path for path in call.paths if path not in named]
-    items += cases_at(paths, cache, call.expression)
+    named = [path for path in options.paths if parted(path)[0].endswith(SIMULATION_SUFFIX)]
+    items = [item for path in named for item in _simulations(path, options.expression, cache)]
+    paths = [path for path in options.paths if path not in named]
+    items += cases_at(paths, cache, options.expression)
     if not items:
-        fits = f" that fits -k {call.expression!r}" if call.expression else ""
+        fits = f" that fits -k {options.expression!r}" if options.expression else ""
         advice = "" if fits else "Scenarios are in files named *.scenario.yaml."
-        raise SourceError(", ".join(call.paths), f"there is no scenario{fits}", advice=advice)
+        raise SourceError(", ".join(options.paths), f"there is no scenario{fits}", advice=advice)
     return items
 
 
@@ -201,29 +201,31 @@ def _simulations(path: str, expression: str, cache: DocumentCache) -> Iterator[S
     yield from (case for case in cases if fits is None or fits(case.id))
 
 
-def _plan(library: Library, item: ScenarioCase, call: LiveOptions, number: int = 1) -> LiveSubject:
+def _plan(
+    library: Library, item: ScenarioCase, options: LiveOptions, number: int = 1
+) -> LiveSubject:
     """Return a scenario, or the simulation's run of this number, as it is run live."""
     if item.file.endswith(SIMULATION_SUFFIX):
-        if call.first_turn > 1:
+        if options.first_turn > 1:
             raise SimkitError(
-                f"--from {call.first_turn}: {item.id} is a simulation, which has no turns"
+                f"--from {options.first_turn}: {item.id} is a simulation, which has no turns"
             )
         subject = simulation_subject(library, item, is_live=True)
         check_tools(subject)
         return LiveSimulation(subject, number)
     prepared = library.prepared(item)
     turns = len(prepared.scenario.turns)
-    if call.first_turn > turns:
+    if options.first_turn > turns:
         raise SimkitError(
-            f"--from {call.first_turn}: {prepared.item.id} has {counted(turns, 'turn')}"
+            f"--from {options.first_turn}: {prepared.item.id} has {counted(turns, 'turn')}"
         )
-    units = claim_units(prepared, call.first_turn)
-    if call.all_claims:
+    units = claim_units(prepared, options.first_turn)
+    if options.all_claims:
         units = [msgspec.structs.replace(unit, why_left_out="") for unit in units]
-    return live_scenario(prepared, units, call.first_turn)
+    return live_scenario(prepared, units, options.first_turn)
 
 
-def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> None:
+def _check_models(plan: LiveSubject, prices: PriceTable, options: LiveOptions) -> None:
     """Raise SimkitError if no model can answer, or a budget cannot be kept."""
     prepared, pipeline = plan.prepared, plan.prepared.pipeline
     if not isinstance(pipeline, Pipeline):
@@ -241,10 +243,10 @@ def _check_models(plan: LiveSubject, prices: PriceTable, call: LiveOptions) -> N
         )
     names = dict.fromkeys(model.name for model in _models_of(plan))
     unknown = [name for name in names if prices.price_of(name) is None]
-    if unknown and call.budget_usd is not None:
+    if unknown and options.budget_usd is not None:
         raise SimkitError(
             f"--budget-usd: the price of {', '.join(f'`{name}`' for name in unknown)} is not "
-            f"known\n  Add it to {call.prices or PRICES_FILE}: "
+            f"known\n  Add it to {options.prices or PRICES_FILE}: "
             f"`{unknown[0]}: {{input: …, output: …}}`, in US dollars for a million tokens."
         )
 
@@ -263,16 +265,17 @@ class _Campaign:
 
     def __init__(
         self,
-        call: LiveOptions,
+        options: LiveOptions,
         prices: PriceTable,
         scenarios: Sequence[ScenarioRuns],
         items: Sequence[ScenarioCase],
     ) -> None:
-        self._call, self._prices, self._scenarios, self._items = call, prices, scenarios, items
+        self._options, self._prices = options, prices
+        self._scenarios, self._items = scenarios, items
         self._stems = unique_stems([scenario.name for scenario in scenarios])
         places = range(len(scenarios))
         # Each scenario has its first run before any has its second: a budget cuts all alike.
-        self._waiting = deque((place, n + 1) for n in range(call.runs) for place in places)
+        self._waiting = deque((place, n + 1) for n in range(options.runs) for place in places)
         self._unchecked = deque[_Task]()
         """Failed runs whose files are to be replayed."""
         self._running = 0
@@ -286,10 +289,10 @@ class _Campaign:
         """Return the report of the runs so far."""
         return LiveReport(
             scenarios=self._scenarios,
-            k=self._call.k or min(K, self._call.runs),
-            runs_requested=self._call.runs * len(self._scenarios),
+            k=self._options.k or min(K, self._options.runs),
+            runs_requested=self._options.runs * len(self._scenarios),
             skipped=skipped,
-            budget_usd=self._call.budget_usd,
+            budget_usd=self._options.budget_usd,
             end=end,
         )
 
@@ -301,9 +304,9 @@ class _Campaign:
         tasks: dict[Future[FinishedRun], _Task] = {}
         try:
             # No run may find what another one has left in modules.
-            with Pool(self._call.processes, start, is_fresh=True) as pool:
+            with Pool(self._options.processes, start, is_fresh=True) as pool:
                 while True:
-                    while len(tasks) < self._call.processes and (task := self._next_task()):
+                    while len(tasks) < self._options.processes and (task := self._next_task()):
                         tasks[pool.submit(partial(_finished_in, task))] = task
                     if not tasks:
                         return self._end
@@ -336,12 +339,12 @@ class _Campaign:
     @property
     def _left_usd(self) -> float:
         """Return the part of the budget that is neither spent nor reserved for running runs."""
-        assert self._call.budget_usd is not None
-        return self._call.budget_usd - self._spent - self._reserved
+        assert self._options.budget_usd is not None
+        return self._options.budget_usd - self._spent - self._reserved
 
     def _may_start(self) -> bool:
         """Return whether a run starts now: as much as the dearest run so far cost must be left."""
-        budget = self._call.budget_usd
+        budget = self._options.budget_usd
         if not self._waiting or self._end:
             return False
         if budget is None:
@@ -360,12 +363,12 @@ class _Campaign:
 
     def _allowance(self) -> float | None:
         """Return what the next run may spend; all runs together cannot exceed the budget."""
-        if self._call.budget_usd is None:
+        if self._options.budget_usd is None:
             return None
         if not self.has_ended:
             return self._left_usd
         # A dear run stops no other one that could start beside it.
-        free = max(self._call.processes - self._running, 1)
+        free = max(self._options.processes - self._running, 1)
         return max(self._dearest, self._left_usd / free)
 
     def _task(self, place: int, number: int) -> _Task:
@@ -375,7 +378,7 @@ class _Campaign:
             place=place,
             item=self._items[place],
             number=number,
-            options=self._call,
+            options=self._options,
             prices=self._prices,
             stem=self._stems[place],
             allowance_usd=allowance,
@@ -399,7 +402,7 @@ class _Campaign:
         cost = total_cost(trial.calls)
         self.has_ended = True
         if cost is None:
-            if self._call.budget_usd is not None:
+            if self._options.budget_usd is not None:
                 self._end = (
                     "stopped: the provider did not say how many tokens a call took, so that the "
                     "budget cannot be kept; a streamed request must ask for them "
@@ -436,15 +439,15 @@ def _do_task(task: _Task) -> FinishedRun:
 
 def _run(task: _Task) -> FinishedRun:
     """Run a scenario with real models, and keep the run if it failed."""
-    call = task.options
-    plan = _plan(Library(DocumentCache()), task.item, call, task.number)
-    files = free_files(Path(call.folder), f"{task.stem}-{task.number}")
+    options = task.options
+    plan = _plan(Library(DocumentCache()), task.item, options, task.number)
+    files = free_files(Path(options.folder), f"{task.stem}-{task.number}")
     trial, text = run_trial(
         plan,
         files,
         task.prices,
         allowance_usd=task.allowance_usd,
-        needs_prices=call.budget_usd is not None,
+        needs_prices=options.budget_usd is not None,
         now=task.now,
     )
     if not text:
@@ -452,14 +455,14 @@ def _run(task: _Task) -> FinishedRun:
     try:
         files.scenario.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
-        raise SimkitError(f"{call.folder}: it cannot be made: {problem.strerror}") from None
+        raise SimkitError(f"{options.folder}: it cannot be made: {problem.strerror}") from None
     if not write_new(files.scenario, text):
         raise SimkitError(f"{files.scenario}: there is such a file, and nothing is overwritten")
     return FinishedRun(number=task.number, trial=trial, file=str(files.scenario))
 
 
-def _print(call: LiveOptions, report: LiveReport) -> None:
-    if call.form == "json":
+def _print(options: LiveOptions, report: LiveReport) -> None:
+    if options.form == "json":
         from simkit import __version__
 
         echo_json(report_json(report, __version__))

@@ -55,7 +55,7 @@ class SeedResult(msgspec.Struct, frozen=True):
     """Why it is broken or skipped."""
 
 
-def replay_seeds(call: ReplayOptions, count: int) -> int:
+def replay_seeds(options: ReplayOptions, count: int) -> int:
     """Run the selected scenarios for ``count`` seeds, print how often each holds.
 
     The first seed is that of ``--seed``, else 0. Return the exit code.
@@ -63,23 +63,23 @@ def replay_seeds(call: ReplayOptions, count: int) -> int:
     started = time.perf_counter()
     fit_terminal()
     cache = DocumentCache()
-    selection = call.plan.selection(cache)
+    selection = options.plan.selection(cache)
     if selection is None:
         return 0
-    first = call.seed or 0
+    first = options.seed or 0
     seeds = range(first, first + count)
-    job = msgspec.structs.replace(call, details="none", show="")
+    job = msgspec.structs.replace(options, details="none", show="")
     progress = Progress(len(selection.entries))
     results = []
     try:
-        for result in _results(call, job, selection.entries, seeds, cache, progress):
+        for result in _results(options, job, selection.entries, seeds, cache, progress):
             results.append(result)
-            if call.form != "json":
+            if options.form != "json":
                 progress.clear()
-                _show(result, results[-2].file if len(results) > 1 else "", is_quiet=call.quiet)
+                _show(result, results[-2].file if len(results) > 1 else "", is_quiet=options.quiet)
     finally:
         progress.end()
-    if call.form == "json":
+    if options.form == "json":
         echo_json(msgspec.json.encode({"seeds": [*seeds], "scenarios": results}).decode())
     else:
         _finish(results, seeds, time.perf_counter() - started)
@@ -88,7 +88,7 @@ def replay_seeds(call: ReplayOptions, count: int) -> int:
 
 
 def _results(
-    call: ReplayOptions,
+    options: ReplayOptions,
     job: Job,
     entries: Sequence[SelectedEntry],
     seeds: range,
@@ -96,7 +96,7 @@ def _results(
     progress: Progress,
 ) -> Iterator[SeedResult]:
     done = 0
-    with call.plan.start(entries, job, cache) as runs:
+    with options.plan.start(entries, job, cache) as runs:
         _say_next(progress, entries, done, seeds)
         for batch in runs.results(partial(_run_batch, seeds=seeds)):
             done += len(batch)

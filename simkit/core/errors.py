@@ -180,6 +180,17 @@ class ProgramNamed(FunctionMissing):
     """A pipeline names a program, which would read the user's messages itself."""
 
 
+class ProcessFailed(SimkitError):
+    """A process that continues a scenario ended before the scenario did.
+
+    ``path`` leads to the restart in the scenario's document.
+    """
+
+    def __init__(self, what: str, path: tuple[str | int, ...]) -> None:
+        super().__init__(what, path)
+        self.what, self.path = what, path
+
+
 class ScriptBroken(SimkitError):
     """The script of a scenario cannot be used: the scenario is wrong, not the pipeline.
 
@@ -200,17 +211,6 @@ class ScriptMisfit(ScriptBroken):
     """
 
 
-class ProcessFailed(SimkitError):
-    """A process that continues a scenario ended before the scenario did.
-
-    ``path`` leads to the restart in the scenario's document.
-    """
-
-    def __init__(self, what: str, path: tuple[str | int, ...]) -> None:
-        super().__init__(what, path)
-        self.what, self.path = what, path
-
-
 class OutputFailed(SimkitError):
     """A stream cannot be written."""
 
@@ -219,15 +219,22 @@ class OutputUnread(OutputFailed):
     """The reader of a stream closed it: ``| head -1``."""
 
 
+class DirectoryGone(SimkitError):
+    """The working directory no longer exists; ``args`` hold the system's message."""
+
+    def __str__(self) -> str:
+        return (
+            f"the working directory is not there any more: {self.args[0]}\n"
+            "  Go to a folder that is there, and call simkit again."
+        )
+
+
 class PatternTooSlow(SimkitError):
     """A regular expression takes too long: ``args`` are the sentence and the pattern."""
 
     def __init__(self, what: str, pattern: str = "") -> None:
         super().__init__(what, pattern)
         self.what, self.pattern = what, pattern
-
-    def __str__(self) -> str:
-        return self.what
 
 
 class WireInvalid(SimkitError):
@@ -379,16 +386,6 @@ class LimitExceeded(PipelineError):
 
     def __str__(self) -> str:
         return f"limit `{self.limit}` reached: {self.allowed} allowed"
-
-
-class DirectoryGone(SimkitError):
-    """The working directory no longer exists; ``args`` hold the system's message."""
-
-    def __str__(self) -> str:
-        return (
-            f"the working directory is not there any more: {self.args[0]}\n"
-            "  Go to a folder that is there, and call simkit again."
-        )
 
 
 class Terminated(KeyboardInterrupt):

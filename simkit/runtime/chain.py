@@ -12,7 +12,7 @@ from simkit.runtime.activation import Activation
 from simkit.runtime.handoff_execution import bounded, check_refusal, make, record_request
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.running import run_agent
-from simkit.runtime.scheduler import Steps, TimedOut, Together
+from simkit.runtime.scheduler import Steps, TimedOut, WaitForAll
 from simkit.runtime.turn import Start, Turn
 from simkit.trace.events import HandoffRequested
 
@@ -76,7 +76,7 @@ def in_parallel(
             activation = Activation(turn, start, agent, start.branch, group)
             activation.start()
             started.append(activation)
-        yield Together([go_on(place, start_) for place, start_ in enumerate(started)])
+        yield WaitForAll([go_on(place, start_) for place, start_ in enumerate(started)])
     except BaseException:
         # Closing does not emit events for those that had not begun yet.
         for activation in started:

@@ -17,7 +17,7 @@ from simkit.runtime.chain import chain, in_parallel, passed_on
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.handoffs import Request
-from simkit.runtime.scheduler import Steps, Together
+from simkit.runtime.scheduler import Steps, WaitForAll
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline import model as p
 from simkit.spec.pipeline.graph_shape import ELSE
@@ -200,7 +200,7 @@ class _Walk:
             by_branch.setdefault(id(place.start.branch), []).append(place)
         work = [self._side_by_side(places) for places in by_branch.values() if places]
         if work:
-            yield Together(work)
+            yield WaitForAll(work)
 
     def _side_by_side(self, places: Sequence[_ReadyNode]) -> Steps:
         """Run places of one branch in parallel."""

@@ -50,7 +50,7 @@ def open_turn(sessions: Sessions, turn: Turn, *, resumes: bool = False) -> None:
     doors.tools.begin_turn(turn.number - 1)
 
 
-def hear(turn: Turn, user_turn: UserTurn) -> None:
+def add_user_message(turn: Turn, user_turn: UserTurn) -> None:
     """Add the user's message to log and conversation."""
     text, value, conversation = user_turn.text, user_turn.value, turn.conversation
     message = conversation.add("user", text, data=value)
@@ -62,7 +62,7 @@ def hear(turn: Turn, user_turn: UserTurn) -> None:
     turn.write({turn.compiled.conversation: [message]}, "user")
 
 
-def work(sessions: Sessions, turn: Turn, user_turn: UserTurn) -> e.ErrorFacts | None:
+def advance_turn(sessions: Sessions, turn: Turn, user_turn: UserTurn) -> e.ErrorFacts | None:
     """Run a turn until it is over or waits for the user; return the error that ended it."""
     try:
         if not user_turn.resumes:
@@ -85,7 +85,7 @@ def work(sessions: Sessions, turn: Turn, user_turn: UserTurn) -> e.ErrorFacts | 
     return None
 
 
-def revived(
+def restore_turn(
     sessions: Sessions, conversation: Conversation, store: Store, start: str, user_turn: UserTurn
 ) -> Turn:
     """Restore a turn that waits for the user in a new process.
@@ -101,8 +101,8 @@ def revived(
     first_conversation = then.conversation(session, user_turn.project)
     turn = then.turn(saved.first_turn, first_conversation)
     open_turn(then, turn)
-    hear(turn, user_turn)
-    work(then, turn, user_turn)
+    add_user_message(turn, user_turn)
+    advance_turn(then, turn, user_turn)
     for number, answer in saved.answers:
         # Other sessions may have had turns since.
         later = recovered(store, before_turn=number)
@@ -110,7 +110,7 @@ def revived(
         then.state.values(session).update(later.view.states[session])
         turn.begin_again(number)
         open_turn(then, turn, resumes=True)
-        work(then, turn, UserTurn("", answer, resumes=True))
+        advance_turn(then, turn, UserTurn("", answer, resumes=True))
     then.clock.advance_to(sessions.clock.now)
     conversation.first_turn, conversation.starts = (
         first_conversation.first_turn,
@@ -273,8 +273,8 @@ class NativeDriver:
         if user_turn.resumes:
             self._recorder.record_answer(turn.position(), value=user_turn.value)
         else:
-            hear(turn, user_turn)
-        error = work(sessions, turn, user_turn)
+            add_user_message(turn, user_turn)
+        error = advance_turn(sessions, turn, user_turn)
         schedule = turn.schedule
         if error is None and not schedule.answers_at_once:
             schedule.end_turn()
@@ -286,14 +286,14 @@ class NativeDriver:
         name, saved = conversation.name, self._sessions.saved
         waiting = self._waiting.pop(name, None)
         if waiting is None and is_first and name in saved and saved[name].asks:
-            return self._revived(conversation)
+            return self._restore(conversation)
         return waiting
 
-    def _revived(self, conversation: Conversation) -> Turn:
+    def _restore(self, conversation: Conversation) -> Turn:
         store = self._store
         assert store is not None
         first_message = self._turns_before[self._sessions.saved[conversation.name].first_turn - 1]
-        return revived(self._sessions, conversation, store, self._start, first_message)
+        return restore_turn(self._sessions, conversation, store, self._start, first_message)
 
     def _going_on(self, waiting: Turn | None, user_turn: UserTurn) -> Turn:
         """Return the turn that asked, which continues as the next one."""

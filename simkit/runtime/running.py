@@ -29,7 +29,7 @@ from simkit.runtime.context.assembly import Assembled, ContextMessages
 from simkit.runtime.handoff_execution import TurnStopped, hand_off
 from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.ports import ModelRequest, ToolReply, WaitingCall
-from simkit.runtime.scheduler import Steps, Waiting
+from simkit.runtime.scheduler import Steps, WaitForUser
 from simkit.runtime.tool_use import ToolUse, heard_as
 from simkit.trace.store import canonical, copied
 
@@ -334,7 +334,7 @@ def _ask_user(run: Activation, reply: m.Interrupts, usage: m.Usage | None) -> St
     run.final = None
     event = run.turn.recorder.record_question(run.position(), question=question)
     run.end("interrupted")
-    answer = yield Waiting(event)
+    answer = yield WaitForUser(event)
     run.model_calls, run.built = 0, None
     # It opened its branch when it first started, and continues in it.
     run.group = ""

@@ -1,8 +1,8 @@
 """Virtual time, and the scheduler that runs generators under it, without asyncio.
 
-A task yields the milliseconds that it waits, ``Together`` with tasks to wait for, ``Waiting`` for
-the user, or a ``WaitingCall``, which the schedule answers when nothing else can be done at this
-time; it is resumed with None, with the results in order, or with the answer.
+A task yields the milliseconds that it waits, a ``WaitForAll`` with tasks, a ``WaitForUser``, or a
+``WaitingCall``, which the schedule answers when nothing else can be done at this time; it resumes
+with None, with the results in order, or with the answer.
 """
 
 from __future__ import annotations
@@ -79,14 +79,14 @@ class VirtualClock:
 Steps: TypeAlias = Generator[Any, Any, Any]
 
 
-class Together:
-    """Yielded to wait for several tasks at once."""
+class WaitForAll:
+    """Yielded to wait for several tasks, which run beside each other."""
 
     def __init__(self, steps: list[Steps]) -> None:
         self.steps = steps
 
 
-class Waiting:
+class WaitForUser:
     """Yielded to wait for the user's answer; ``question`` is the interrupt's event."""
 
     def __init__(self, question: TurnInterrupted) -> None:
@@ -98,13 +98,22 @@ class TimedOut(Exception):
 
 
 class _ScheduledTask(msgspec.Struct, eq=False):
+    """One generator, and what it is resumed with next."""
+
     steps: Steps
     parent: _ScheduledTask | None = None
+    """The task that waits for this one; None for the turn's own."""
     place: int = 0
+    """Its index among the tasks that the parent waits for."""
     value: Any = None
+    """What is sent to it, or its result if it is over."""
     throw: BaseException | None = None
+    """What is thrown into it, or its error if it is over."""
+    is_over: bool = False
     waits: int = 0
+    """The number of tasks that it waits for."""
     results: list[Any] = []
+    """Their results, by place."""
 
 
 class Scheduler(msgspec.Struct, eq=False):
@@ -156,22 +165,19 @@ class Scheduler(msgspec.Struct, eq=False):
         root = self._root
         assert root is not None
         try:
-            while task is None or self._step(task) is not root:
-                if not self._times and not self._calling:
-                    break
-                task = self._next()
-            else:
-                if root.throw is not None:
-                    raise root.throw
-                return root.value
+            if task is not None:
+                self._step(task)
+            while not root.is_over and (self._times or self._calling):
+                self._step(self._next())
         finally:
-            if self._times:
-                self._times.clear()
-                self._due.clear()
+            self._times.clear()
+            self._due.clear()
             self._calling.clear()
-        if not self._waiting:
+        if root.throw is not None:
+            raise root.throw
+        if not root.is_over and not self._waiting:
             raise AssertionError("the root task ends before its work is done")
-        return None
+        return root.value if root.is_over else None
 
     def _push(self, task: _ScheduledTask, at: int) -> None:
         due = self._due.get(at)
@@ -207,7 +213,8 @@ class Scheduler(msgspec.Struct, eq=False):
             return task
         return self._calling.pop(place)[0]
 
-    def _step(self, task: _ScheduledTask) -> _ScheduledTask | None:
+    def _step(self, task: _ScheduledTask) -> None:
+        """Run a task until it yields what it waits for, or is over."""
         try:
             if task.throw is not None:
                 problem, task.throw = task.throw, None
@@ -216,43 +223,44 @@ class Scheduler(msgspec.Struct, eq=False):
                 request = task.steps.send(task.value)
         except StopIteration as stop:
             task.value = stop.value
-            return self._finish(task)
+            self._finish(task)
         except Exception as problem:
             task.throw = problem
-            return self._finish(task)
-        task.value = None
-        self._grant(task, request)
-        return None
+            self._finish(task)
+        else:
+            task.value = None
+            self._grant(task, request)
 
     def _grant(self, task: _ScheduledTask, request: Any) -> None:
         """Let a task wait for what it has yielded."""
-        if isinstance(request, Together):
+        if isinstance(request, WaitForAll):
             task.waits = len(request.steps)
             task.results = [None] * len(request.steps)
             for place, steps in enumerate(request.steps):
                 self._push(_ScheduledTask(steps, task, place), self._clock.now)
-        elif isinstance(request, Waiting):
+        elif isinstance(request, WaitForUser):
             self._waiting.append((task, request.question))
         elif isinstance(request, WaitingCall):
             self._calling.append((task, request))
         else:
             self._push(task, self._clock.now + request)
 
-    def _finish(self, task: _ScheduledTask) -> _ScheduledTask:
+    def _finish(self, task: _ScheduledTask) -> None:
+        """Hand a task's result to its parent once all its siblings are over; an error at once."""
+        task.is_over = True
         parent = task.parent
         if parent is None:
-            return task
+            return
         if task.throw is not None:
             self._cancel_children_of(parent)
             parent.throw = task.throw
             self._push(parent, self._clock.now)
-            return task
+            return
         parent.results[task.place] = task.value
         parent.waits -= 1
         if parent.waits == 0:
             parent.value = parent.results
             self._push(parent, self._clock.now)
-        return task
 
     def _cancel_children_of(self, parent: _ScheduledTask) -> None:
         for at, due in list(self._due.items()):
@@ -267,12 +275,11 @@ class Scheduler(msgspec.Struct, eq=False):
             else:
                 del self._due[at]
         self._times = sorted(self._due)
-        for waiting in [entry for entry in self._waiting if _descends(entry[0], parent)]:
-            self._waiting.remove(waiting)
-            waiting[0].steps.close()
-        for calling in [entry for entry in self._calling if _descends(entry[0], parent)]:
-            self._calling.remove(calling)
-            calling[0].steps.close()
+        lists: tuple[list[Any], list[Any]] = self._waiting, self._calling
+        for entries in lists:
+            for entry in [entry for entry in entries if _descends(entry[0], parent)]:
+                entries.remove(entry)
+                entry[0].steps.close()
 
 
 def _descends(task: _ScheduledTask, ancestor: _ScheduledTask) -> bool:
@@ -296,7 +303,7 @@ def within(
             request = resume(value)
         except StopIteration as stop:
             return stop.value
-        takes_time = not isinstance(request, (Together, Waiting, WaitingCall))
+        takes_time = not isinstance(request, (WaitForAll, WaitForUser, WaitingCall))
         late = takes_time and clock.now + request > deadline
         if late:
             request = deadline - clock.now
@@ -308,7 +315,7 @@ def within(
             raise
         except Exception as problem:
             value, resume, late = problem, steps.throw, False
-        if isinstance(request, Waiting):
+        if isinstance(request, WaitForUser):
             # The time in which the user answers does not count.
             deadline += clock.now - before
         if late:

@@ -16,7 +16,7 @@ from simkit.runtime.context.rendering import plain
 from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.models.returned import refuse_unwrapped
 from simkit.runtime.ports import ToolReply, WaitingCall
-from simkit.runtime.scheduler import Steps, Together
+from simkit.runtime.scheduler import Steps, WaitForAll
 from simkit.runtime.turn import Turn
 from simkit.spec.scenario.moments import AT_END, AT_START, TOOL_MARK
 from simkit.trace.store import canonical
@@ -128,7 +128,8 @@ class ToolUse(msgspec.Struct, eq=False):
             for call in calls:
                 self._begin(call)
         if not schedule.answers_at_once and schedule.orders_tools and len(calls) > 1:
-            return (yield Together([self._answer_in_order(call, state, started) for call in calls]))
+            answers = [self._answer_in_order(call, state, started) for call in calls]
+            return (yield WaitForAll(answers))
         turn.compiled.functions.caller = self._agent
         replies = [self._answer(call, state) for call in calls]
         # Each answer is recorded when it comes.

@@ -13,7 +13,7 @@ from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context import history, items, recall
 from simkit.runtime.conversation import Conversation
-from simkit.runtime.kernel import open_turn, work
+from simkit.runtime.kernel import advance_turn, open_turn
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import State
 from simkit.runtime.tool_use import ToolUse
@@ -191,12 +191,12 @@ def a_failure_is_a_result(patch: Patch) -> None:
 
 def a_failed_turn_is_forgotten(patch: Patch) -> None:
     def worked(sessions: Any, turn: Any, *rest: Any) -> Any:
-        error = work(sessions, turn, *rest)
+        error = advance_turn(sessions, turn, *rest)
         if error is not None:
             del turn.conversation.log[turn.conversation.starts["log"] + 1 :]
         return error
 
-    patch.setattr("simkit.runtime.kernel.work", worked)
+    patch.setattr("simkit.runtime.kernel.advance_turn", worked)
 
 
 def all_projects_are_given(patch: Patch) -> None:

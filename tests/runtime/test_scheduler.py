@@ -8,7 +8,7 @@ import pytest
 
 from simkit.core.errors import ScriptMisfit
 from simkit.runtime.ports import WaitingCall
-from simkit.runtime.scheduler import Scheduler, Steps, TimedOut, Together, VirtualClock, within
+from simkit.runtime.scheduler import Scheduler, Steps, TimedOut, VirtualClock, WaitForAll, within
 from simkit.runtime.schedules import Fifo
 
 START = "2026-01-05T09:00:00+00:00"
@@ -50,7 +50,7 @@ class World:
 
 
 def together(*steps: Steps) -> Steps:
-    results = yield Together(list(steps))
+    results = yield WaitForAll(list(steps))
     return results
 
 
@@ -177,7 +177,7 @@ def test_whoever_waits_may_go_on_after_an_error() -> None:
 
     def careful() -> Steps:
         try:
-            yield Together([world.work("a", 1, fails=True), world.work("b", 9)])
+            yield WaitForAll([world.work("a", 1, fails=True), world.work("b", 9)])
         except ValueError:
             yield 5
         return "went on"

@@ -24,7 +24,7 @@ from simkit.capture.http.request_router import (
     Later,
     RequestRouter,
     StreamObserver,
-    current_gate,
+    current_router,
     forwarding,
     problem_text,
     wait_in_loop,
@@ -37,8 +37,8 @@ def rows(library: ModuleType) -> list[Row]:
 
     def replacement(before: Replacement) -> Replacement:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
-            gate = current_gate(HttpRequest(req.method.upper(), str(req.url)))
-            if gate is None:
+            router = current_router(HttpRequest(req.method.upper(), str(req.url)))
+            if router is None:
                 return await before(connector, req, traces, timeout)
 
             async def dial() -> Any:
@@ -50,7 +50,7 @@ def rows(library: ModuleType) -> list[Row]:
 
             loop = asyncio.get_running_loop()
             protocol = library.ResponseHandler(loop)
-            transport = _Transport(protocol, loop, gate, str(req.url), dial, refused)
+            transport = _Transport(protocol, loop, router, str(req.url), dial, refused)
             protocol.connection_made(transport)
             stand_in = compat.StandInConnector(bool(connector.force_close))
             return library.Connection(stand_in, req.connection_key, protocol, loop)
@@ -67,14 +67,14 @@ class _Transport(asyncio.Transport):
         self,
         protocol: Any,
         loop: asyncio.AbstractEventLoop,
-        gate: RequestRouter,
+        router: RequestRouter,
         url: str,
         dial: Replacement,
         refused: Replacement,
     ) -> None:
         """``dial`` opens a real connection; ``refused`` makes the client's connection error."""
         super().__init__()
-        self._gate, self._url, self._dial, self._refused = gate, url, dial, refused
+        self._router, self._url, self._dial, self._refused = router, url, dial, refused
         self.reusable = False
         self._protocol, self._loop = protocol, loop
         self._message, self._body = Message(), bytearray()
@@ -114,7 +114,7 @@ class _Transport(asyncio.Transport):
         method = self._message.start.partition(" ")[0].upper()
         request = HttpRequest(method, self._url, self._message.headers, bytes(self._body))
         try:
-            decision = self._gate.take(request)
+            decision = self._router.take(request)
         except BaseException as problem:
             # Raised where the client waits; an exception in a callback would only reach the loop.
             self._protocol.set_exception(problem)

@@ -24,7 +24,7 @@ from simkit.capture.http.request_router import (
     CLOSED_EARLY,
     Forward,
     StreamObserver,
-    current_gate,
+    current_router,
     decide,
     forwarding,
     is_intercepted,
@@ -272,8 +272,8 @@ class _Door:
 
     def _response(self) -> io.RawIOBase:
         request = self._request()
-        gate = current_gate(request)
-        decision = Forward(None) if gate is None else decide(gate, request)
+        router = current_router(request)
+        decision = Forward(None) if router is None else decide(router, request)
         if isinstance(decision, Forward):
             return self._forwarded(Listening(decision.tap, request.method))
         self.close()

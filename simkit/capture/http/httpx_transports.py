@@ -21,7 +21,7 @@ from simkit.capture.http.request_router import (
     CLOSED_EARLY,
     Forward,
     StreamObserver,
-    current_gate,
+    current_router,
     decide,
     forwarding,
     is_intercepted,
@@ -56,10 +56,10 @@ class _Patch:
             if not is_intercepted():
                 return before(transport, request)
             http_request = _request_of(request, request.read())
-            gate = current_gate(http_request)
-            if gate is None:
+            router = current_router(http_request)
+            if router is None:
                 return before(transport, request)
-            decision = decide(gate, http_request)
+            decision = decide(router, http_request)
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered)
             with forwarding(decision.tap):
@@ -73,10 +73,10 @@ class _Patch:
             if not is_intercepted():
                 return await before(transport, request)
             http_request = _request_of(request, await request.aread())
-            gate = current_gate(http_request)
-            if gate is None:
+            router = current_router(http_request)
+            if router is None:
                 return await before(transport, request)
-            decision = await wait_in_loop(gate.take(http_request))
+            decision = await wait_in_loop(router.take(http_request))
             if not isinstance(decision, Forward):
                 return self.response(decision, request, self.answered_async)
             self.leave_loops_that_are_over(transport)

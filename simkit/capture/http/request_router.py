@@ -87,9 +87,9 @@ class RequestRouter(Protocol):
         """Answer or forward a request, now or later; raise RunHalted if the run cannot continue."""
 
 
-def decide(gate: RequestRouter, request: HttpRequest) -> Decision:
+def decide(router: RequestRouter, request: HttpRequest) -> Decision:
     """Return a router's decision, after this thread has waited for it."""
-    decision = gate.take(request)
+    decision = router.take(request)
     while isinstance(decision, Later):
         decision.pauses.sleep(decision.wait_ms / 1_000)
         decision = decision.take()
@@ -107,18 +107,18 @@ async def wait_in_loop(decision: Decision | Later) -> Decision:
 class _Opening(msgspec.Struct, eq=False):
     """One use of a router, from its opening to its end."""
 
-    gate: RequestRouter
+    router: RequestRouter
     allowed: AllowedHosts
     owner: Owner | None
 
 
-_current: Final = contextvars.ContextVar[_Opening | None]("simkit_gate", default=None)
+_current: Final = contextvars.ContextVar[_Opening | None]("simkit_router", default=None)
 _forwarding: Final = contextvars.ContextVar[bool]("simkit_forwarding", default=False)
 _open: Final[list[_Opening]] = []
 
 
 def passing_through(
-    gate: RequestRouter, allow_hosts: Iterable[str] = (), owner: Owner | None = None
+    router: RequestRouter, allow_hosts: Iterable[str] = (), owner: Owner | None = None
 ) -> Inside[_Opening]:
     """Send this context's requests through a router, and reject every other connection.
 
@@ -126,7 +126,7 @@ def passing_through(
     router whatever its host. Raise ValueError for an invalid host. ``owner`` is the scenario, if it
     is not that of this code.
     """
-    opening = _Opening(gate, AllowedHosts(allow_hosts), owner or current_owner())
+    opening = _Opening(router, AllowedHosts(allow_hosts), owner or current_owner())
     return Inside(_current, opening, _open)
 
 
@@ -147,7 +147,7 @@ def is_intercepted() -> bool:
     return (bool(_open) or _current.get() is not None) and not _forwarding.get()
 
 
-def current_gate(request: HttpRequest) -> RequestRouter | None:
+def current_router(request: HttpRequest) -> RequestRouter | None:
     """Return the router of a request; None while no scenario runs.
 
     Raise RunHalted if it is ambiguous.
@@ -160,7 +160,7 @@ def current_gate(request: HttpRequest) -> RequestRouter | None:
         raise CallUnattributed(text)
     openings = _openings()
     if len(openings) == 1:
-        return openings[0].gate
+        return openings[0].router
     if not openings:
         owner = current_owner()
         state = "is over" if owner is None or owner.is_over else "has no turn now"

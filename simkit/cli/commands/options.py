@@ -73,33 +73,23 @@ SHOW: Final = click.option(
     callback=lambda context, parameter, value: value or "",
     help="Show every model call's messages, the state after each turn, or all events.",
 )
-
-
 QUIET: Final = click.option(
     "-q", "quiet", is_flag=True, help="Print only what fails, and the last line."
 )
-
-
 FITTING: Final = click.option(
     "-k", "expression", default="", help="Run only what fits: words, and, or, not, ()."
 )
-
-
 BASE: Final = click.option(
     "--base",
     default="",
     metavar="DIR",
     help="Compare with the traces of this folder, such as those of the base branch.",
 )
-
-
 STRICT: Final = click.option(
     "--strict",
     is_flag=True,
     help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
 )
-
-
 FAIL_UNDER: Final = click.option(
     "--fail-under",
     type=FiniteNumber(0, 100),
@@ -107,13 +97,9 @@ FAIL_UNDER: Final = click.option(
     metavar="PERCENT",
     help="End with 1 if the share is smaller.",
 )
-
-
 PATHS: Final = click.argument(
     "paths", nargs=-1, metavar="[PATH[::NAME]]...", shell_complete=complete_file
 )
-
-
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 

@@ -17,7 +17,7 @@ from simkit.capture.http.request_router import (
     AllowedHosts,
     Forward,
     RequestRouter,
-    current_gate,
+    current_router,
     forwarding,
     leave,
     passing_through,
@@ -35,20 +35,20 @@ def gate() -> RequestRouter:
 
 def test_inner_gate_holds_until_it_is_left() -> None:
     outer, inner = gate(), gate()
-    gates = [current_gate(REQUEST)]
+    gates = [current_router(REQUEST)]
     with passing_through(outer):
-        gates.append(current_gate(REQUEST))
+        gates.append(current_router(REQUEST))
         with passing_through(inner):
-            gates.append(current_gate(REQUEST))
-        gates.append(current_gate(REQUEST))
-    gates.append(current_gate(REQUEST))
+            gates.append(current_router(REQUEST))
+        gates.append(current_router(REQUEST))
+    gates.append(current_router(REQUEST))
 
     assert gates == [None, outer, inner, outer, None]
 
 
 def test_forwarded_request_meets_no_gate() -> None:
     with passing_through(gate()), forwarding():
-        assert current_gate(REQUEST) is None
+        assert current_router(REQUEST) is None
 
 
 def test_context_that_left_belongs_to_the_only_gate_or_to_none() -> None:
@@ -56,9 +56,9 @@ def test_context_that_left_belongs_to_the_only_gate_or_to_none() -> None:
     with passing_through(only):
         context = contextvars.copy_context()
         context.run(leave)
-        assert context.run(current_gate, REQUEST) is only
+        assert context.run(current_router, REQUEST) is only
         with passing_through(gate()), pytest.raises(RunHalted, match="none of the 2 scenarios"):
-            context.run(current_gate, REQUEST)
+            context.run(current_router, REQUEST)
 
 
 def test_worker_that_a_guarded_session_started_serves_another_session_by_no_wrong_gate() -> None:
@@ -66,7 +66,7 @@ def test_worker_that_a_guarded_session_started_serves_another_session_by_no_wron
         with Guard(lambda effect, where: None):
             pool.submit(bool).result()
         with passing_through(gate()), pytest.raises(RunHalted):
-            pool.submit(current_gate, REQUEST).result()
+            pool.submit(current_router, REQUEST).result()
 
 
 def test_thread_goes_through_the_gate_of_the_context_it_is_given() -> None:
@@ -74,7 +74,7 @@ def test_thread_goes_through_the_gate_of_the_context_it_is_given() -> None:
     gates: list[RequestRouter | None] = []
     with passing_through(other), passing_through(mine):
         context = contextvars.copy_context()
-        thread = threading.Thread(target=lambda: gates.append(context.run(current_gate, REQUEST)))
+        thread = threading.Thread(target=lambda: gates.append(context.run(current_router, REQUEST)))
         thread.start()
         thread.join()
 
@@ -85,7 +85,7 @@ def test_what_is_no_host_is_refused_before_the_gate_opens() -> None:
     with pytest.raises(ValueError, match="is no host"), passing_through(gate(), ["a b*"]):
         pytest.fail("it opened")
 
-    assert current_gate(REQUEST) is None
+    assert current_router(REQUEST) is None
 
 
 URL = "https://api.example.com/v1/things"
