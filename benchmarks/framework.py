@@ -25,7 +25,7 @@ from benchmarks.graph import TEXT
 from benchmarks.measuring import medians
 from benchmarks.wire import ANSWER, JSON
 from simkit.adapters.entry import Caller, home_of, is_factory
-from simkit.adapters.framework_driver import AdapterContext, FunctionDriver, pilot_for
+from simkit.adapters.framework_driver import AdapterContext, FunctionDriver, driver_for
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.modules import entry_of
 from simkit.adapters.recorder.trace import TraceRecorder
@@ -137,7 +137,7 @@ def _tapped(app: App, texts: Sequence[str]) -> None:
     entry = entry_of(app)
     if is_factory(entry):
         entry = entry()
-    flown = pilot_for(entry, app, adapter_context) or FunctionDriver(entry, app, adapter_context)
+    flown = driver_for(entry, app, adapter_context) or FunctionDriver(entry, app, adapter_context)
     driver = Instrumented(flown, adapter_context, home_of(app.entry), app.agents)
     driver.facts(e.PipelineFacts(name=app.pipeline, agents={}))
     try:

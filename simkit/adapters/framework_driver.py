@@ -28,7 +28,7 @@ from simkit.adapters.input_shapes import (
     parameter_type,
     type_advice,
 )
-from simkit.adapters.libraries import unfit
+from simkit.adapters.libraries import GROUP, unfit
 from simkit.adapters.plain_values import Snapshots
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
@@ -55,6 +55,8 @@ EVERYBODYS_OPTIONS: Final = frozenset(
 """The options of an app that simkit itself reads, whatever runs the pipeline."""
 DRIVER_OPTIONS: Final = tuple(sorted({*AppOptions.model_fields} - EVERYBODYS_OPTIONS))
 """The options of an app that a driver reads, or does not: all others."""
+COMPUTED_PROMPT: Final = "${instructions}"
+"""Placeholder for instructions that a function computes."""
 
 
 def refuse_options(app: App, name: str, app_options: Collection[str]) -> None:
@@ -153,11 +155,6 @@ class HeldState:
         writer = None if is_new else run
         agent = writer.agent if writer is not None else ""
         self._recorder.wrote(update, agent, writer, cause="given" if is_new else "writes")
-
-
-GROUP: Final = "simkit.adapters"
-COMPUTED_PROMPT: Final = "${instructions}"
-"""Placeholder for instructions that a function computes."""
 
 
 @dataclass(slots=True, eq=False)

@@ -26,7 +26,7 @@ FRAMEWORKS: Final = (
     "claude-agent-sdk",
 )  # fmt: skip
 
-_ADAPTED: Final = "simkit.adapters"
+GROUP: Final = "simkit.adapters"
 """The group of entry points of adapters, and the package of simkit's own."""
 
 
@@ -44,7 +44,7 @@ def libraries() -> dict[str, str]:
 
 def extra_for(module: str) -> str:
     """Return the extra that installs a missing module; empty for none."""
-    for entry in metadata.entry_points(group=_ADAPTED):
+    for entry in metadata.entry_points(group=GROUP):
         # Without any package of Google's, `google` is missing, and not `google.adk`.
         is_named = f"{entry.name}.".startswith(f"{module}.") or module.startswith(f"{entry.name}.")
         if is_named and entry.dist is not None:
@@ -62,7 +62,7 @@ def adapter_of(entry: metadata.EntryPoint) -> str:
 @lru_cache
 def unfit(entry: metadata.EntryPoint) -> str:
     """Return what is wrong with the version of an adapter's framework; empty if nothing is."""
-    if entry.dist is None or not entry.value.startswith(_ADAPTED):
+    if entry.dist is None or not entry.value.startswith(GROUP):
         return ""
     extra = adapter_of(entry)
     for line in entry.dist.requires or ():

@@ -22,8 +22,7 @@ from tabulate import tabulate
 from simkit import __version__
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
-from simkit.adapters.framework_driver import GROUP
-from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, adapter_of, installed
+from simkit.adapters.libraries import FRAMEWORKS, GROUP, PROVIDERS, adapter_of, installed
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import server_text
 from simkit.capture.http.compat import transport_of

@@ -55,49 +55,49 @@ class ReplayOptions(Job, frozen=True, kw_only=True):
     """The file of a page that shows all runs; empty for none."""
 
 
-def replay(call: ReplayOptions) -> int:
+def replay(options: ReplayOptions) -> int:
     """Run the selected scenarios and return the exit code; raise SimkitError if there is none."""
     fit_terminal()
     cache = DocumentCache()
-    selection = call.plan.selection(cache)
+    selection = options.plan.selection(cache)
     if selection is None:
         return 0
-    _check_files(call)
-    if call.update:
+    _check_files(options)
+    if options.update:
         from simkit.cli.expect import update
 
-        if declined := update(selection.entries, call.plan, call.accepts_all, cache):
+        if declined := update(selection.entries, options.plan, options.accepts_all, cache):
             return declined
         # The new claims must hold, except those that a person must change.
-        call = msgspec.structs.replace(call, update=False, quiet=True)
+        options = msgspec.structs.replace(options, update=False, quiet=True)
         cache.begin_anew()
-        selection = call.plan.selection(cache)
+        selection = options.plan.selection(cache)
         if selection is None:
             return 0
-    return _replay(call, selection, cache)
+    return _replay(options, selection, cache)
 
 
-def _check_files(call: ReplayOptions) -> None:
+def _check_files(options: ReplayOptions) -> None:
     """Raise SimkitError for a file or folder that cannot be used, before anything runs."""
-    if call.base:
+    if options.base:
         from simkit.report.github_actions import traces_in
 
-        traces_in(call.base)
-    if call.page:
+        traces_in(options.base)
+    if options.page:
         from simkit.core.files import check_place
 
-        check_place(call.page, "--html")
+        check_place(options.page, "--html")
 
 
-def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> int:
+def _replay(options: ReplayOptions, selection: Selection, cache: DocumentCache) -> int:
     """Run the selected scenarios once, report, and return the exit code."""
-    started, kept_run = time.perf_counter(), KeptRun(_job(call, selection))
+    started, kept_run = time.perf_counter(), KeptRun(_job(options, selection))
     rans: list[ScenarioRun] = []
-    printer = _Printer(call, len(selection.entries))
+    printer = _Printer(options, len(selection.entries))
     try:
         with ExitStack() as stack:
-            runs = stack.enter_context(call.plan.start(selection.entries, kept_run.job, cache))
-            check = _check_of_recordings(call, selection, kept_run.job, cache, stack)
+            runs = stack.enter_context(options.plan.start(selection.entries, kept_run.job, cache))
+            check = _check_of_recordings(options, selection, kept_run.job, cache, stack)
             printer.begin(selection.entries, 0)
             for entry, ran in zip(selection.entries, runs, strict=True):
                 ran = check(entry, ran)
@@ -108,8 +108,8 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
                 rans[-1] = refused
                 printer.show(refused)
         results = [ran.result for ran in rans]
-        if call.verify:
-            results = _verify(call, selection, rans, printer)
+        if options.verify:
+            results = _verify(options, selection, rans, printer)
     except BaseException as problem:
         if stop_in(problem) is not None:
             results = [ran.result for ran in rans]
@@ -118,7 +118,7 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
         raise
     notes = [kept_run.close(results), *(ran.note for ran in rans)]
     printer.note(next(filter(None, notes), ""))
-    if call.form == "json":
+    if options.form == "json":
         from simkit import __version__
         from simkit.adapters.libraries import libraries
         from simkit.report.json import json_text
@@ -127,23 +127,23 @@ def _replay(call: ReplayOptions, selection: Selection, cache: DocumentCache) -> 
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
         pictures = {ran.result.id: ran.picture for ran in rans if ran.picture}
-        _publish(call, results, printer, pictures)
-    if call.page:
-        _write_page(call, rans, printer)
+        _publish(options, results, printer, pictures)
+    if options.page:
+        _write_page(options, rans, printer)
     return summary_of(results).exit_code
 
 
 def _check_of_recordings(
-    call: ReplayOptions, selection: Selection, job: Job, cache: DocumentCache, stack: ExitStack
+    options: ReplayOptions, selection: Selection, job: Job, cache: DocumentCache, stack: ExitStack
 ) -> Callable[[SelectedEntry, ScenarioRun], ScenarioRun]:
     """Return the function that replays what was recorded, in a process that recorded nothing.
 
     A scenario holds if that holds, too.
     """
-    if call.recording is None or call.recording.mode == "verify":
+    if options.recording is None or options.recording.mode == "verify":
         return lambda entry, ran: ran
     replaying = msgspec.structs.replace(job, recording=None, run="")
-    runs = stack.enter_context(call.plan.start(selection.entries, replaying, cache))
+    runs = stack.enter_context(options.plan.start(selection.entries, replaying, cache))
 
     def check(entry: SelectedEntry, ran: ScenarioRun) -> ScenarioRun:
         if ran.result.outcome != "held" or not isinstance(entry, ScenarioCase):
@@ -160,55 +160,55 @@ def _check_of_recordings(
     return check
 
 
-def _write_page(call: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:
+def _write_page(options: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:
     """Write the page of all runs, and print where it is."""
     from simkit.cli.pages import write_page
 
-    paths = call.plan.paths or (DEFAULT_PATH,)
+    paths = options.plan.paths or (DEFAULT_PATH,)
     # On the page of somebody else `.` says nothing.
     title = " ".join(Path.cwd().name if path in (".", "./") else path for path in paths)
     scenarios = [ran.page for ran in rans if ran.page is not None]
-    printer.note_page(write_page(call.page, title, scenarios))
+    printer.note_page(write_page(options.page, title, scenarios))
 
 
 def _publish(
-    call: ReplayOptions,
+    options: ReplayOptions,
     results: Sequence[Result],
     printer: _Printer,
     pictures: Mapping[str, str],
 ) -> None:
     """Report to GitHub, if requested, and print how many scenarios differ from the base."""
-    if not call.base and call.form != "github":
+    if not options.base and options.form != "github":
         return
     from simkit.report.diff_lines import Sides
     from simkit.report.diffs import summary_line
     from simkit.report.github_actions import add_summary, compared, workflow_commands
 
-    pairs = list(compared(results, call.base)) if call.base else None
-    if call.form == "github":
+    pairs = list(compared(results, options.base)) if options.base else None
+    if options.form == "github":
         echo_commands(workflow_commands(results, os.environ))
-        printer.note(add_summary(results, os.environ, pairs, pictures, call.page))
+        printer.note(add_summary(results, os.environ, pairs, pictures, options.page))
     if pairs is not None:
         counts = summary_line(pairs, Sides("base", "now"))
-        echo(f"against {call.base}: {counts}; `simkit diff --base {call.base}` shows what")
+        echo(f"against {options.base}: {counts}; `simkit diff --base {options.base}` shows what")
 
 
-def _job(call: ReplayOptions, selection: Selection) -> Job:
-    is_all = (len(selection.entries) == 1 or selection.by_name) and not call.quiet
+def _job(options: ReplayOptions, selection: Selection) -> Job:
+    is_all = (len(selection.entries) == 1 or selection.by_name) and not options.quiet
     return msgspec.structs.replace(
-        call,
-        details="none" if call.form == "json" else "all" if is_all else "failing",
-        show="" if call.quiet else call.show,
-        makes_pages=bool(call.page),
-        draws=call.form == "github",
-        color=wants_color() and call.form != "json",
+        options,
+        details="none" if options.form == "json" else "all" if is_all else "failing",
+        show="" if options.quiet else options.show,
+        makes_pages=bool(options.page),
+        draws=options.form == "github",
+        color=wants_color() and options.form != "json",
         width=table_width(),
-        keeps_lines=call.verify,
+        keeps_lines=options.verify,
     )
 
 
 def _verify(
-    call: ReplayOptions, selection: Selection, rans: Sequence[ScenarioRun], printer: _Printer
+    options: ReplayOptions, selection: Selection, rans: Sequence[ScenarioRun], printer: _Printer
 ) -> list[Result]:
     """Run everything again; a difference is a finding of its scenario."""
 
@@ -218,7 +218,7 @@ def _verify(
         if isinstance(entry, ScenarioCase) and ran.result.digest
     ]
     printer.begin_verifying(len(pairs))
-    differences = determinism_findings(pairs, call.seed, call.in_process) if pairs else []
+    differences = determinism_findings(pairs, options.seed, options.in_process) if pairs else []
     differing = {
         ran.result.id: finding
         for (_, ran), finding in zip(pairs, differences, strict=True)
@@ -239,8 +239,8 @@ def _with(result: Result, finding: Finding | None) -> Result:
 class _Printer:
     """Prints results as they come, under the names of their files."""
 
-    def __init__(self, call: ReplayOptions, total: int) -> None:
-        self._call = call
+    def __init__(self, options: ReplayOptions, total: int) -> None:
+        self._options = options
         self._paint = paint_for(wants_color())
         self._progress = Progress(total)
         self._file = ""
@@ -249,7 +249,7 @@ class _Printer:
     def begin(self, entries: Sequence[SelectedEntry], place: int) -> None:
         """Show on the progress line which scenario runs now."""
         if place < len(entries):
-            doing = "recording " if self._call.recording is not None else ""
+            doing = "recording " if self._options.recording is not None else ""
             self._progress.begin(f"{doing}{entries[place].name or entries[place].file}")
 
     def begin_verifying(self, count: int) -> None:
@@ -259,7 +259,7 @@ class _Printer:
 
     def show(self, ran: ScenarioRun) -> None:
         """Print the report of a scenario, if it has one."""
-        if self._call.form == "json" or (self._call.quiet and not ran.result.failed):
+        if self._options.form == "json" or (self._options.quiet and not ran.result.failed):
             return
         self._progress.clear()
         if ran.result.file != self._file:
@@ -271,7 +271,7 @@ class _Printer:
     def verified(self, count: int, differing: Sequence[Result]) -> None:
         """Print the results of the second runs."""
         self._progress.clear()
-        if self._call.form == "json" or (self._call.quiet and not differing):
+        if self._options.form == "json" or (self._options.quiet and not differing):
             return
         self._end_report()
         for result in differing:
@@ -290,7 +290,7 @@ class _Printer:
 
     def stopped(self, results: Sequence[Result], total: int, seconds: float) -> None:
         """Print the results of those that ran before the user stopped."""
-        if self._call.form != "json":
+        if self._options.form != "json":
             has_failed = any(result.failed for result in results)
             until = "what failed until then:" if has_failed else "nothing failed until then"
             echo(f"\nstopped after {len(results)} of {total}; {until}")
@@ -319,7 +319,7 @@ class _Printer:
     def finish(self, results: Sequence[Result], deselected: int, seconds: float) -> None:
         """Print the waivers and skips, and the summary line."""
         self._end_report()
-        if deselected and not self._call.quiet:
+        if deselected and not self._options.quiet:
             echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)
         for line in summary_lines(counts, off, seconds, self._paint, skips(results)):

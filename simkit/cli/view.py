@@ -31,7 +31,7 @@ from simkit.core.text import counted, shell_word
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER
 from simkit.report.results import Result
-from simkit.runtime.compiled import compiled, facts_of
+from simkit.runtime.compiled import compile_pipeline, facts_of
 from simkit.session.simulate import run
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.files import Library
@@ -204,14 +204,14 @@ def _graphs(path: str) -> Iterator[Graph]:
                         "this pipeline is code, and only a run shows its agents",
                         advice="Name one of its scenarios, which is run for that, or a trace.",
                     )
-                yield graph_of(facts_of(compiled(subject), Limits()))
+                yield graph_of(facts_of(compile_pipeline(subject), Limits()))
         return
     for entry in select([path], library.cache).entries:
         if isinstance(entry, Result):
             raise SourceError(path, entry.error)
         prepared = library.prepared(entry)
         if isinstance(prepared.pipeline, Pipeline):
-            yield graph_of(facts_of(compiled(prepared.pipeline), Limits()))
+            yield graph_of(facts_of(compile_pipeline(prepared.pipeline), Limits()))
             continue
         # Output of a user's function must not be inside a picture.
         with contextlib.redirect_stdout(sys.stderr):

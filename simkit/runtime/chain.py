@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from simkit.core.errors import HandoffTimeout, InputInvalid
 from simkit.core.messages import Handoff
 from simkit.runtime.activation import Activation
-from simkit.runtime.handoff_execution import bounded, check_refusal, make, record_request
+from simkit.runtime.handoff_execution import check_refusal, make_handoff, record_request, run_within
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.running import run_agent
 from simkit.runtime.scheduler import Steps, TimedOut, WaitForAll
@@ -44,7 +44,7 @@ def chain(turn: Turn, start: Start, started: Activation | None = None) -> Steps:
 def _run_in_time(run: Activation, handoff: Request, timeout_ms: int) -> Steps:
     """Run an announced agent within the time that the handoff to it allows."""
     try:
-        yield from bounded(run.turn, run_agent(run), timeout_ms)
+        yield from run_within(run.turn, run_agent(run), timeout_ms)
     except TimedOut:
         raise HandoffTimeout(
             f"agent {run.agent.name!r} took longer than the {timeout_ms} ms that the handoff "
@@ -125,7 +125,7 @@ class Way:
             )
         if request is None or self._event is None:
             return start
-        make(self._source, request, self._event)
+        make_handoff(self._source, request, self._event)
         return replace(start, handoff=request, depth=request.depth)
 
     def problem_text(self) -> str:

@@ -238,7 +238,7 @@ class CompiledPipeline:
         return known[pair]
 
 
-def compiled(pipeline: Pipeline) -> CompiledPipeline:
+def compile_pipeline(pipeline: Pipeline) -> CompiledPipeline:
     """Return a compiled pipeline; scenarios of a thread that share the pipeline share it.
 
     Its user functions report to one run at a time, so that each thread has its own.

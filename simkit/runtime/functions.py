@@ -154,12 +154,12 @@ class UserFunctions:
             self.were_called = True
             with self.at_work():
                 # Bound first: a function's own parameter may be called `name` or `report`.
-                return called(name, partial(function, *args, **kwargs), report=self.report)
+                return call_function(name, partial(function, *args, **kwargs), report=self.report)
 
         return guarded
 
 
-def called(
+def call_function(
     name: str,
     function: Callable[..., Any],
     *args: Any,
@@ -189,14 +189,14 @@ def called(
             with guard():
                 result = function(*args, **kwargs)
             if inspect.isawaitable(result):
-                result = _finished(awaited(result))
+                result = _run_coroutine(awaited(result))
     except (Exception, SystemExit) as problem:
         # A function that ends its program must not end simkit, perhaps with the code of a pass.
         raise FunctionFailed(f"`{name}` raised {exception_text(problem)}") from problem
     return result
 
 
-def _finished(work: Coroutine[Any, Any, Any]) -> Any:
+def _run_coroutine(work: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine to its end, also if the caller is inside an event loop already."""
     import asyncio
     from concurrent.futures import ThreadPoolExecutor

@@ -49,7 +49,7 @@ def hand_off(
         turn.recorder.record_rejection(source.position(), event, reason=reason)
         _reject(source, request, handoff_call, reason)
         return
-    make(source, request, event)
+    make_handoff(source, request, event)
     if request.mode == "delegate":
         yield from _delegate(source, request, handoff_call)
         return
@@ -86,7 +86,7 @@ def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps:
     steps = turn.chain(turn, start)
     timeout = request.contract.timeout_ms if request.contract is not None else None
     try:
-        last = yield from steps if timeout is None else bounded(turn, steps, timeout)
+        last = yield from steps if timeout is None else run_within(turn, steps, timeout)
     except TimedOut:
         source.hear(f"Handoff to {request.target} timed out after {timeout} ms", call)
         return
@@ -95,7 +95,7 @@ def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps:
     source.hear(text, call, None if text is output else output)
 
 
-def make(source: Activation, request: Request, event: HandoffRequested) -> None:
+def make_handoff(source: Activation, request: Request, event: HandoffRequested) -> None:
     """Emit that a handoff is made, and apply its contract's writes, before its target starts.
 
     The writes are the source's update: its model asked for the handoff.
@@ -124,7 +124,7 @@ def record_request(source: Activation, request: Request, call_id: str = "") -> H
     )
 
 
-def bounded(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+def run_within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
     """Run a turn's work for a limited time; raise TimedOut after it."""
 
     def closes() -> None:

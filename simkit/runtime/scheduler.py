@@ -106,9 +106,9 @@ class _ScheduledTask(msgspec.Struct, eq=False):
     place: int = 0
     """Its index among the tasks that the parent waits for."""
     value: Any = None
-    """What is sent to it, or its result if it is over."""
+    """The value to send to it; once it is over, its result."""
     throw: BaseException | None = None
-    """What is thrown into it, or its error if it is over."""
+    """The error to throw into it; once it is over, the error that ended it."""
     is_over: bool = False
     waits: int = 0
     """The number of tasks that it waits for."""

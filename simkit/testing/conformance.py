@@ -23,7 +23,7 @@ import yaml
 
 from simkit.adapters import observation
 from simkit.adapters.environment import DUMMY_KEY
-from simkit.adapters.framework_driver import GROUP
+from simkit.adapters.libraries import GROUP
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.capture.http.request_router import Decision, Later
 from simkit.checks.judge import Outcome, judge

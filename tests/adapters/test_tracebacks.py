@@ -9,7 +9,7 @@ import pytest
 
 from simkit.adapters.entry import Caller
 from simkit.adapters.toolbox import Toolbox
-from simkit.runtime.functions import called
+from simkit.runtime.functions import call_function
 from simkit.runtime.models.script import call_with
 from tests.adapters.test_toolbox import through
 
@@ -63,7 +63,7 @@ def raised_by(run: Callable[[], Any], kind: type[Exception]) -> BaseException:
     ("run", "kind"),
     [
         (called_in_loop, NoWay),
-        (lambda: called("code:coroutine", coroutine), NoWay),
+        (lambda: call_function("code:coroutine", coroutine), NoWay),
         (lambda: call_with(takes_names, {"city": "Bern"}), NoWay),
         (lambda: call_with(takes_one, {"city": "Bern"}), NoWay),
         (called_in_toolbox, TypeError),

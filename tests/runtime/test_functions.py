@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simkit.core.errors import FunctionFailed
-from simkit.runtime.functions import called
+from simkit.runtime.functions import call_function
 from tests.building import run_yaml
 
 TEXT = "tests/runtime/test_functions.py"
@@ -37,7 +37,9 @@ async def async_fetch() -> None:
 
 def effects_of(function: Any) -> tuple[Any, list[tuple[str, str]]]:
     pairs: list[tuple[str, str]] = []
-    result = called("app:it", function, report=lambda effect, where: pairs.append((effect, where)))
+    result = call_function(
+        "app:it", function, report=lambda effect, where: pairs.append((effect, where))
+    )
     return result, pairs
 
 
@@ -70,7 +72,7 @@ def test_function_that_reaches_for_the_network_fails(function: Any) -> None:
     texts: list[str] = []
 
     with pytest.raises(FunctionFailed) as failed:
-        called("app:it", function, report=lambda effect, where: texts.append(effect))
+        call_function("app:it", function, report=lambda effect, where: texts.append(effect))
 
     assert str(failed.value) == (
         "`app:it` raised NetworkRefused: a user's function reached for the network, "
@@ -88,7 +90,7 @@ def test_without_a_report_nothing_is_guarded() -> None:
             with socket.create_connection(address):
                 return "connected"
 
-        assert called("app:it", connects) == "connected"
+        assert call_function("app:it", connects) == "connected"
 
 
 def test_an_async_function_runs_also_where_the_caller_is_in_an_event_loop() -> None:
@@ -97,7 +99,7 @@ def test_an_async_function_runs_also_where_the_caller_is_in_an_event_loop() -> N
         return "done"
 
     async def caller() -> object:
-        return called("m:answers", answers)
+        return call_function("m:answers", answers)
 
     assert asyncio.run(caller()) == "done"
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from simkit.runtime.compiled import compiled
-from simkit.runtime.speakers import speakers_of
+from collections.abc import Mapping
+
+from simkit.runtime.compiled import compile_pipeline
+from simkit.runtime.speakers import Speaker, speakers_of
 from simkit.spec.pipeline.model import Pipeline
 
 ORDER = {"type": "object", "required": ["id"], "properties": {"id": {"type": "string"}}}
 TREE = {"type": "object", "properties": {"under": {"$ref": "#"}}}
 
 
-def pipeline(**more: object) -> Pipeline:
-    return Pipeline.model_validate(
+def speakers_with(**more: object) -> Mapping[str, Speaker]:
+    pipeline = Pipeline.model_validate(
         {
             "version": 1,
             "pipeline": "desk",
@@ -21,18 +23,19 @@ def pipeline(**more: object) -> Pipeline:
             **more,
         }
     )
+    return speakers_of(compile_pipeline(pipeline))
 
 
 def handoff(**contract: object) -> object:
     """Returns the arguments of the tool that passes control under one contract."""
     contracts = [{"from": "triage", "to": "billing", "type": "refund", **contract}]
-    (offer,) = speakers_of(compiled(pipeline(contracts=contracts)))["triage"].handoffs.values()
+    (offer,) = speakers_with(contracts=contracts)["triage"].handoffs.values()
     return offer.schema
 
 
 def test_each_agent_is_asked_with_its_own_model_and_settings() -> None:
     models = {"triage": "anthropic/c", "default": {"model": "openai-responses/m", "stream": True}}
-    speakers = speakers_of(compiled(pipeline(models=models)))
+    speakers = speakers_with(models=models)
 
     request, other = speakers["triage"].request, speakers["billing"].request
     assert (request.protocol, request.model, request.is_streamed) == ("anthropic", "c", False)
@@ -40,7 +43,7 @@ def test_each_agent_is_asked_with_its_own_model_and_settings() -> None:
 
 
 def test_an_agent_of_which_nobody_names_the_model_is_not_asked() -> None:
-    assert set(speakers_of(compiled(pipeline(models={"billing": "gemini/g"})))) == {"billing"}
+    assert set(speakers_with(models={"billing": "gemini/g"})) == {"billing"}
 
 
 def test_a_handoff_without_a_payload_takes_a_query() -> None:
@@ -70,7 +73,7 @@ def test_of_several_contracts_a_model_says_the_type() -> None:
         {"from": "*", "to": "billing", "type": "question", "mode": "delegate"},
     ]
 
-    speaker = speakers_of(compiled(pipeline(contracts=contracts)))["triage"]
+    speaker = speakers_with(contracts=contracts)["triage"]
 
     schema = speaker.handoffs["billing"].schema
     assert isinstance(schema, dict)
@@ -82,7 +85,7 @@ def test_of_several_contracts_a_model_says_the_type() -> None:
 def test_a_colleague_that_is_asked_comes_back() -> None:
     contracts = [{"from": "triage", "to": "billing", "type": "question", "mode": "delegate"}]
 
-    speaker = speakers_of(compiled(pipeline(contracts=contracts)))["triage"]
+    speaker = speakers_with(contracts=contracts)["triage"]
 
     assert speaker.handoffs["billing"].description == "Asks billing, and waits for the answer."
 
@@ -90,7 +93,7 @@ def test_a_colleague_that_is_asked_comes_back() -> None:
 def test_names_that_providers_refuse_are_written_as_they_take_them() -> None:
     agents = {"triage": {"handoffs": ["billing desk"], "tools": ["find.order"]}, "billing desk": {}}
 
-    speaker = speakers_of(compiled(pipeline(agents=agents)))["triage"]
+    speaker = speakers_with(agents=agents)["triage"]
 
     assert speaker.tools["find.order"].name == "find_order"
     assert speaker.handoffs["billing desk"].name == "transfer_to_billing_desk"
@@ -103,7 +106,7 @@ def test_only_objects_are_asked_for_by_schema() -> None:
         "clerk": {"output": ORDER, "parse": "text"},
     }
 
-    speakers = speakers_of(compiled(pipeline(agents=agents, schemas={"Order": ORDER})))
+    speakers = speakers_with(agents=agents, schemas={"Order": ORDER})
 
     assert {name: item.request.output for name, item in speakers.items()} == {
         "triage": ORDER, "billing": None, "clerk": None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from simkit.runtime.compiled import compiled
+from simkit.runtime.compiled import compile_pipeline
 from simkit.session.execution.own_process import (
     call_in_another,
     is_own_process,
@@ -58,7 +58,7 @@ def _apart(
     pipeline, is_apart = prepared.pipeline, False
     run: Callable[..., Any] = _run
     if not isinstance(pipeline, App):
-        is_apart = compiled(pipeline).functions.were_called
+        is_apart = compile_pipeline(pipeline).functions.were_called
     elif wants_own_process(prepared):
         is_apart = True
     elif is_own_process():

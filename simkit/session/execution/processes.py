@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 import msgspec
 
 from simkit.core.messages import JsonValue
-from simkit.runtime.compiled import CompiledPipeline, compiled
+from simkit.runtime.compiled import CompiledPipeline, compile_pipeline
 from simkit.runtime.flows import flow_of
 from simkit.runtime.functions import function_named
 from simkit.runtime.kernel import NativeDriver
@@ -207,7 +207,7 @@ class InProcessWorker:
     def _native(self, task: ProcessSetup, pipeline: Pipeline) -> Driver:
         scenario = task.prepared.scenario
         shared_results, state = shared_of(task.prepared)
-        ready = compiled(pipeline)
+        ready = compile_pipeline(pipeline)
         functions = ready.functions
         # Their lists grow with every turn.
         model: TurnModel = ScriptedModel(

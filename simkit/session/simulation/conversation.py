@@ -13,7 +13,7 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
 from simkit.language.yaml import Document, load_text, near
 from simkit.report.text import findings_text
-from simkit.runtime.compiled import compiled
+from simkit.runtime.compiled import compile_pipeline
 from simkit.session.simulate import Conversation, run
 from simkit.session.simulation.asking import CodeNames, QuestionScope
 from simkit.session.simulation.listed import Findings
@@ -428,7 +428,7 @@ class Simulation:
         place = self._script.places[-1]
         try:
             pipeline = self._pipeline
-            if not isinstance(pipeline, App) and compiled(pipeline).functions.were_called:
+            if not isinstance(pipeline, App) and compile_pipeline(pipeline).functions.were_called:
                 _hold_to_repeat(conversation.trace(), run(self._prepared()), place)
             return conversation.judgement(compared=True)
         except SimkitError as problem:
