@@ -83,11 +83,11 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
     isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
     others = [handoff.query or ""]
     if "sections" not in view.pipeline.observes:
-        others += _inner_texts(message.data if message is not None else None)
+        others += inner_texts(message.data if message is not None else None)
         if view.handoffs[handoff.handoff].mode == "delegate":
-            others += _inner_texts(handoff.payload)
+            others += inner_texts(handoff.payload)
     parts = call.context.parts
-    if _is_shown(parts, message, others, isolated):
+    if is_shown(parts, message, others, isolated):
         return None
     if _is_said_before(parts, handoff, view):
         return None
@@ -101,8 +101,8 @@ def _lost_request(event: e.ContextBuilt, view: View) -> _Lost | None:
         f"{event.turn}, {missing}"
     )
     hit = Hit.at("HND-03", call, problem, **_data(handoff))
-    payload_texts = [*_inner_texts(handoff.payload)]
-    is_asked = bool(payload_texts) and _is_shown(parts, None, payload_texts, isolated)
+    payload_texts = [*inner_texts(handoff.payload)]
+    is_asked = bool(payload_texts) and is_shown(parts, None, payload_texts, isolated)
     return _Lost(hit, handoff, len(view.turns[-1].calls), is_asked)
 
 
@@ -165,7 +165,7 @@ def _shows_message(part: MadePart | ShownPart, identity: str, isolated: frozense
     return any(message.id == identity for message in tail) or _is_settled(part, number)
 
 
-def _is_shown(
+def is_shown(
     parts: Sequence[MadePart | ShownPart],
     turn_message: Message | None,
     others: Sequence[str],
@@ -182,7 +182,7 @@ def _is_shown(
     return any(text in text_ for text_ in _texts(parts, settled_max=0) for text in texts_expected)
 
 
-def _inner_texts(value: JsonValue) -> Iterator[str]:
+def inner_texts(value: JsonValue) -> Iterator[str]:
     """Yield the texts inside an object or a list."""
     if not isinstance(value, str):
         yield from (text for text in leaves(value) if isinstance(text, str))

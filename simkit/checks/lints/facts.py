@@ -70,6 +70,10 @@ class Facts:
         """Index of a turn to its number, and the error that ended it."""
         self._awaits_first_start = self.is_first_start = False
         """Whether the newest start of an agent is the first of its turn, which resumes no other."""
+        self._awaits_context = self.is_first_context = False
+        """Whether the newest context is the first of a turn that began with a message."""
+        self.has_asked = False
+        """Whether the turn has asked a model."""
         self.targets: tuple[str, ...] = ()
         """The targets of the turn's last route."""
         self.requests: list[e.HandoffRequested] = []
@@ -143,6 +147,7 @@ class Facts:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self.turns += 1
         self.targets, self._awaits_first_start = (), bool(event.message)
+        self._awaits_context, self.has_asked = bool(event.message), False
         self.requests = [] if event.message else self._open_requests.pop(event.session, [])
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
@@ -192,6 +197,8 @@ class Facts:
         Streams only grow, so that a lint that skips a context reads its messages when it next looks
         at one.
         """
+        self.is_first_context, self._awaits_context = self._awaits_context, False
+        self.has_asked = True
         self.retried = None
         if self._retries:
             self.retried = self._retries.pop((event.session, event.agent), None)

@@ -1,0 +1,187 @@
+"""Lints on a turn as a whole: its request, what several agents look up, and its answer."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from simkit.checks.findings import Hit
+from simkit.checks.lints.delivery import (
+    GRAPH_SECTIONS,
+    TASK_SECTIONS,
+    inner_texts,
+    is_shown,
+)
+from simkit.checks.lints.facts import Facts, texts_of
+from simkit.checks.lints.registry import lint
+from simkit.core.messages import JsonValue
+from simkit.core.text import short
+from simkit.trace import events as e
+from simkit.trace.views import CallView, View
+
+WORD_MIN: Final = 4
+"""The length from which a word says what a message is about."""
+SHOWN_MAX: Final = 60
+"""Characters of a text that a hit shows."""
+
+
+class _Unsent(list[CallView]):
+    """The first call of the turn, if it is sent nothing of the user's message."""
+
+
+@lint("CTX-19", e.TurnStarted, when=_Unsent)
+def _forget_first_call(event: e.TurnStarted, facts: Facts) -> None:
+    del facts.notes[_Unsent]
+
+
+@lint("CTX-19", e.ContextBuilt, when="is_first_context")
+def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
+    """Note a first call in which no word of the message stands, and that cannot work on the past:
+    the turn is the session's first one, or only system messages are sent."""
+    view = facts.view
+    turn = view.turns[-1]
+    call = view.calls[event.call]
+    is_first = bool(turn.runs) and turn.runs[0].id == call.run  # Not one that it asks first.
+    if turn.message is None or event.base or not is_first or _has_request(call, view):
+        return
+    has_past = any(other.session == turn.session for other in view.turns[:-1])
+    if has_past and any(each.role != "system" for each in call.context.messages):
+        return
+    words = _words_of(" ".join(texts_of(turn.message)))
+    if words and words.isdisjoint(_words_of(" ".join(_texts_in(call)))):
+        facts.notes_of(_Unsent).append(call)
+
+
+@lint("CTX-19", e.ContextBuilt, when=_Unsent)
+def request_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-19: an agent that begins a turn is sent the user's message, if another one is.
+
+    It is sent nothing of it if no word of four letters or more (any word, if there is none) stands
+    anywhere in its request. An application whose agents all work without the message is meant so,
+    and a recipe may have a task in its place. Seen in ag2#1618.
+    """
+    view, (first,) = facts.view, facts.notes_of(_Unsent)
+    call = view.calls[event.call]
+    if call.agent == first.agent or event.base or not _has_request(call, view):
+        return
+    del facts.notes[_Unsent]
+    message = view.turns[-1].message
+    assert message is not None
+    problem = (
+        f"agent {first.agent!r}, the first that turn {event.turn} asks, is sent nothing of the "
+        f"user's message {short(message.content, SHOWN_MAX)!r}, and {call.agent!r} after it is"
+    )
+    yield Hit.at("CTX-19", first, problem, sent_to=call.agent)
+
+
+def _has_request(call: CallView, view: View) -> bool:
+    """Return whether a context holds the user's message, or what a design puts in its place."""
+    message = view.turns[-1].message
+    isolated = GRAPH_SECTIONS if view.pipeline.flow == "graph" else TASK_SECTIONS
+    others = [*inner_texts(message.data)] if message is not None else []
+    return is_shown(call.context.parts, message, others, isolated)
+
+
+def _texts_in(call: CallView) -> Iterator[str]:
+    for message in call.context.messages:
+        yield from texts_of(message)
+
+
+def _words_of(text: str) -> set[str]:
+    """Return the words of a text that say what it is about."""
+    words = set(re.findall(r"\w+", text.casefold()))
+    return {word for word in words if len(word) >= WORD_MIN} or words
+
+
+class _Lookup(NamedTuple):
+    """The first time in a turn that a tool returned a result for its arguments."""
+
+    agent: str
+    result: JsonValue
+    runs: int
+    """The number of agent runs that had begun by then."""
+
+
+class _Lookups:
+    """The tool calls of one turn."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, tuple[str, str, str]] = {}
+        """Call id to run, tool and arguments, until the result is there."""
+        self.first: dict[tuple[str, str], _Lookup] = {}
+        """Tool and arguments to the first result."""
+
+    def __bool__(self) -> bool:
+        return bool(self.open)
+
+
+@lint("FLW-10", e.TurnStarted)
+def _forget_lookups(event: e.TurnStarted, facts: Facts) -> None:
+    facts.notes.pop(_Lookups, None)
+
+
+@lint("FLW-10", e.ToolCalled)
+def _note_lookup(event: e.ToolCalled, facts: Facts) -> None:
+    if event.args:
+        args = json.dumps(event.args, sort_keys=True)
+        facts.notes_of(_Lookups).open[event.call_id] = event.run, event.tool, args
+
+
+@lint("FLW-10", e.ToolReturned, when=_Lookups)
+def looked_up_twice(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
+    """FLW-10: no agent asks a tool what another agent has asked it in the same turn.
+
+    Tool, arguments and result are the same; the second agent began when the result was there, and
+    was not sent it. Calls without arguments, as of a clock, are left out. Seen in openhuman#5806.
+    """
+    lookups, view = facts.notes_of(_Lookups), facts.view
+    run, tool, args = lookups.open.pop(event.call_id, ("", "", ""))
+    if not tool:
+        return
+    first = lookups.first.setdefault(
+        (tool, args), _Lookup(event.agent, event.result, len(view.runs))
+    )
+    if first.agent == event.agent or first.result != event.result or not event.agent:
+        return
+    if run not in [*view.runs][first.runs :] or _was_sent(event.result, run, view):
+        return
+    if not facts.is_new("FLW-10", facts.turns, tool, args):
+        return
+    problem = (
+        f"agent {event.agent!r} asks {tool!r} in turn {event.turn} what {first.agent!r} asked it "
+        f"before, {short(args, SHOWN_MAX)}, and is not sent the answer"
+    )
+    yield Hit.at("FLW-10", event, problem, tool=tool, asked_by=first.agent)
+
+
+def _was_sent(result: JsonValue, run: str, view: View) -> bool:
+    """Return whether a run was sent a result, or a filter that was seen took it out."""
+    text = result if isinstance(result, str) else json.dumps(result)
+    for call in view.runs[run].calls:
+        dropped = [each.message for each in call.context.dropped()]
+        if any(
+            text in part for each in (*call.context.messages, *dropped) for part in texts_of(each)
+        ):
+            return True
+    return False
+
+
+@lint("FLW-11", e.TurnFinished)
+def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    """FLW-11: the user's turn does not end with an empty answer.
+
+    Empty is a text without a letter or sign, in a turn that ended without an error and asks the
+    user nothing; a turn without a reply is none. Seen in langgraph-supervisor-py#160.
+    """
+    if event.error is not None or event.waits_for or not isinstance(event.reply, str):
+        return
+    if event.reply.strip() or not facts.has_asked:
+        return
+    said = [c for c in facts.view.turns[-1].calls if c.reply and c.reply.content.strip()]
+    before = ""
+    if said and said[-1].reply is not None:
+        text = short(said[-1].reply.content, SHOWN_MAX)
+        before = f"; what {said[-1].agent!r} said, {text!r}, does not reach them"
+    yield Hit.at("FLW-11", event, f"the user gets an empty answer in turn {event.turn}{before}")

@@ -1,0 +1,151 @@
+"""CTX-19, FLW-10, FLW-11: a turn's request, what several agents look up, and its answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.core.messages import JsonValue, Message, ToolCall
+from tests.adapters.scribes import Desk, assistant, system, user
+from tests.checks.traces import hits_of
+
+ASKED = "A poem on rain"
+
+
+def said(desk: Desk, agent: str, *messages: Message, reply: str = "Well.") -> None:
+    """An agent is sent messages, answers with a text, and is done."""
+    desk.answers(desk.asks(messages, agent), reply, agent=agent)
+    desk.recorder.end_run(desk.run(agent))
+
+
+def problems_of(identity: str, desk: Desk) -> list[str]:
+    return [hit.what for hit in hits_of(identity, desk.trace)]
+
+
+def test_an_agent_that_begins_without_the_message_that_another_gets_is_found() -> None:
+    desk = Desk()
+    desk.turn(ASKED)
+    said(desk, "planner", system("Plan."), user("Begin."))
+    said(desk, "writer", user("Task: A poem on rain"))
+    desk.ends("A poem.")
+
+    assert problems_of("CTX-19", desk) == [
+        "agent 'planner', the first that turn 1 asks, is sent nothing of the user's message "
+        "'A poem on rain', and 'writer' after it is"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (user(ASKED), user(ASKED)),
+        (user("Write: RAIN"), user(ASKED)),
+        (system("The user wants a poem."), user(ASKED)),
+        (user("Begin."), user("Go on.")),
+    ],
+    ids=["sent", "a word of it", "in the instructions", "nobody is sent it"],
+)
+def test_a_request_that_is_sent_in_other_words_or_to_nobody_is_none(
+    first: Message, second: Message
+) -> None:
+    desk = Desk()
+    desk.turn(ASKED)
+    said(desk, "planner", first)
+    said(desk, "writer", second)
+    desk.ends("A poem.")
+
+    assert problems_of("CTX-19", desk) == []
+
+
+@pytest.mark.parametrize(
+    ("messages", "count"),
+    [((system("Plan."),), 1), ((system("Sum up."), user(ASKED), assistant("A poem.")), 0)],
+    ids=["instructions alone", "the past"],
+)
+def test_a_later_turn_may_begin_with_work_on_the_past(
+    messages: tuple[Message, ...], count: int
+) -> None:
+    desk = Desk()
+    desk.turn(ASKED)
+    said(desk, "writer", user(ASKED))
+    desk.ends("A poem.")
+    desk.turn("Another about snow")
+    said(desk, "planner", *messages)
+    said(desk, "writer", user("Another about snow"))
+    desk.ends("A poem.")
+
+    assert len(problems_of("CTX-19", desk)) == count
+
+
+def looks_up(
+    desk: Desk, agent: str, result: JsonValue, *shown: Message, number: int, **args: str
+) -> None:
+    """An agent asks a tool and gets the result."""
+    run = desk.run(agent)
+    call = ToolCall(f"call{number}", "list_orders", dict(args))
+    desk.answers(desk.asks([user("Look."), *shown], agent), "", call, agent=agent)
+    request = desk.recorder.call_request(call.id)
+    assert request is not None
+    desk.recorder.tool_answered(request, result)
+    desk.recorder.end_run(run)
+
+
+@pytest.mark.parametrize(
+    ("second", "shown", "count"),
+    [
+        ({"agent": "b", "result": "1, 2", "of": "ada"}, (), 1),
+        ({"agent": "a", "result": "1, 2", "of": "ada"}, (), 0),
+        ({"agent": "b", "result": "1, 2", "of": "bo"}, (), 0),
+        ({"agent": "b", "result": "1, 2, 3", "of": "ada"}, (), 0),
+        ({"agent": "b", "result": "1, 2"}, (), 0),
+        ({"agent": "b", "result": "1, 2", "of": "ada"}, (user("Found: 1, 2"),), 0),
+    ],
+    ids=["the same", "one agent", "other arguments", "other result", "no arguments", "told"],
+)
+def test_two_agents_that_look_up_the_same_are_found(
+    second: dict[str, str], shown: tuple[Message, ...], count: int
+) -> None:
+    desk = Desk()
+    desk.turn("What is open?")
+    args = {"of": "ada"} if "of" in second else {}
+    looks_up(desk, "a", "1, 2", number=1, **args)
+    looks_up(desk, second.pop("agent"), second.pop("result"), *shown, number=2, **second)
+    desk.ends("Two.")
+
+    assert problems_of("FLW-10", desk) == count * [
+        "agent 'b' asks 'list_orders' in turn 1 what 'a' asked it before, {\"of\": \"ada\"}, and "
+        "is not sent the answer"
+    ]
+
+
+def test_what_another_agent_asked_in_an_earlier_turn_may_have_changed() -> None:
+    desk = Desk()
+    for number, agent in enumerate(("a", "b")):
+        desk.turn("What is open?")
+        looks_up(desk, agent, "1, 2", number=number, of="ada")
+        desk.ends("Two.")
+
+    assert problems_of("FLW-10", desk) == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_empty"), [("", True), (" \n", True), ("Twelve.", False), (None, False)]
+)
+def test_an_empty_answer_is_found_and_what_was_said_before(
+    reply: str | None, is_empty: bool
+) -> None:
+    desk = Desk()
+    desk.turn("How many chairs?")
+    said(desk, "a", user("How many chairs?"), reply="Twelve.")
+    desk.ends(reply)
+
+    assert problems_of("FLW-11", desk) == is_empty * [
+        "the user gets an empty answer in turn 1; what 'a' said, 'Twelve.', does not reach them"
+    ]
+
+
+def test_a_turn_that_asks_no_model_may_answer_nothing() -> None:
+    desk = Desk()
+    desk.turn("quit")
+    desk.ends("")
+
+    assert problems_of("FLW-11", desk) == []
