@@ -70,8 +70,11 @@ class Facts:
         """Index of a turn to its number, and the error that ended it."""
         self._awaits_first_start = self.is_first_start = False
         """Whether the newest start of an agent is the first of its turn, which resumes no other."""
-        self._awaits_context = self.is_first_context = False
-        """Whether the newest context is the first of a turn that began with a message."""
+        self._request = 0
+        """The number of the turn's message, until its first context; 0 if it has none."""
+        self._request_text = ""
+        self.lacks_request = False
+        """Whether the newest context is its turn's first, and does not plainly hold its message."""
         self.has_asked = False
         """Whether the turn has asked a model."""
         self.targets: tuple[str, ...] = ()
@@ -147,7 +150,7 @@ class Facts:
     def _turn_started(self, event: e.TurnStarted) -> None:
         self.turns += 1
         self.targets, self._awaits_first_start = (), bool(event.message)
-        self._awaits_context, self.has_asked = bool(event.message), False
+        self._request, self.has_asked = event.message, False
         self.requests = [] if event.message else self._open_requests.pop(event.session, [])
 
     def _turn_finished(self, event: e.TurnFinished) -> None:
@@ -178,6 +181,8 @@ class Facts:
         """Note what is not plain about a message."""
         message = event.message
         number = message.number
+        if number == self._request:
+            self._request_text = message.content
         self.is_tool_message = bool(message.calls or message.call_id)
         if self.is_tool_message:
             self.tool_messages[number] = message
@@ -197,8 +202,8 @@ class Facts:
         Streams only grow, so that a lint that skips a context reads its messages when it next looks
         at one.
         """
-        self.is_first_context, self._awaits_context = self._awaits_context, False
-        self.has_asked = True
+        self.lacks_request = bool(self._request) and not self._holds_request(event)
+        self._request, self.has_asked = 0, True
         self.retried = None
         if self._retries:
             self.retried = self._retries.pop((event.session, event.agent), None)
@@ -211,6 +216,18 @@ class Facts:
                     self._settle(inner)
         self.is_odd = self._is_odd(event)
         self.may_repeat = self._may_repeat(event)
+
+    def _holds_request(self, event: e.ContextBuilt) -> bool:
+        """Return whether a context plainly holds the turn's message."""
+        for part in event.parts:
+            if type(part) is e.Shown:
+                if self._request in part.tail:
+                    return True
+            elif type(part) is e.Made and (
+                part.of == self._request or self._request_text in part.message.content
+            ):
+                return True
+        return False
 
     def _settle(self, part: e.Shown) -> None:
         """Note what is not plain about messages that a stream settles."""

@@ -36,7 +36,7 @@ def _forget_first_call(event: e.TurnStarted, facts: Facts) -> None:
     del facts.notes[_Unsent]
 
 
-@lint("CTX-19", e.ContextBuilt, when="is_first_context")
+@lint("CTX-19", e.ContextBuilt, when="lacks_request")
 def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
     """Note a first call in which no word of the message stands, and that cannot work on the past:
     the turn is the session's first one, or only system messages are sent."""
