@@ -179,9 +179,9 @@ def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return
     if event.reply.strip() or not facts.has_asked:
         return
-    said = [c for c in facts.view.turns[-1].calls if c.reply and c.reply.content.strip()]
+    calls = [c for c in facts.view.turns[-1].calls if c.reply and c.reply.content.strip()]
     before = ""
-    if said and said[-1].reply is not None:
-        text = short(said[-1].reply.content, SHOWN_MAX)
-        before = f"; what {said[-1].agent!r} said, {text!r}, does not reach them"
+    if calls and calls[-1].reply is not None:
+        text = short(calls[-1].reply.content, SHOWN_MAX)
+        before = f"; what {calls[-1].agent!r} said, {text!r}, does not reach them"
     yield Hit.at("FLW-11", event, f"the user gets an empty answer in turn {event.turn}{before}")

@@ -8,10 +8,10 @@ from simkit.core.messages import JsonValue, Message, ToolCall
 from tests.adapters.scribes import Desk, assistant, system, user
 from tests.checks.traces import hits_of
 
-ASKED = "A poem on rain"
+REQUEST = "A poem on rain"
 
 
-def said(desk: Desk, agent: str, *messages: Message, reply: str = "Well.") -> None:
+def ask_agent(desk: Desk, agent: str, *messages: Message, reply: str = "Well.") -> None:
     """An agent is sent messages, answers with a text, and is done."""
     desk.answers(desk.asks(messages, agent), reply, agent=agent)
     desk.recorder.end_run(desk.run(agent))
@@ -23,9 +23,9 @@ def problems_of(identity: str, desk: Desk) -> list[str]:
 
 def test_an_agent_that_begins_without_the_message_that_another_gets_is_found() -> None:
     desk = Desk()
-    desk.turn(ASKED)
-    said(desk, "planner", system("Plan."), user("Begin."))
-    said(desk, "writer", user("Task: A poem on rain"))
+    desk.turn(REQUEST)
+    ask_agent(desk, "planner", system("Plan."), user("Begin."))
+    ask_agent(desk, "writer", user("Task: A poem on rain"))
     desk.ends("A poem.")
 
     assert problems_of("CTX-19", desk) == [
@@ -35,22 +35,22 @@ def test_an_agent_that_begins_without_the_message_that_another_gets_is_found() -
 
 
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "later"),
     [
-        (user(ASKED), user(ASKED)),
-        (user("Write: RAIN"), user(ASKED)),
-        (system("The user wants a poem."), user(ASKED)),
+        (user(REQUEST), user(REQUEST)),
+        (user("Write: RAIN"), user(REQUEST)),
+        (system("The user wants a poem."), user(REQUEST)),
         (user("Begin."), user("Go on.")),
     ],
     ids=["sent", "a word of it", "in the instructions", "nobody is sent it"],
 )
 def test_a_request_that_is_sent_in_other_words_or_to_nobody_is_none(
-    first: Message, second: Message
+    first: Message, later: Message
 ) -> None:
     desk = Desk()
-    desk.turn(ASKED)
-    said(desk, "planner", first)
-    said(desk, "writer", second)
+    desk.turn(REQUEST)
+    ask_agent(desk, "planner", first)
+    ask_agent(desk, "writer", later)
     desk.ends("A poem.")
 
     assert problems_of("CTX-19", desk) == []
@@ -58,31 +58,31 @@ def test_a_request_that_is_sent_in_other_words_or_to_nobody_is_none(
 
 @pytest.mark.parametrize(
     ("messages", "count"),
-    [((system("Plan."),), 1), ((system("Sum up."), user(ASKED), assistant("A poem.")), 0)],
+    [((system("Plan."),), 1), ((system("Sum up."), user(REQUEST), assistant("A poem.")), 0)],
     ids=["instructions alone", "the past"],
 )
 def test_a_later_turn_may_begin_with_work_on_the_past(
     messages: tuple[Message, ...], count: int
 ) -> None:
     desk = Desk()
-    desk.turn(ASKED)
-    said(desk, "writer", user(ASKED))
+    desk.turn(REQUEST)
+    ask_agent(desk, "writer", user(REQUEST))
     desk.ends("A poem.")
     desk.turn("Another about snow")
-    said(desk, "planner", *messages)
-    said(desk, "writer", user("Another about snow"))
+    ask_agent(desk, "planner", *messages)
+    ask_agent(desk, "writer", user("Another about snow"))
     desk.ends("A poem.")
 
     assert len(problems_of("CTX-19", desk)) == count
 
 
 def looks_up(
-    desk: Desk, agent: str, result: JsonValue, *shown: Message, number: int, **args: str
+    desk: Desk, agent: str, result: JsonValue, *context_parts: Message, number: int, **args: str
 ) -> None:
     """An agent asks a tool and gets the result."""
     run = desk.run(agent)
     call = ToolCall(f"call{number}", "list_orders", dict(args))
-    desk.answers(desk.asks([user("Look."), *shown], agent), "", call, agent=agent)
+    desk.answers(desk.asks([user("Look."), *context_parts], agent), "", call, agent=agent)
     request = desk.recorder.call_request(call.id)
     assert request is not None
     desk.recorder.tool_answered(request, result)
@@ -90,7 +90,7 @@ def looks_up(
 
 
 @pytest.mark.parametrize(
-    ("second", "shown", "count"),
+    ("later", "context_parts", "count"),
     [
         ({"agent": "b", "result": "1, 2", "of": "ada"}, (), 1),
         ({"agent": "a", "result": "1, 2", "of": "ada"}, (), 0),
@@ -102,13 +102,13 @@ def looks_up(
     ids=["the same", "one agent", "other arguments", "other result", "no arguments", "told"],
 )
 def test_two_agents_that_look_up_the_same_are_found(
-    second: dict[str, str], shown: tuple[Message, ...], count: int
+    later: dict[str, str], context_parts: tuple[Message, ...], count: int
 ) -> None:
     desk = Desk()
     desk.turn("What is open?")
-    args = {"of": "ada"} if "of" in second else {}
+    args = {"of": "ada"} if "of" in later else {}
     looks_up(desk, "a", "1, 2", number=1, **args)
-    looks_up(desk, second.pop("agent"), second.pop("result"), *shown, number=2, **second)
+    looks_up(desk, later.pop("agent"), later.pop("result"), *context_parts, number=2, **later)
     desk.ends("Two.")
 
     assert problems_of("FLW-10", desk) == count * [
@@ -135,7 +135,7 @@ def test_an_empty_answer_is_found_and_what_was_said_before(
 ) -> None:
     desk = Desk()
     desk.turn("How many chairs?")
-    said(desk, "a", user("How many chairs?"), reply="Twelve.")
+    ask_agent(desk, "a", user("How many chairs?"), reply="Twelve.")
     desk.ends(reply)
 
     assert problems_of("FLW-11", desk) == is_empty * [
