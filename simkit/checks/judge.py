@@ -48,7 +48,7 @@ from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.redact import Redactor
-from simkit.core.text import short
+from simkit.core.text import short, short_end
 from simkit.language.matching.misses import line
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.waivers import reasons
@@ -98,7 +98,7 @@ def check_satisfies(
 
 def _answer_text(answer: Any) -> str:
     if isinstance(answer, str):
-        return answer if len(answer) <= MESSAGE_MAX else f"{answer[: MESSAGE_MAX - 1]}…"
+        return short_end(answer, MESSAGE_MAX)
     returned = "nothing" if answer is None else line(answer)
     return f"it returned {returned}; a predicate returns true, or a text that says what is wrong"
 

@@ -10,7 +10,7 @@ from simkit.checks.claims import LINES_MAX, FindingBuilder, cut_short, differenc
 from simkit.checks.findings import Difference
 from simkit.checks.scope import Scope
 from simkit.core.messages import Dropped, Message, ToolCall
-from simkit.core.text import counted, short
+from simkit.core.text import counted, short, short_from, without_secrets_in
 from simkit.language.matching import FAR, Matcher, compile_matcher, patterns_of
 from simkit.language.paths import as_text, follow
 from simkit.trace.views import CallView, ContextView
@@ -228,10 +228,9 @@ def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:
 def around(message: Message, matcher: Any) -> str:
     """Return a message on one line, cut around the text that a matcher searches."""
     calls = [f"{call.name} {as_text(call.args)}" for call in message.calls]
-    text = " ".join(" ".join([message.content, *calls]).split())
+    text = without_secrets_in(" ".join(" ".join([message.content, *calls]).split()))
     place = next(
         (position for pattern in patterns_of(matcher) if (position := text.find(pattern)) >= 0), 0
     )
     start = max(0, place - _BEFORE) if len(text) > CONTENT_MAX else 0
-    excerpt = f"…{text[start:]}" if start else text
-    return f"{speaker(message)}: {short(excerpt, CONTENT_MAX)}"
+    return f"{speaker(message)}: {short_from(text, start, CONTENT_MAX)}"

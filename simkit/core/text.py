@@ -48,10 +48,33 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+_KEY_LENGTH_MAX: Final = 4_000
+
+
+def without_secrets_in(text: str) -> str:
+    """Return a text that may be cut: a part of a secret would not be known as one."""
+    # Most texts are not cut, and then nothing of redaction is needed.
+    from simkit.core.output import current_redactor
+
+    return current_redactor().text(text)
+
+
+def short_end(text: str, most: int) -> str:
+    """Return a text cut at its end to ``most`` characters; its spaces stay."""
+    if len(text) <= most:
+        return text
+    text = without_secrets_in(text[: most + _KEY_LENGTH_MAX])
+    return text if len(text) <= most else text[: max(most - 1, 0)] + "…"
+
+
+def short_from(text: str, start: int, most: int) -> str:
+    """Return a text from a place on, cut to ``most`` characters; it may hold no secret."""
+    return short_end(f"…{text[start:]}" if start else text, most)
+
+
 def short(text: str, most: int) -> str:
     """Return a text on one line, with white space folded, cut to ``most`` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else line[: max(most - 1, 0)] + "…"
+    return short_end(" ".join(text.split()), most)
 
 
 def short_both(first: str, second: str, most: int) -> tuple[str, str]:
@@ -65,10 +88,13 @@ def short_both(first: str, second: str, most: int) -> tuple[str, str]:
 def cut_both(first: str, second: str, most: int) -> tuple[str, str]:
     """Return two texts cut to ``most`` characters so that their first difference is visible."""
     longer = max(len(first), len(second))
+    if longer > most:
+        first, second = without_secrets_in(first), without_secrets_in(second)
+        longer = max(len(first), len(second))
     # Show as much after the difference as before it.
     start = min(parted_at(first, second) - most // 2, longer - most + 1) if longer > most else 0
     start = max(0, start)
-    return _cut(first, start, most), _cut(second, start, most)
+    return short_from(first, start, most), short_from(second, start, most)
 
 
 def parted_at(first: str, second: str) -> int:
@@ -77,11 +103,6 @@ def parted_at(first: str, second: str) -> int:
         (at for at, (a, b) in enumerate(zip(first, second, strict=False)) if a != b),
         min(len(first), len(second)),
     )
-
-
-def _cut(text: str, start: int, most: int) -> str:
-    excerpt = f"…{text[start:]}" if start else text
-    return excerpt if len(excerpt) <= most else excerpt[: max(most - 1, 0)] + "…"
 
 
 def exception_text(problem: BaseException) -> str:

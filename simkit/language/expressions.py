@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import PatternTooSlow
-from simkit.core.text import late_pattern
+from simkit.core.text import late_pattern, short_end
 
 CPU_SECONDS_MAX: Final = 2.0
 """The CPU time of one search in seconds; a search that ends takes milliseconds."""
@@ -85,7 +85,7 @@ class Expression:
         try:
             return _waited_for(partial(search, text, timeout=CPU_SECONDS_MAX, concurrent=True))
         except TimeoutError:
-            pattern_text = self.pattern[:_SHOWN_MAX] + "…" * (len(self.pattern) > _SHOWN_MAX)
+            pattern_text = short_end(self.pattern, _SHOWN_MAX)
             raise PatternTooSlow(
                 f"the regular expression `{pattern_text}` found no answer within "
                 f"{CPU_SECONDS_MAX:g} s of work in a text of {len(text):,} characters\n"

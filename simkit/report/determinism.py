@@ -7,9 +7,9 @@ from typing import Final
 
 from simkit.checks.findings import Finding
 from simkit.core.errors import TraceError
-from simkit.core.text import parted_at
+from simkit.core.text import parted_at, short_end, short_from, without_secrets_in
 from simkit.report.events import event_line
-from simkit.report.wording import WIDTH, short_end
+from simkit.report.wording import WIDTH
 from simkit.trace.store import decoded
 
 NOT_DETERMINISTIC: Final = "not-deterministic"
@@ -71,6 +71,7 @@ def _readable(lines: Sequence[bytes], index: int) -> str:
 
 def _parting(left: str, right: str) -> tuple[str, str]:
     """Return the two encoded events, cut around the first different character."""
-    start = max(parted_at(left, right) - LEAD, 0)
-    before, most = "…" if start else "", WINDOW - len("second: ")
-    return before + short_end(left[start:], most), before + short_end(right[start:], most)
+    left, right = without_secrets_in(left), without_secrets_in(right)
+    start, most = max(parted_at(left, right) - LEAD, 0), WINDOW - len("second: ")
+    most += bool(start)
+    return short_from(left, start, most), short_from(right, start, most)

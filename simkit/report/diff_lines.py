@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import ABSENT, Message
-from simkit.core.text import counted, cut_both, short
+from simkit.core.text import counted, cut_both, short, short_end
 from simkit.report.events import event_line
 from simkit.report.wording import (
     Paint,
@@ -16,7 +16,6 @@ from simkit.report.wording import (
     call_text,
     columns,
     plain,
-    short_end,
     value_text,
     wrapped,
 )

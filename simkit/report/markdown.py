@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from simkit.core.text import counted
+from simkit.core.text import counted, short_end
 from simkit.report.last_run import slug
 from simkit.report.results import Result, lints_off, outcome_words, skips, summary_of
 from simkit.report.text import passed_over_words, result_text
@@ -90,11 +90,10 @@ def _findings(results: Sequence[Result], pictures: Mapping[str, str], page: str)
     if results:
         yield "### Findings"
     for result in results[:TOLD_MAX]:
-        text = result_text(result)
-        cut = f"{text[:CHARACTERS_MAX]}\n…" if len(text) > CHARACTERS_MAX else text
+        text = short_end(result_text(result), CHARACTERS_MAX)
         link = f" at {code(f'{page}#{slug(result.id)}')}" if page else ""
         yield f"**{code(result.id)}**{link}"
-        yield fenced(cut)
+        yield fenced(text)
         if result.id in pictures:
             yield f"```mermaid\n{pictures[result.id]}\n```"
     if len(results) > TOLD_MAX:

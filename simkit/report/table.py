@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.messages import Message, ToolCall, value_said
-from simkit.core.text import short
+from simkit.core.text import short, without_secrets_in
 from simkit.language.paths import as_text
 from simkit.report.events import TEXTS, error_text
 from simkit.report.wording import Paint, call_text, moment, plain, value_text
@@ -400,6 +400,8 @@ def _shared_out(free: int, columns: Sequence[list[str]], headers: Sequence[str])
 
 def _cell(text: str, width: int) -> str:
     lines = textwrap.wrap(text, width, break_on_hyphens=False)
+    if len(lines) > CELL_LINES_MAX:
+        lines = textwrap.wrap(without_secrets_in(text), width, break_on_hyphens=False)
     if len(lines) > CELL_LINES_MAX:
         last = lines[CELL_LINES_MAX - 1]
         lines[CELL_LINES_MAX - 1 :] = [last[: width - 1].rstrip() + "…"]

@@ -36,11 +36,6 @@ def plain(text: str, _tone: Tone) -> str:
     return text
 
 
-def short_end(text: str, most: int) -> str:
-    """Return a text cut at its end; its spaces stay."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def moment(at_ms: int) -> str:
     """Return a virtual time since the start, with at most three digits if it is long."""
     if at_ms < 10_000:

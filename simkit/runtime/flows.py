@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.core.errors import NoRoute
+from simkit.core.text import short_end
 from simkit.language.paths import Template
 from simkit.language.paths import compile as compile_references
 from simkit.runtime.activation import Activation
@@ -107,8 +108,7 @@ class GraphFlow:
 
 
 def _answer_text(answer: Any) -> str:
-    text = json_text(answer)
-    return text if len(text) <= ANSWER_CHARACTERS_MAX else f"{text[: ANSWER_CHARACTERS_MAX - 1]}…"
+    return short_end(json_text(answer), ANSWER_CHARACTERS_MAX)
 
 
 class _ReadyNode(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ from simkit.core.errors import (
     unanswered_as,
 )
 from simkit.core.messages import Message
+from simkit.core.text import short_end
 from simkit.runtime.activation import Activation
 from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.context.assembly import Assembled, ContextMessages
@@ -399,4 +400,4 @@ def _json_inside(text: str) -> Any:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:77] + "…")
+    return repr(short_end(text, 80))

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from simkit.checks.findings import Finding
+from simkit.core.text import short_end, without_secrets_in
 from simkit.trace import events as e
 from simkit.trace.event_parts import PipelineFacts
 from simkit.trace.views import TurnView, View
@@ -280,8 +281,8 @@ def _lost_handoffs(turn: TurnView, ids: dict[str, str]) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     """Return a text without what Mermaid reads as syntax."""
-    one_line = re.sub(r"[^\w .,!?'=+/@€$%*-]+", " ", text).strip()
-    return (one_line[:60] + "…" if len(one_line) > 60 else one_line) or "…"
+    one_line = re.sub(r"[^\w .,!?'=+/@€$%*-]+", " ", without_secrets_in(text)).strip()
+    return short_end(one_line, 61) or "…"
 
 
 def _quoted(text: str) -> str:

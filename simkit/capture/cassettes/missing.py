@@ -11,7 +11,7 @@ from simkit.capture.cassettes.keys import Question, canonical, json_of
 from simkit.capture.cassettes.values import Cassette, Interaction, Lane, lane_of, place
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import ABSENT, Message
-from simkit.core.text import counted, parted_at
+from simkit.core.text import counted, parted_at, short_from
 from simkit.language.paths import as_text
 from simkit.providers.http import HttpRequest, path_of
 from simkit.providers.protocols import protocol_of
@@ -464,10 +464,9 @@ def _clipped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _cut(line: str, start: int) -> str:
-    """Return a line; of a long one, the part around ``start``."""
-    if len(line) > WIDTH and start > _BEFORE * 2:
-        line = "…" + line[start - _BEFORE :]
-    return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"
+    """Return a line of a request without secrets; of a long one, the part around ``start``."""
+    is_far = len(line) > WIDTH and start > _BEFORE * 2
+    return short_from(line, start - _BEFORE if is_far else 0, WIDTH)
 
 
 def _edit_lines(edit: Edit) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Final
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
+from simkit.core.text import short_end
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, ShownPart, StreamView, View
 
@@ -132,7 +133,7 @@ def _is_spoken_for(part: e.Made) -> bool:
 
 
 def _excerpt(text: str) -> str:
-    return repr(text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…")
+    return repr(short_end(text, SHOWN_MAX))
 
 
 @lint("CTX-10", e.ContextBuilt)

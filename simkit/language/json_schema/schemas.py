@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import Message
+from simkit.core.text import short_end
 from simkit.language.expressions import Expression
 from simkit.language.paths import is_array as is_array
 
@@ -146,7 +147,7 @@ def plain(value: Any) -> Any:
 
 def shortened(text: str) -> str:
     """Return the text of a value as messages show it."""
-    return text if len(text) <= _SHOWN_MAX else text[: _SHOWN_MAX - 1] + "…"
+    return short_end(text, _SHOWN_MAX)
 
 
 class SchemaReader:

@@ -16,7 +16,7 @@ import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall
-from simkit.core.text import late_pattern, parted_at
+from simkit.core.text import late_pattern, parted_at, short_end, without_secrets_in
 from simkit.language.matching.values import (
     TEXT_KINDS,
     Content,
@@ -57,6 +57,7 @@ def differing(left: str, right: str) -> tuple[str, str]:
     """Return two texts, quoted; long ones are cut around the first character that differs."""
     if len(left) <= LINE_MAX and len(right) <= LINE_MAX:
         return _quoted(left), _quoted(right)
+    left, right = without_secrets_in(left), without_secrets_in(right)
     start = max(0, parted_at(left, right) - _BEFORE)
     return _window(left, start), _window(right, start)
 
@@ -66,6 +67,7 @@ def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
 
     The JSON of a value is shown as it is searched, without quotes around it.
     """
+    text = without_secrets_in(text)
     blocks = [common_block(text, text_) for text_ in texts]
     start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
     if size < _BLOCK_LEAST:
@@ -76,6 +78,7 @@ def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
 
 def end_of(text: str) -> str:
     """Return the end of a text, quoted."""
+    text = without_secrets_in(text)
     return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
 
 
@@ -96,7 +99,7 @@ def _window(text: str, start: int, show: Callable[[str], str] | None = None) -> 
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+    return short_end(text, LINE_MAX)
 
 
 def _as_is(text: str) -> str:
@@ -113,7 +116,9 @@ def _flow(value: Any) -> str:
     if isinstance(value, Content):
         value = value.text
     if isinstance(value, str):
-        return _quoted(value if len(value) <= LINE_MAX else value[: LINE_MAX + 1])
+        if len(value) > LINE_MAX:
+            value = without_secrets_in(value[:_SEARCHED_MAX])[: LINE_MAX + 1]
+        return _quoted(value)
     if value is ABSENT or isinstance(value, Null):
         return repr(value)
     if isinstance(value, (Message, Dropped)):
