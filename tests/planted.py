@@ -14,6 +14,7 @@ def key(*parts: str) -> str:
 
 
 SHAPED: Final = {
+    "cookie_header": "Cookie: theme=dark; sid=a" + "b12cd34ef56",
     "anthropic": key("sk-", "ant-api03-", MIXED[:8]),
     "openai": key("sk-", "proj-", MIXED[:18]),
     "stripe": key("sk_", "live_", MIXED[:16]),
@@ -219,7 +220,10 @@ VARIANTS: Final = (
 )
 """Kind and key: the forms in which one vendor's keys come, by environment, age and length."""
 
-KEPT_AROUND: Final = {"url_password": ("postgres://", "@db.example.com/x")}
+KEPT_AROUND: Final = {
+    "url_password": ("postgres://", "@db.example.com/x"),
+    "cookie_header": ("Cookie: ", ""),
+}
 """What of an example is no secret and stays."""
 
 ORDINARY: Final = (

@@ -85,7 +85,7 @@ class Expression:
         try:
             return _waited_for(partial(search, text, timeout=CPU_SECONDS_MAX, concurrent=True))
         except TimeoutError:
-            pattern_text = short_end(self.pattern, _SHOWN_MAX)
+            pattern_text = short_end(self.pattern, _SHOWN_MAX + 1)
             raise PatternTooSlow(
                 f"the regular expression `{pattern_text}` found no answer within "
                 f"{CPU_SECONDS_MAX:g} s of work in a text of {len(text):,} characters\n"

@@ -7,7 +7,7 @@ request in replay before its lookup, so that both get the same key.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
@@ -18,6 +18,7 @@ from simkit.capture.cassettes.issued import secret_in
 from simkit.capture.cassettes.values import Interaction
 from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
+from simkit.core.redact.encoded import utf16_of, without_encoded
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
 from simkit.providers.sse import is_stream
 
@@ -225,12 +226,28 @@ def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpRespons
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
     """Return a response's body with every secret replaced, also one that is split over events."""
     redact = redacted_events if is_stream(response) else redacted_lines
-    return redact(response.body, redactor)
+    return _without_encoded(response.body, redactor, redact)
 
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
     """Return a body with every secret replaced; without secrets, the same bytes."""
-    return redactor.line(body)
+    return _without_encoded(body, redactor, lambda body, redactor: redactor.line(body))
+
+
+def _without_encoded(
+    body: bytes, redactor: Redactor, redact: Callable[[bytes, Redactor], bytes]
+) -> bytes:
+    """Return a body without secrets, also encoded ones."""
+    codec = utf16_of(body)
+    if codec:
+        text = body.decode(codec, "surrogatepass")
+        plain = redact(text.encode("utf-8", "surrogatepass"), redactor)
+        redacted = without_encoded(plain.decode("utf-8", "surrogatepass"), redactor.text)
+        return body if redacted == text else redacted.encode(codec, "surrogatepass")
+    plain = redact(body, redactor)
+    text = plain.decode("utf-8", "surrogateescape")
+    redacted = without_encoded(text, redactor.text)
+    return plain if redacted == text else redacted.encode("utf-8", "surrogateescape")
 
 
 def redacted_header(name: str, value: str, redactor: Redactor) -> str:

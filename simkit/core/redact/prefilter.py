@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from simkit.core.redact.names import KINDS, NAMES
-from simkit.core.redact.shapes import CUT, EDGE, HINTS, PREFIXED
+from simkit.core.redact.shapes import CUT, EDGE, HINTS, HTTP_WORDS, LABELS, PREFIXED
 
 _ENCODED: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
 DEPTH_MAX: Final = 3
@@ -281,8 +281,12 @@ _ANY_IN_PLAIN: Final = _anchored(
     {**{name.split("_")[-1]: _NAME_END for name in NAMES}, **_AFTER_WORDS}
 )
 """The same for both, and for the ends of quoted names: a text has fewer of these than quotes."""
-_ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in KINDS)})"
+_MORE_ASSIGNED: Final = ("accesskey", "token", "pwd")
+_ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in (*KINDS, *_MORE_ASSIGNED))})"
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
+_ANY_PARAMETER: Final = "[?&](?i:sig|signature|token|key|code|x-amz-[a-z-]+)="
+_LABELS: Final = [word.encode() for word in LABELS]
+_HTTP: Final = [word.encode() for word in HTTP_WORDS]
 _ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
 
 
@@ -309,7 +313,9 @@ def _shows_secrets(line: bytes) -> bool:
             _shows_any(_ANY_IN_PLAIN, plain)
             and (_shows(_ANY_WORD, plain) or _shows(_ANY_NAME, plain))
         )
-        or (b"=" in line and _shows(_ANY_ASSIGNED, plain[::-1]))
+        or (b"=" in line and (_shows(_ANY_ASSIGNED, plain[::-1]) or _shows(_ANY_PARAMETER, line)))
+        or (b":" in line and any(word in plain for word in _LABELS))
+        or any(word in line for word in _HTTP)
         # `in` looks for a single byte many times as fast.
         or (ELLIPSIS[:1] in line and ELLIPSIS in line)
     )

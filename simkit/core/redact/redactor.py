@@ -28,11 +28,10 @@ from simkit.core.redact.prefilter import (
     may_hold_secrets,
     percent_decoded,
 )
-from simkit.core.redact.shapes import EDGE, FREE, PERSONAL, PREFIXED, SHAPES
+from simkit.core.redact.shapes import EDGE, FREE, IN_TEXT, PERSONAL, PREFIXED, SHAPES
 
-_PLACEHOLDER: Final = (
-    rf"\[redacted:(?:env|header|parameter|{'|'.join((*SHAPES, *PERSONAL, *NAMES))})(?:-[0-9]+)?\]"
-)
+_RULES: Final = ("encoded", "env", "header", "parameter", *SHAPES, *PERSONAL, *NAMES)
+_PLACEHOLDER: Final = rf"\[redacted:(?:{'|'.join(_RULES)})(?:-[0-9]+)?\]"
 
 _NAMED: Final = "|".join(
     name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
@@ -43,10 +42,10 @@ _PAIR: Final = (
 )
 """``"api_key": "…"`` inside a text, at any depth of escaping."""
 _ASSIGNED: Final = (
-    rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?)(?!{_PLACEHOLDER})"
+    rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?|{'|'.join(IN_TEXT)})(?!{_PLACEHOLDER})"
     r"[^\s&;,\"'\\<>(){}]+"
 )
-"""``api_key=…`` as in a query, a form or a shell."""
+"""``api_key=…`` as in a query, a form or a shell, and the ways of ``IN_TEXT``."""
 
 
 _TEXT_PARTS: Final = re.compile(rb'"text"[^\n]*"text"').search
@@ -366,8 +365,7 @@ def _rule_of(match: re.Match[str]) -> str:
     if not start:
         return str(match.lastgroup)
     name = re.search(_NAMED, start, re.IGNORECASE)
-    assert name is not None
-    return kind_of(name.group())
+    return kind_of(name.group()) if name is not None else "secret"
 
 
 def _forms_of(secret: str) -> Iterator[str]:

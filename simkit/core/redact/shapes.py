@@ -71,8 +71,33 @@ _WORDED: Final[Mapping[str, str]] = {
 }
 """Patterns of secrets after a word; the redactor's `plain_hints` search for the words."""
 
+_NO_WORD: Final = r"(?=[^\s\"'`]*[0-9])(?=[^\s\"'`]*[A-Za-z])"
+_VARIABLE: Final = (
+    "API_?KEY|SECRET|SECRET_KEY|SECRET_ACCESS_KEY|ACCESS_KEY|PRIVATE_KEY|ACCOUNT_KEY|TOKEN|PASSWORD"
+    "|PASSWD|PASSPHRASE|PWD"
+)
+_LABEL: Final = "password|passwd|passphrase|api[ _-]?key|secret[ _-]?key|client[ _-]?secret"
+IN_TEXT: Final = (
+    rf"(?<![A-Za-z0-9-])(?:[A-Z0-9]+_)+(?:{_VARIABLE})=[\"']?(?=[^\s\"']{{6}})(?![/.~$])",
+    rf"(?<![\w-])(?i:{_LABEL})[ ]?:[ ]+[\"'`]?(?![0-9a-fA-F]{{32}}\b)(?=[^\s\"'`]{{6}}){_NO_WORD}",
+    rf"(?<![\w-])(?i:[\w-]*token|secret)[ ]?:[ ]+[\"'`]?(?=[^\s\"'`]{{16}}){_NO_WORD}",
+    r"(?<![\w-])(?i:pwd)=(?![/.~$%\\])",
+    rf"[?&](?i:sig|signature|token|key|code|x-amz-[a-z-]+)=(?=[^\s&\"'<>]{{16}}){_NO_WORD}",
+    r"(?<![\w-])curl\b[^\n]{0,200}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:",
+)
+"""Patterns of what stands before a secret in running text: in shells, URLs, settings, prose."""
+COOKIE: Final = r"(?<=[Cc]ookie: )(?=[^\r\n]*=[^;\s]{8})[\w.-]+=[^\s;\"'\\]*(?:;[ ]*[\w.=%+/-]+)*"
+"""The cookies of a header in a text."""
+HTTP_WORDS: Final = ("curl", "ookie: ")
+LABELS: Final = (
+    "password:", "passwd:", "passphrase:", "apikey:", "api key:", "secretkey:", "secret key:",
+    "secret:", "token:", "clientsecret:", "client secret:", "password :", "token :",
+)  # fmt: skip
+"""Words of which a text has one if it has a secret of those kinds; without ``-`` and ``_``."""
+
 FREE: Final[Mapping[str, str]] = {
     **_WORDED,
+    "cookie_header": COOKIE,
     **{kind: pattern for kind, (_, pattern) in _SHAPES.unprefixed.items()},
 }
 """For each kind without a prefix: its pattern."""
