@@ -16,9 +16,10 @@ from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
 from simkit.cli.pages import write_coverage_page
-from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError
+from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError, Terminated
 from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
+from simkit.core.stopping import TERMINATED, stop_in
 from simkit.core.text import counted, shell_word, short
 from simkit.explore.campaigns import (
     LOCAL,
@@ -64,7 +65,8 @@ def explore(
 ) -> int:
     """Explore what a name stands for; return the exit code: 1 if something was found.
 
-    It is 2 if something cannot be run, and is not skipped, or if a part needs the network. Scenario
+    It is 2 if something cannot be run, and is not skipped, or if a part needs the network, and 143
+    if SIGTERM, such as a CI's time limit, ended it with what it had found. Scenario
     files are written into ``folder``, and a page of coverage to ``page``, if it is named. With
     ``needs_met`` a library that is missing is an error, and no reason to skip; with ``is_strict``
     claims that no conversation judged end with 1.
@@ -81,6 +83,8 @@ def explore(
     try:
         for own_name, subject in subjects_named(Library(), name):
             tour.visit(own_name, subject)
+            if stop_in() is Terminated:
+                break
     finally:
         reads.end()
     if tour.broken:
@@ -91,6 +95,8 @@ def explore(
         by = counted(tour.coverage.runs, "conversation")
         place = write_coverage_page(page, name, tour.coverage, by)
         echo(f"{summary_line(coverage_of(tour.coverage.items))}: wrote {place}")
+    if stop_in() is Terminated:
+        return TERMINATED
     if tour.is_incomplete or tour.broken:
         return 2
     return 1 if tour.was_found else 0

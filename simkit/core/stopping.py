@@ -30,8 +30,10 @@ class _Stop:
     kind: type[KeyboardInterrupt] | None = None
 
 
-def stop_in(problem: BaseException) -> type[KeyboardInterrupt] | None:
-    """Return the exception of the signal that made an error end the command; None if none did.
+def stop_in(problem: BaseException | None = None) -> type[KeyboardInterrupt] | None:
+    """Return the exception of the signal that ends the command, whatever error it ends with.
+
+    None means that no signal came.
 
     While a signal's exception ends processes and threads, another error may take its place.
     """

@@ -20,10 +20,10 @@ from simkit.core.messages import Message
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, run_campaign, seed_of, turns_most
 from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan
-from simkit.explore.chunks import Tell, chunks_of
+from simkit.explore.chunks import Tally, Tell, chunks_of
 from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.drawing import draw
-from simkit.explore.search import Campaign
+from simkit.explore.search import Campaign, campaign_of
 from simkit.explore.subjects import Subject, pipeline_subject, with_profile
 from simkit.language.paths import literal
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
@@ -71,7 +71,10 @@ def explore_with_probe_runs(
             # A scenario's rules are its author's.
             if not METHOD_NAME.fullmatch(name) or OF_NOBODY not in str(problem):
                 raise
-            again = probe_runs.look()
+            try:
+                again = probe_runs.look()
+            except KeyboardInterrupt:  # Nothing is judged before the agents have names.
+                return subject, campaign_of(Tally(is_stopped=True), ())
             if again is None:
                 raise
             subject = again

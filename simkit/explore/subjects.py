@@ -115,8 +115,8 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject |
     """Yield what a name stands for, each with a name of its own; raise SimkitError.
 
     ``name`` is that of a simulation, a scenario, a pipeline's file, a folder, or ``module:name``.
-    Scenarios of one pipeline below a folder are one subject, `FOLDER::PIPELINE`. Of several, one
-    that cannot be run is an error in its place, so that the others can be explored.
+    Scenarios of one pipeline in a file, or below a folder, are one subject, `FOLDER::PIPELINE`. Of
+    several, one that cannot be run is an error in its place, so that the others can be explored.
     """
     if is_pipeline(name):
         yield name, pipeline_subject(library, name)
@@ -129,6 +129,12 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject |
         yield from _several(library, name, file, chosen)
         return
     items = items_in(file, library.cache) if scenario_files(file) else []
+    if len(items) > 1:
+        parts = dict(_scenario_subjects(library, file))
+        part = f"{os.path.normpath(file)}::{chosen}"
+        if not chosen or part in parts:
+            yield from parts.items() if not chosen else [(part, parts[part])]
+            return
     if chosen:
         items = items_named(file, items, chosen)
     if len(items) != 1:

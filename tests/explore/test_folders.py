@@ -66,6 +66,8 @@ def test_no_recording_answers_where_models_answer_by_choice() -> None:
         ("all/a", ["all/a::desk", "all/a::desk 2"]),
         ("all/b/s.simulation.yaml", ["all/b/s.simulation.yaml"]),
         ("all/a/one.scenario.yaml::two", ["all/a/one.scenario.yaml::two"]),
+        ("all/a/one.scenario.yaml", ["all/a/one.scenario.yaml::desk"]),
+        ("all/a/one.scenario.yaml::desk", ["all/a/one.scenario.yaml::desk"]),
     ],
 )
 def test_a_part_is_named(name: str, known: list[str]) -> None:
@@ -76,7 +78,7 @@ def test_what_is_not_there_is_told() -> None:
     Path("empty").mkdir()
     for name, problem in (
         ("none", "there is no such file"),
-        ("all/a/one.scenario.yaml", "holds 2 scenarios; name one"),
+        ("all/a/one.scenario.yaml::six", "six"),
         ("all::desk 3", "Known:"),
         ("empty", "there is no simulation and no scenario below"),
     ):
