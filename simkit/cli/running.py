@@ -20,7 +20,7 @@ from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.results import Result, died, not_run, refused_late, result_of
+from simkit.report.results import Result, not_run, refused_late, result_of, result_of_death
 from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
 from simkit.report.text import (
     judged_text,
@@ -200,7 +200,7 @@ class Runner:
         """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
         prepared, standing = self.prepared(item)
         assert prepared is not None
-        result = died(prepared, self._job.seed if seed is None else seed, turn, how)
+        result = result_of_death(prepared, self._job.seed if seed is None else seed, turn, how)
         return self._report(self._turned(result, standing))
 
     def refused_late(

@@ -63,29 +63,29 @@ class Served(Result, frozen=True):
         return f"simkit serve {shell_word(self.id)}{then}"
 
 
-def serve(call: ServeOptions) -> int:
+def serve(options: ServeOptions) -> int:
     """Serve one scenario until the program ends, or the user stops it; return the exit code."""
     library = Library()
-    case = only_case(call.path, library.cache, "`simkit serve` serves")
+    case = only_case(options.path, library.cache, "`simkit serve` serves")
     prepared = library.prepared(case)
     for line in unused_of(prepared):
         echo(f"note: {line}", err=True)
     trace = Trace()
     run = served(prepared, trace)
-    status = asyncio.run(_serving(call, run, variables_of(prepared)))
+    status = asyncio.run(_serving(options, run, variables_of(prepared)))
     for request, times in run.unknown.items():
         echo(f"note: {times} × {request}: no model call, and refused", err=True)
     if run.broken is not None:
-        _tell(call.program, status)
+        _tell(options.program, status)
         with placed(prepared):
             raise run.broken
     run.finish(silent_turns(prepared), lambda: answer_questions(prepared, trace))
-    code = _judge(prepared, trace, call)
-    _tell(call.program, status)
+    code = _judge(prepared, trace, options)
+    _tell(options.program, status)
     return max(code, BROKEN if status else 0)
 
 
-async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
+async def _serving(options: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
     """Return the program's exit status; 0 without a program."""
     try:
         from simkit.capture.http.loopback import listening
@@ -96,15 +96,16 @@ async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -
     stopped = _stopped()
     async with contextlib.AsyncExitStack() as stack:
         try:
-            loopback = await stack.enter_async_context(listening(_handle(call, run), call.port))
+            listener = listening(_handle(options, run), options.port)
+            loopback = await stack.enter_async_context(listener)
         except OSError as problem:
             why = os.strerror(problem.errno or 0)
-            raise SimkitError(f"port {call.port} cannot be listened to: {why}") from None
+            raise SimkitError(f"port {options.port} cannot be listened to: {why}") from None
         variables = {**variables_for(loopback.url, os.environ), **own}
-        if call.program:
-            status = await _then(call.program, variables, stopped)
+        if options.program:
+            status = await _then(options.program, variables, stopped)
         else:
-            _print(loopback.url, variables, call.form)
+            _print(loopback.url, variables, options.form)
             await stopped
             status = 0
     if loopback.problem is not None:
@@ -112,13 +113,13 @@ async def _serving(call: ServeOptions, run: ServedRun, own: Mapping[str, str]) -
     return status
 
 
-def _handle(call: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decision]:
+def _handle(options: ServeOptions, run: ServedRun) -> Callable[[HttpRequest], Decision]:
     """Return the handler of requests; without a program, it prints errors as they come."""
 
     def handle(request: HttpRequest) -> Decision:
         before = run.problem
         decision = run.take(request)
-        if run.problem != before and not call.program:
+        if run.problem != before and not options.program:
             echo(f"refused from now on: {run.problem}", err=True)
         return decision
 
@@ -179,13 +180,14 @@ def _is_hidden(value: str) -> bool:
     return current_redactor().text(value) != value
 
 
-def _judge(prepared: Prepared, trace: Trace, call: ServeOptions) -> int:
+def _judge(prepared: Prepared, trace: Trace, options: ServeOptions) -> int:
     outcome = judge(prepared.scenario, prepared.document, trace, function_named)
-    job = Job(details="all", show=call.show, color=wants_color(), width=table_width())
+    job = Job(details="all", show=options.show, color=wants_color(), width=table_width())
     kept_run = KeptRun(job)
     result = result_of(prepared, outcome, None)
     facts = {name: getattr(result, name) for name in Result.__struct_fields__}
-    ran = Runner(kept_run.job).finish_run(prepared, outcome, Served(**facts, program=call.program))
+    served = Served(**facts, program=options.program)
+    ran = Runner(kept_run.job).finish_run(prepared, outcome, served)
     echo(ran.text)
     sys.stdout.flush()
     if note := kept_run.close([ran.result]) or ran.note:

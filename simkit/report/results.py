@@ -211,7 +211,7 @@ def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     )  # fmt: skip
 
 
-def died(prepared: Prepared, seed: int | None, turn: int, how: str) -> Result:
+def result_of_death(prepared: Prepared, seed: int | None, turn: int, how: str) -> Result:
     """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
     path: tuple[str | int, ...] = ("turns", turn - 1) if turn else ("turns",)
     when = f"in turn {turn}" if turn else "before its first turn"

@@ -30,7 +30,7 @@ from simkit.trace.store import canonical
 # The lifecycle of a turn: start, user message, work, and restoring a turn that waits
 
 
-class Unheard:
+class NullSink:
     """A sink that discards events."""
 
     def emit(self, event: e.AnyEvent) -> None:
@@ -96,7 +96,7 @@ def restore_turn(
     """
     session = conversation.name
     saved = sessions.saved[session]
-    then = Sessions(sessions.doors, Unheard(), VirtualClock(start), Numbers())
+    then = Sessions(sessions.doors, NullSink(), VirtualClock(start), Numbers())
     then.restore(recovered(store, before_turn=saved.first_turn))
     first_conversation = then.conversation(session, user_turn.project)
     turn = then.turn(saved.first_turn, first_conversation)
@@ -228,7 +228,7 @@ class NativeDriver:
     def close(self) -> None:
         """Drop turns that wait for the user; this process emits nothing more about them."""
         for waiting in self._waiting.values():
-            waiting.recorder = EventRecorder(Unheard(), self._clock)
+            waiting.recorder = EventRecorder(NullSink(), self._clock)
             waiting.drop()
         self._waiting.clear()
 
