@@ -85,6 +85,7 @@ ADK_SCENARIOS = (
 )
 ADK = (
     "tests/adapters/google_adk/test_driver.py",
+    "tests/adapters/test_memory.py",
     "tests/explore/test_tool_orders.py",
     "tests/testing/test_google_adk.py",
     *ADK_SCENARIOS,

@@ -8,6 +8,7 @@ import atexit
 import contextlib
 import ctypes
 import http.client
+import importlib
 import multiprocessing
 import os
 import socket
@@ -18,9 +19,6 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
-
-import curl_cffi
-import primp
 
 TRUE = [sys.executable, "-c", ""]
 WHERE = ("127.0.0.1", 9)
@@ -167,23 +165,31 @@ NETWORK: dict[str, Callable[[], Any]] = {
 }
 
 
-async def _curl_awaited() -> None:
+def _curl(ask: Callable[[Any], Any]) -> Callable[[], Any]:
+    return lambda: ask(importlib.import_module("curl_cffi"))
+
+
+def _primp(ask: Callable[[Any], Any]) -> Callable[[], Any]:
+    return lambda: ask(importlib.import_module("primp"))
+
+
+async def _curl_awaited(curl_cffi: Any) -> None:
     async with curl_cffi.AsyncSession() as session:
         await session.get(URL)
 
 
-async def _primp_awaited() -> None:
+async def _primp_awaited(primp: Any) -> None:
     await primp.AsyncClient().get(URL)
 
 
 CLIENTS: dict[str, Callable[[], Any]] = {
-    "curl_cffi": lambda: curl_cffi.get(URL),
-    "curl_cffi session": lambda: curl_cffi.Session().post(URL, data="x"),
-    "curl_cffi stream": lambda: curl_cffi.Session().get(URL, stream=True),
-    "curl_cffi async": _curl_awaited,
-    "primp": lambda: primp.get(URL),
-    "primp client": lambda: primp.Client().request("GET", url=URL),
-    "primp async": _primp_awaited,
+    "curl_cffi": _curl(lambda curl: curl.get(URL)),
+    "curl_cffi session": _curl(lambda curl: curl.Session().post(URL, data="x")),
+    "curl_cffi stream": _curl(lambda curl: curl.Session().get(URL, stream=True)),
+    "curl_cffi async": _curl(_curl_awaited),
+    "primp": _primp(lambda primp: primp.get(URL)),
+    "primp client": _primp(lambda primp: primp.Client().request("GET", url=URL)),
+    "primp async": _primp(_primp_awaited),
 }
 """Clients that connect where Python sees nothing."""
 

@@ -168,7 +168,7 @@ def note_effect(effect: str, frame: FrameType | None) -> None:
     Where libraries are not trusted, processes that they start for user code are reported too.
     """
     guard = active_guard()
-    if is_at_own_end() or (guard is not None and not guard.uses and is_left_behind()):
+    if is_at_own_end() or (is_left_behind() and (guard is None or not guard.uses)):
         caller = user_frame(frame, "", nearest=True)
         if caller is not None:
             text = f"code of a scenario that is over reached {effect} at {place(caller)}"

@@ -29,6 +29,7 @@ from simkit.capture.http import compat
 from simkit.capture.http.guards import active_guard, add_hook, note_effect
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.refusals import late_refusals
+from simkit.capture.http.request_router import context_after_run, current_owner
 from simkit.core.context_values import Inside
 from simkit.providers.protocols import PROTOCOLS
 
@@ -164,15 +165,20 @@ def _start(before: Replacement) -> Replacement:
 
 
 class _InContext:
-    """A function for the end of the process or of an object, called as part of its run."""
+    """A function for the end of the process or of an object, called as code of its run.
+
+    It may be there as long as the process, and holds nothing of the run.
+    """
 
     def __init__(self, function: Callable[..., Any], named: Any) -> None:
         """``named`` is the function that the code gave, for `atexit.unregister`."""
         self._function, self._named = function, named
-        self._context = contextvars.copy_context()
+        self._owner = current_owner()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._context.run(self._function, *args, **kwargs)
+        if self._owner is None or not self._owner.is_over:
+            return self._function(*args, **kwargs)
+        return context_after_run(self._owner).run(self._function, *args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _Search):

@@ -107,7 +107,8 @@ async def wait_in_loop(decision: Decision | Later) -> Decision:
 class _Opening(msgspec.Struct, eq=False):
     """One use of a router, from its opening to its end."""
 
-    router: RequestRouter
+    router: RequestRouter | None
+    """None for one that is never open."""
     allowed: AllowedHosts
     owner: Owner | None
 
@@ -236,6 +237,14 @@ def is_left_behind() -> bool:
     """Return whether this code belongs to a scenario that has ended."""
     mine = _current.get()
     return mine is not None and mine not in _open and not _forwarding.get()
+
+
+def context_after_run(owner: Owner) -> contextvars.Context:
+    """Return the context of code that outlives a scenario, which holds nothing of the run."""
+    context = contextvars.Context()
+    context.run(_owner.set, owner)
+    context.run(_current.set, _Opening(None, AllowedHosts(()), owner))
+    return context
 
 
 def leave() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from simkit.capture.http.refusals import late_refusals
+
 ZIPPED = gzip.compress(b'{"a": 1}', mtime=0)
 
 
@@ -86,3 +88,10 @@ def server() -> Iterator[Server]:
     yield server
     server.loop.call_soon_threadsafe(server.loop.stop)
     thread.join()
+
+
+@pytest.fixture(autouse=True)
+def take_refusals() -> Iterator[None]:
+    """Takes what the gates of a test refuse: no run is there that would."""
+    yield
+    late_refusals()
