@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -56,10 +56,18 @@ class _Process:
         """Yield the texts that a message is, or contains."""
         if content in self.texts:
             yield content
-        for start in range(len(content) - LONG + 1):
-            for text in self._long.get(content[start : start + LONG], ()):
-                if content.startswith(text, start) and text != content:
-                    yield text
+        starts: Iterable[str] = self._long
+        if len(self._long) > len(content):  # Its own parts are fewer.
+            parts = (content[at : at + LONG] for at in range(len(content) - LONG + 1))
+            starts = dict.fromkeys(parts)
+        inner = {
+            text
+            for start in starts
+            if start in content
+            for text in self._long.get(start, ())
+            if text in content and text != content
+        }
+        yield from sorted(inner, key=lambda text: (content.find(text), text))
 
 
 _process: Final = _Process()

@@ -127,3 +127,12 @@ def test_a_text_in_the_source_is_the_application_s_own(monkeypatch: pytest.Monke
 
     assert is_written_in("My order A-1042 never arrived.", lambda name, file: name == "written")
     assert not is_written_in("no such " + "text", lambda name, file: name == "written")
+
+
+def test_a_long_text_is_found_among_many() -> None:
+    for number in range(90):
+        run(f"number {number}", f"I am the customer {number:02}", "Hi", reply="Yes")
+
+    assert run("last", "And now", "So: I am the customer 70, I am the customer 07") == [
+        "I am the customer 70", "I am the customer 07",
+    ]  # fmt: skip
