@@ -34,6 +34,8 @@ _FOREIGN: Final = late_pattern(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
 """An escaped character, or syntax of `regex` only: ``[[:alpha:]]`` and fuzzy ``{e}``."""
 _NO_CHOICE: Final = late_pattern(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 """An escaped character or a class, which contain no group and no alternative."""
+SIZE_MAX: Final = 100_000
+"""The largest size of an expression: `regex` needs about 5 kB for each character."""
 _WAYS_MAX: Final = 1_000
 """The largest number of alternative paths through an expression at one character of a text."""
 _SHOWN_MAX: Final = 80
@@ -96,12 +98,34 @@ class Expression:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
+    if _size_of(_NO_CHOICE.sub(".", pattern)) > SIZE_MAX:
+        raise re.error(f"its repeats are more than {SIZE_MAX:,} together", pattern)
     try:
         return re.compile(pattern)
     except OverflowError as error:
         raise re.error(str(error), pattern) from None
     except RecursionError:
         raise re.error("its groups are nested too deeply", pattern) from None
+
+
+def _size_of(pattern: str) -> int:
+    """Return the size of an expression with all counted repeats written out, as `regex` does."""
+    sizes, last = [0], 0
+    for match in re.finditer(r"\{\d*,?\d*\}|.", pattern, re.DOTALL):
+        mark = match[0]
+        if mark == "(":
+            sizes.append(0)
+            continue
+        if mark == ")" and len(sizes) > 1:
+            last = sizes.pop()
+        elif len(mark) > 2:
+            # The group or character itself was counted before its repeat.
+            most = max(int(number or 1) for number in mark.strip("{}").split(","))
+            last, sizes[-1] = last * most, sizes[-1] - last
+        else:
+            last = 1
+        sizes[-1] += last
+    return sum(sizes)
 
 
 def _ways_through(pattern: str) -> int:

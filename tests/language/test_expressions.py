@@ -41,6 +41,19 @@ def test_no_expression_hangs(pattern: str) -> None:
     assert not text or text.startswith(start)
 
 
+@pytest.mark.parametrize("pattern", ["(a{1000}){1000}", "((a{90}){90}){90}", "(?:ab|c){,99999}"])
+def test_an_expression_that_is_large_written_out_is_refused(pattern: str) -> None:
+    with pytest.raises(re.error, match="its repeats are more than 100,000 together"):
+        Expression(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["a{1000}", "(a{3}){4,}b{2,7}", r"[{}]{2}\{", "x{,5}|{a}", "(((a)))*"]
+)
+def test_expressions_of_usual_size_are_compiled(pattern: str) -> None:
+    assert Expression(pattern).pattern == pattern
+
+
 def test_a_short_expression_on_a_long_text_does_not_hang_either() -> None:
     with pytest.raises(PatternTooSlow, match="in a text of 400,001 characters"):
         Expression(r"\w*\w*\w*[!.]").search("a" * 400_000 + "?")

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import ipaddress
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import h11
 import msgspec
@@ -208,12 +210,32 @@ def refusal(problem: str) -> bytes:
     return msgspec.json.encode({"error": {"type": "simkit", "message": problem}})
 
 
+def _refuse_strangers(headers: Headers) -> None:
+    """Raise _Refused for a page of another site, also under a name that leads to this machine."""
+    for name, value in headers:
+        if name in ("host", "origin") and not _is_of_this_machine(value):
+            problem = f"the request's {name} is {value!r}, and only this machine is answered"
+            raise _Refused(403, f"{problem}: send it to http://{HOST}")
+
+
+def _is_of_this_machine(value: str) -> bool:
+    host = ""
+    try:
+        host = urlsplit(value if "//" in value else f"//{value}").hostname or ""
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        # Names without a dot and below these have no owner on the internet.
+        is_name = "." not in host or host.endswith((".localhost", ".internal"))
+        return bool(host) and host != "null" and is_name
+
+
 def _request_of(head: h11.Request, body: bytes) -> HttpRequest:
     headers: Headers = tuple(
         (name.decode("latin-1"), value.decode("latin-1")) for name, value in head.headers
     )
     target = head.target.decode("latin-1")
     if not target.startswith(("http://", "https://")):
+        _refuse_strangers(headers)
         host = next((value for name, value in headers if name == "host"), HOST)
         target = f"http://{host}{target}"
     return HttpRequest(head.method.decode("latin-1"), target, headers, body)

@@ -142,6 +142,7 @@ _UNITS: Final = {
     "days": 86_400_000,
 }  # fmt: skip
 """Unit to its milliseconds."""
+_DURATION_MS_MAX: Final = 36_500 * 86_400_000
 _PART: Final = r"\d+(?:\.\d+)? ?(?:ms|s|min|h|days?|d)"
 _DURATION: Final = late_pattern(rf"{_PART}(?: {_PART})*")
 _PARTS: Final = late_pattern(r"(\d+(?:\.\d+)?) ?([a-z]+)")
@@ -156,6 +157,8 @@ def duration_ms(text: str) -> int:
 
 def _duration(value: Any) -> str:
     if isinstance(value, str) and _DURATION.fullmatch(value) and duration_ms(value):
+        if duration_ms(value) > _DURATION_MS_MAX:
+            raise refuse(f"is too long: {shown_value(value)}", advice="At most 36500 days pass.")
         return value
     raise refuse(
         f"must be a duration, not {shown_value(value)}",

@@ -363,3 +363,26 @@ def test_what_is_sent_is_what_h11_reads() -> None:
             result += event.data
 
     assert result.decode() == "ü€\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ("host: 127.0.0.1:8000", 200),
+        ("host: localhost:8000\r\norigin: http://localhost:3000", 200),
+        ("host: [::1]:8000", 200),
+        ("host: host.docker.internal", 200),
+        ("host: evil.example:8000", 403),
+        ("host: 127.0.0.1\r\norigin: https://evil.example", 403),
+        ("host: 127.0.0.1\r\norigin: null", 403),
+        ("host: 192.168.1.7", 403),
+    ],
+)
+def test_pages_of_other_sites_are_refused(headers: str, status: int) -> None:
+    request = POST.replace(b"host: here", headers.encode())
+    answers = Answers(json_answer("{}"))
+
+    got = talking(answers, sending(request))
+
+    assert got.startswith(f"HTTP/1.1 {status} ".encode())
+    assert len(answers.requests) == (status == 200)

@@ -137,6 +137,7 @@ def test_a_simulated_user_waits_and_the_scenario_says_it(tmp_path: Path) -> None
         ("{a: {says: Hi, then: b}, b: {pause: 1 h, then: [a, c]}, c: {pause: 1 h, then: b}}",
          "a user in state `b` only waits"),
         ("{a: {pause: soon}}", "must be a duration, not the text `soon`"),
+        ("{a: {pause: 999999999999 days}}", "is too long: the text `999999999999 days`"),
     ],
 )  # fmt: skip
 def test_a_user_who_only_waits_is_refused(states: str, problem: str, tmp_path: Path) -> None:
