@@ -13,6 +13,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.lints.run import REFUSED
 from simkit.checks.scope import Scope
 from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
@@ -71,7 +72,9 @@ class _Causes:
         claim = str(finding.path[len(scope.path)]) if len(finding.path) > len(scope.path) else ""
         turn = scope.turn or len(self._view.turns)
         for cause in self._ends(scope.error, turn):
-            if cause is not finding and _is_cut_off(finding, claim, scope):
+            if cause is not finding and (
+                _is_cut_off(finding, claim, scope) or _is_refused(finding, claim, cause)
+            ):
                 return cause
         missing = self._missing(finding, claim, scope)
         return next(iter(self._why_not(missing, finding)), None) if missing else None
@@ -165,6 +168,19 @@ def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:
     """Return whether a claim could have held if its turn had continued."""
     check = _CUT_OFF.get(claim)
     return check is not None and check(finding, scope)
+
+
+def _is_refused(finding: Finding, claim: str, cause: Finding) -> bool:
+    """Return whether a claim on handoffs fails by the outcome of the one that was refused."""
+    return (
+        claim == "handoffs"
+        and cause.what.startswith(REFUSED)
+        and bool(finding.differences)
+        and all(
+            difference.at.endswith("outcome") and difference.actual == '"rejected"'
+            for difference in finding.differences
+        )
+    )
 
 
 def _lacks(finding: Finding, _: Scope | None = None) -> bool:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from simkit.report.results import grouped
 from simkit.report.text import findings_text
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
 from tests.building import Ran, run_yaml
 
 PIPELINE = """
@@ -127,3 +132,38 @@ def test_a_claim_that_nothing_explains_stands_for_itself() -> None:
     assert findings
     assert [finding.follows for finding in findings] == [""] * len(findings)
     assert "not reached" not in findings_text(findings)
+
+
+REFUSED_HANDOFF = """\
+version: 1
+pipeline: p
+agents: {desk: {handoffs: [clerk]}, clerk: {}}
+contracts:
+  - {from: desk, to: clerk, payload: {type: object, properties: {order: {}}, required: [order]}}
+flow: {handoffs: {start: desk}}
+---
+version: 1
+scenario: s
+pipeline: p
+turns:
+  - user: Hi
+    replies: {desk: {handoff: {to: clerk, payload: {ordr: A-1}}}, clerk: ok}
+    expect: {agents: [desk, clerk], reply: ok, handoffs: [{to: clerk}]}
+"""
+
+
+def test_all_that_follows_from_a_refused_handoff_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "t.scenario.yaml"
+    file.write_text(REFUSED_HANDOFF, encoding="utf-8")
+    (item,) = items_in(str(file))
+
+    findings = simulate(Library().prepared(item)).judgement.findings
+
+    (cause,) = [finding for finding in findings if not finding.follows]
+    assert cause.what == (
+        "the handoff from 'desk' to 'clerk' was refused in turn 1: payload: 'order' is a required "
+        "property; did you mean `order`?\n"
+        "agent 'desk' made model call #2 in turn 1, but the scenario has 1 reply for it.\n"
+        "Add one under turns[0].replies.desk, or expect the turn to stop earlier."
+    )
+    assert len(findings) == 5

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.claims import cut_short
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.handoffs import contract_of, referenced, required_keys
 from simkit.checks.lints.registry import lint
 from simkit.checks.selection import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
-from simkit.core.text import counted, short
+from simkit.core.text import counted, near, short
 from simkit.providers.failures import FAILURES
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
+REFUSED: Final = "the handoff"
+"""The beginning of a finding that a handoff was refused."""
 _SHOWN_MAX: Final = 5
 _TEXT_MAX: Final = 60
 
@@ -106,7 +109,35 @@ def _call_without_line(event: e.ModelFailed, view: View, has_unused: bool) -> Hi
     path: tuple[str | int, ...] = ("turns", event.turn - 1)
     if index or has_unused:
         path = (*path, "replies", event.agent)
-    return Hit("RUN-01", event.message, event.turn, event.agent, index, path=path)
+    problem = f"{_refusal_before(event, view)}{event.message}"
+    return Hit("RUN-01", problem, event.turn, event.agent, index, path=path)
+
+
+def _refusal_before(event: e.ModelFailed, view: View) -> str:
+    """Return the sentence that an agent's handoff was refused, if it was asked again for that."""
+    mine = [handoff for handoff in view.turns[-1].handoffs if handoff.event.run == event.run]
+    calls = [*view.calls]
+    if not mine or mine[-1].outcome != "rejected":
+        return ""
+    handoff, later = mine[-1], calls[mine[-1].calls_before : calls.index(event.call)]
+    if any(view.calls[call].run == event.run for call in later):
+        return ""
+    request = handoff.event
+    guess = "".join(f"; did you mean `{name}`?" for name in _meant_keys(request, view.pipeline))
+    return (
+        f"{REFUSED} from {request.from_agent!r} to {request.to_agent!r} was refused in turn "
+        f"{event.turn}: {handoff.reason}{guess or '.'}\n"
+    )
+
+
+def _meant_keys(request: e.HandoffRequested, facts: e.PipelineFacts) -> Iterator[str]:
+    """Yield the keys of a contract that a refused payload probably means by unknown ones."""
+    contract = contract_of(request, facts)
+    schema = referenced(contract.payload, facts.schemas) if contract is not None else None
+    if isinstance(schema, Mapping) and isinstance(request.payload, Mapping):
+        known = {*schema.get("properties", ()), *(required_keys(request, facts) or ())}
+        free = known - {*request.payload}
+        yield from filter(None, (near(key, free) for key in request.payload if key not in known))
 
 
 def _unused_lines(left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
