@@ -217,15 +217,18 @@ def cuts_between(before: Sequence[Message], after: Sequence[Message], by: str) -
     """Return what the filter ``by`` did to numbered messages.
 
     A message that is missing in the output was dropped; or it was changed, if the output has as
-    many new messages of its role as are missing. Linear in both.
+    many new messages of its role as are missing. A message that stands several times in the input
+    was not dropped while one copy is left. Linear in both.
     """
     left = Tally(print_of(message) for message in after)
+    numbers_left: set[int] = set()
     dropped_messages: list[Message] = []
     for message in reversed(before):  # Filters mostly keep the latest messages.
         mark = print_of(message)
         if left[mark]:
             left[mark] -= 1
-        else:
+            numbers_left.add(message.number)
+        elif message.number not in numbers_left:
             dropped_messages.append(message)
     dropped_messages.reverse()
     new: dict[str, deque[Message]] = {}

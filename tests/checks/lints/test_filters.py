@@ -70,3 +70,12 @@ def test_what_is_settled_when_it_comes_back_is_found_too() -> None:
     desk.asks(history)
 
     assert [hit.data["ids"] for hit in hits_of("CTX-17", desk.trace)] == [["m2"]]
+
+
+def test_a_message_of_which_one_copy_is_left_was_not_dropped() -> None:
+    desk = Desk()
+    desk.turn("one")
+    desk.recorder.filtered(desk.run(), [user("one"), user("one")], [user("one")], "latest_only")
+    call = desk.asks([user("one")])
+
+    assert desk.view.calls[call].context.dropped() == []
