@@ -16,7 +16,7 @@ from simkit.providers.failures import FAILURES
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.claims import RUN_CLAIMS
 from simkit.spec.scenario.files import Library, items_in
-from simkit.trace.events import KINDS
+from simkit.trace.events import KINDS, AgentStarted
 from simkit.trace.views import ToolView
 from tests.golden import CaseText
 
@@ -26,6 +26,7 @@ LISTS: Final = {
     "<LINTS>": ", ".join(LINTS),
     "<EVENTS>": ", ".join(KINDS),
     "<RUN_CLAIMS>": ", ".join(sorted(RUN_CLAIMS)),
+    "<AGENT_STARTED>": ", ".join(AgentStarted.__struct_fields__),
     "<TOOL_CALL>": ", ".join(ToolView.FIELDS),
     "<OPERATORS>": ", ".join(sorted(OPERATORS)),
     "<FAILURES>": ", ".join(FAILURES),
