@@ -28,7 +28,7 @@ from simkit.explore.campaigns import (
     is_exhaustive,
     turns_most,
 )
-from simkit.explore.causes import label_of, lines_to_add, network_text
+from simkit.explore.causes import label_of, line_refused, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.claims import conditions_in, reach_lines, unjudged_lines
 from simkit.explore.probe_runs import explore_with_probe_runs
@@ -39,6 +39,7 @@ from simkit.explore.users import YES
 from simkit.report.scores import summary_line
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.writing import flow
 from simkit.update.files import is_ci
 from simkit.viewer import RunsCoverage
 
@@ -150,7 +151,7 @@ class _Tour:
         if name != self._name:
             echo(f"{name}:")
         subject, campaign = _explore(name, subject, self._bounds, self._folder, self._reads)
-        guessed = [_answers_by_guess(each, subject) for each in campaign.discoveries]
+        guessed = [bool(_guess(each, subject)) for each in campaign.discoveries]
         self.was_found |= not all(guessed)
         self.is_incomplete |= bool(campaign.refused) or any(guessed) or not campaign.runs
         if self._is_strict:
@@ -255,7 +256,8 @@ def _lines(
         more = f"not every {bound} was run: --runs {bounds.runs * 10} runs more"
         limit = _NOT_VARIED if isinstance(subject.prepared.pipeline, App) else ""
         yield f"every {bound} was run{limit}" if campaign.is_complete else more
-    for discovery in campaign.discoveries:
+    # Errors that the drawn answers alone cause come last.
+    for discovery in sorted(campaign.discoveries, key=lambda each: bool(_guess(each, subject))):
         yield ""
         command = command_of(name, subject, bounds)
         yield from _discovery_lines(discovery, subject, command, Path(folder))
@@ -291,21 +293,35 @@ def _answers_by_guess(discovery: Discovery, subject: Subject) -> bool:
     return is_answer and not is_told and label_of(discovery.cause) == "error"
 
 
+def _guess(discovery: Discovery, subject: Subject) -> str:
+    """Return what to write if only a guess of simkit's causes an error; else an empty text."""
+    if _answers_by_guess(discovery, subject):
+        return _GUESSED_ANSWER
+    agent, line = line_refused(discovery.cause, discovery.record.turns)
+    if not agent or agent in subject.lines:
+        return ""
+    return (
+        f"What the drawn model of {agent!r} answers fits its schema, and validators of the code "
+        "that no schema says refused it each time. Say what they accept in a simulation: "
+        f"`models: {flow({agent: [line]})}`, with other values."
+    )
+
+
 def _discovery_lines(
     discovery: Discovery, subject: Subject, command: str, folder: Path
 ) -> Iterator[str]:
     turns = discovery.record.turns
     count = reply_lines(turns)
     code = label_of(discovery.cause)
-    is_guessed = _answers_by_guess(discovery, subject)
-    word = "NOT EXPLORED" if is_guessed else "FOUND"
+    guess = _guess(discovery, subject)
+    word = "NOT EXPLORED" if guess else "FOUND"
     yield f"  {word}  {code}: {short(headline(discovery), 160)}"
     yield (
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
         f"smallest: {counted(len(turns), 'turn')}, {counted(count, 'reply line')}"
     )
-    if is_guessed:
-        yield f"         {_GUESSED_ANSWER}"
+    if guess:
+        yield f"         {guess}"
     if given := input_advised(discovery.record.causes[discovery.cause].what):
         yield from (f"         {line}" for line in _input_lines(subject, given))
     if not discovery.is_alone:

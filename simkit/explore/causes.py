@@ -145,6 +145,10 @@ _GUARDRAIL: Final = re.compile(r"(Input|Output)GuardrailTripwireTriggered$")
 """Errors with which a guardrail ends a turn on purpose: the application catches them."""
 
 
+_MODEL_BLAMED: Final = frozenset(("UnexpectedModelBehavior", "ModelBehaviorError"))
+"""Errors by which PydanticAI and the OpenAI Agents SDK say that a model's answers are refused."""
+
+
 class Cause(NamedTuple):
     """The kind of a finding, without what differs from run to run: one cause is one discovery."""
 
@@ -191,6 +195,21 @@ def is_of_provider(error: ErrorFacts) -> bool:
 def is_guardrail(error: ErrorFacts) -> bool:
     """Return whether a guardrail has ended a turn on purpose."""
     return _GUARDRAIL.search(_kind_of(error.type, error.message)) is not None
+
+
+def line_refused(cause: Cause, turns: Sequence[Mapping[str, Any]]) -> tuple[str, Any]:
+    """Return the agent and the last line of a model that keeps to its interface, and is blamed.
+
+    No schema says what refuses it. The agent is empty if the application is to blame, or a model
+    that has left its interface.
+    """
+    replies = turns[-1].get("replies", {}) if turns else {}
+    if cause.detail not in _MODEL_BLAMED or not replies:
+        return "", None
+    agent, lines = [*replies.items()][-1]
+    line = lines[-1] if isinstance(lines, list) else lines
+    is_kept = isinstance(line, dict) and not {"unchecked", "error"} & {*line}
+    return (agent, line) if is_kept else ("", None)
 
 
 def is_error(finding: Finding) -> bool:
