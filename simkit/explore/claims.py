@@ -22,9 +22,16 @@ def claims_on_turns(
 ) -> list[dict[str, Any]]:
     """Return the claims on each turn that speak of something that took place in it."""
     claims: list[dict[str, Any]] = []
-    channels: set[str] = set()
+    facts, updated = view.pipeline.channels, set[tuple[str, str]]()
     for turn, persona in zip(view.turns, personas, strict=False):
-        channels.update(name for event in turn.updates for name in event.update)
+        updated.update((name, turn.session) for event in turn.updates for name in event.update)
+        # Sessions share only what a project or all projects have.
+        channels = {
+            name
+            for name, session in updated
+            if session == turn.session
+            or (name in facts and facts[name].scope in ("project", "global"))
+        }
         claims.append(_applicable(always, turn, channels, persona))
     return claims
 

@@ -183,6 +183,18 @@ def test_a_users_answer_resumes_what_was_asked(tmp_path: Path) -> None:
     assert record.turns[1]["resume"] == "no"
 
 
+def test_a_claim_on_state_is_judged_in_sessions_that_have_it(tmp_path: Path) -> None:
+    """What one session has written is no state of another, except in channels that they share."""
+    text = (
+        BUYER + "    sessions: 2\n" + REFUNDS + "always: {state: {messages: {$len: {$gte: 1}}}}\n"
+    )
+    calm = "faults: {cancelled_turn: 0.4}\n"
+
+    campaign = campaign_of(subject_of(tmp_path, text + calm))
+
+    assert campaign.discoveries == ()
+
+
 def test_sessions_are_interleaved_and_each_has_its_persona(tmp_path: Path) -> None:
     users = BUYER + "    sessions: 2\n"
     subject = subject_of(tmp_path, users)
