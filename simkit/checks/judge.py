@@ -41,7 +41,6 @@ from simkit.checks.unclaimed import (
     check_lint_claims,
     check_waivers,
     ended_by,
-    rules_without_calls,
     sorted_hits,
     turns_left,
 )
@@ -242,8 +241,6 @@ def judge_seen(
         claimed += check_satisfies(scope, builder, view, find)
     unheld = [claim.path for claim in (*claimed, *builder.passed_over)]
     hits_ = [*hits, *vacuous_claims(claims, view, builder, unheld)]
-    if len(places) == len(scenario.turns):
-        hits_ += rules_without_calls(scenario, view)
     by_turn = HitsByTurn(hits_, scopes)
     sorted_ = sorted_hits(by_turn, scenario.lints, builder)
     findings = [*check_endings(scenario, endings, sorted_, builder), *claimed]

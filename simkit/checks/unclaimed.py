@@ -19,7 +19,6 @@ from simkit.spec.pipeline.waivers import is_off, names_place, places_off
 from simkit.spec.scenario.model import CUTS, Scenario
 from simkit.spec.validation_catalogue import PREFIX
 from simkit.trace import events as e
-from simkit.trace.views import View
 
 Waived = Mapping[str, Mapping[str, str]]
 
@@ -152,21 +151,6 @@ def sorted_hits(
 
 def _claims(scope: Scope, hit: Hit) -> bool:
     return any(holds(claim, hit.fields()) for claim in scope.expect.findings or ())
-
-
-def rules_without_calls(scenario: Scenario, view: View) -> Iterator[Hit]:
-    """Yield the scenario's own rules for agents of code that fit no model call of a whole run.
-
-    Claims that deny something of such an agent hold whatever the code does. It is a warning: the
-    scenario may be about an agent that stays silent.
-    """
-    if not view.pipeline.is_code or any(turn.error is not None for turn in view.turns):
-        return
-    agents = {call.agent for call in view.calls.values()}
-    for name, rule in scenario.agents.items():
-        if rule.matchers() and name not in agents:
-            problem = f"no model call fits the rule of agent {name!r}"
-            yield Hit("RUN-01", problem, 0, name, severity="W", path=("agents", name))
 
 
 def _is_about_the_script(hit: Hit) -> bool:

@@ -87,16 +87,3 @@ def test_arguments_are_those_of_the_schemas_that_requests_offer(tmp_path: Path, 
         warnings_of(tmp_path, claim)
 
     assert caught.value.what == "tool `look` has no argument `oder`, so this could never match"
-
-
-@pytest.mark.parametrize(("other", "count"), [("", 0), ("planner: {system: You plan.}", 1)])
-def test_a_rule_that_fits_no_call_is_warned_of(tmp_path: Path, other: str, count: int) -> None:
-    turn = TURN.replace("{desk: {system", f"{{{other}{', ' if other else ''}desk: {{system")
-    (tmp_path / "offers.py").write_text(APP, encoding="utf-8")
-
-    warnings = run_app(
-        "offers:answer", turn.replace("<CLAIM>", "agents: [desk]"), tmp_path
-    ).judgement.warnings
-
-    expected = ["no model call fits the rule of agent 'planner'"] * count
-    assert [warning.what for warning in warnings] == expected
