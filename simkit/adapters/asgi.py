@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from typing import Any, Final
 
 from simkit.adapters.entry import found_as
@@ -60,6 +60,17 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AsgiDrive
     return AsgiDriver(subject, app, adapter_context)
 
 
+def _client_library() -> Any:
+    """Return the library that speaks ASGI; raise Unsupported if there is none.
+
+    Applications have one of both: openai 3 needs httpx2, most others httpx.
+    """
+    for name in ("httpx", "httpx2"):
+        with suppress(ImportError):
+            return import_module(name)
+    raise Unsupported("`post` needs httpx, which is not installed here: pip install httpx")
+
+
 class AsgiDriver(FrameworkDriver):
     """Posts each user message to an ASGI application; the answer's body is the reply.
 
@@ -72,10 +83,7 @@ class AsgiDriver(FrameworkDriver):
 
     def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise Unsupported without httpx, which speaks ASGI."""
-        try:
-            import httpx
-        except ImportError:
-            raise Unsupported("`app: {post: …}` needs httpx: pip install httpx") from None
+        httpx = _client_library()
         self._subject, self._app, self._adapter_context = subject, app, adapter_context
         self._lifespan: _Lifespan | None = None
         self._clients = SessionMemory(
@@ -206,14 +214,20 @@ def _post_paths(subject: Any) -> Iterator[str]:
             yield route.path
 
 
+def _describes(template: str, path: str) -> bool:
+    """Return whether a path is of a template, as `/rooms/7` is of `/rooms/{room}`."""
+    parts, values = template.split("/"), path.split("/")
+    pairs = zip(parts, values, strict=False)
+    return len(parts) == len(values) and all(p == v or p.startswith("{") for p, v in pairs)
+
+
 def _fields_of(subject: Any, path: str) -> Mapping[str, Any]:
     """Return the fields that the body of a path requires, as the application describes it."""
     describe = getattr(subject, "openapi", None)
     document = describe() if callable(describe) else {}
     paths = document.get("paths", {})
-    # `/rooms/{room}` describes `/rooms/7`.
-    is_of = (name for name in paths if re.fullmatch(re.sub(r"\{.*?\}", "[^/]+", name), path))
-    operation = paths.get(next(is_of, ""), {}).get("post", {})
+    template = next((name for name in paths if _describes(name, path)), "")
+    operation = paths.get(template, {}).get("post", {})
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     schema = content.get("schema", {})
     name = schema.get("$ref", "").rpartition("/")[2]

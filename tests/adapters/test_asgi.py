@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from simkit import Outcome, SourceError, load, simulate
+from simkit import Outcome, SimkitError, SourceError, load, simulate
+from simkit.adapters import asgi
 from tests.cli.conftest import project as project
 from tests.cli.conftest import simkit as simkit
 from tests.cli.projects import Call, write
@@ -260,3 +262,33 @@ def test_init_asks_for_the_path_only_where_there_are_several(project: Path, simk
     assert "Here: `--option post=/chat` or `--option post=/threads`" in several.err
     assert (single.code, single.err) == (0, "the shop is closed\n")
     assert "app: {post: /chat}" in Path("scenarios/web.pipeline.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("missing", [("httpx",), ("httpx", "httpx2")], ids=["one", "both"])
+def test_either_client_library_speaks_to_the_application(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[str, ...]
+) -> None:
+    case = scenario(tmp_path, FASTAPI, ", post: /chat, output: answer", TWO_TURNS)
+    monkeypatch.setattr(
+        asgi,
+        "import_module",
+        lambda name: importlib.import_module("no_such_module" if name in missing else name),
+    )
+
+    if len(missing) == 1:
+        assert problems_of(simulate(case)) == []
+    else:
+        with pytest.raises(SimkitError, match="`post` needs httpx, which is not installed here"):
+            simulate(case)
+
+
+def test_init_ends_where_the_client_library_is_missing(
+    project: Path, simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("web.py", FASTAPI)
+    monkeypatch.setattr(asgi, "import_module", lambda _: importlib.import_module("no_such_module"))
+
+    done = simkit("init", "--app", "web:app", "--option", "post=/chat")
+
+    assert done.code == 2
+    assert "`post` needs httpx" in done.err

@@ -68,7 +68,6 @@ _DUMMY_ADDRESS: Final = "http://localhost/v1"
 _NO_PROGRAM: Final = "ended without reading a message"
 _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
 _POST: Final = re.compile(r"`app: \{post: (.+?)\}`")
-"""A path of an ASGI application that an error names."""
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
 
@@ -212,7 +211,7 @@ def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
             elif variable and len(env) < _VARIABLES_MAX:
                 options = _with_variables(request.options, {variable: _dummy_of(variable)})
                 request = msgspec.structs.replace(request, options=options)
-            elif len(paths := _POST.findall(str(problem))) == 1:
+            elif "post" not in request.options and len(paths := _posts_in(problem)) == 1:
                 request = msgspec.structs.replace(
                     request, options={**request.options, "post": paths[0]}
                 )
@@ -222,6 +221,11 @@ def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
                 # The place is in a file that is not there.
                 problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
                 raise SimkitError(_advised(problem_text, request.name)) from problem
+
+
+def _posts_in(problem: object) -> list[str]:
+    """Return the paths of an ASGI application that an error names."""
+    return _POST.findall(str(problem))
 
 
 def _own_keys() -> dict[str, str]:
@@ -263,7 +267,7 @@ def _advised(problem: str, name: str) -> str:
     method = re.search(r"app: \{call: (\w+)\}", problem)
     if method:
         return f"{problem}\n  Here: `--call {method[1]}`."
-    if paths := _POST.findall(problem):
+    if paths := _posts_in(problem):
         ways = " or ".join(f"`--option {shell_word(f'post={path}')}`" for path in paths)
         return f"{problem}\n  Here: {ways}."
     if given := input_advised(problem):
