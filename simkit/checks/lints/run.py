@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from simkit.checks.claims import cut_short
 from simkit.checks.findings import Hit
@@ -20,6 +20,8 @@ from simkit.trace.views import TurnView, View
 REFUSED: Final = "the handoff"
 """The beginning of a finding that a handoff was refused."""
 _SHOWN_MAX: Final = 5
+_UNIQUE_MIN: Final = 16
+"""The length from which two scenarios do not say the same by chance."""
 _TEXT_MAX: Final = 60
 
 
@@ -242,7 +244,11 @@ def lost_error(event: e.ErrorLost, facts: Facts) -> Iterable[Hit]:
 
 @lint("RUN-08", e.TextCarriedOver)
 def carried_over(event: e.TextCarriedOver, facts: Facts) -> Iterable[Hit]:
-    """RUN-08: no text of an earlier scenario of the process reaches a request of this one."""
+    """RUN-08: no text of an earlier scenario of the process reaches a request of this one.
+
+    A short text that no variable of the pipeline's modules was seen to keep is a warning: the code
+    may have written the same words itself, `f"Question {number}"`.
+    """
     speaker = "the user" if event.said_by == "user" else "a model"
     others = f", and {counted(event.others, 'other text')}" if event.others else ""
     problem = (
@@ -251,7 +257,10 @@ def carried_over(event: e.TextCarriedOver, facts: Facts) -> Iterable[Hit]:
         f"process{f', and `{event.variable}` keeps it' if event.variable else ''}"
     )
     data = {"scenario": event.scenario, "variable": event.variable}
-    return (Hit("RUN-08", problem, event.turn, event.agent, data=data),)
+    severity: Literal["W"] | None = None
+    if not event.variable and len(event.text) < _UNIQUE_MIN:
+        severity = "W"
+    return (Hit("RUN-08", problem, event.turn, event.agent, severity=severity, data=data),)
 
 
 def _hit_of_cassette(identity: str, problem: str, lines: Sequence[str]) -> Hit:

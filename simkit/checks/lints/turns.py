@@ -179,7 +179,10 @@ def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return
     if event.reply.strip() or not facts.has_asked:
         return
-    calls = [c for c in facts.view.turns[-1].calls if c.reply and c.reply.content.strip()]
+    replies = [call for call in facts.view.turns[-1].calls if call.reply is not None]
+    if replies and replies[-1].reply is not None and replies[-1].reply.calls:
+        return  # FLW-07: the turn ended before its work was done.
+    calls = [call for call in replies if call.reply is not None and call.reply.content.strip()]
     before = ""
     if calls and calls[-1].reply is not None:
         text = short(calls[-1].reply.content, SHOWN_MAX)

@@ -115,7 +115,7 @@ class Bot:
     texts = find_problems(tmp_path, {"alone_app.py": HEAD + ASKING + bot}, "fresh: true")
 
     kind = "…" + ("kind. " + "Be kind. " * 30)[-78:]
-    at = "2027-05-05 00:00:00.020001"
+    at = "2027-05-05 00:00:00.021000"
     assert texts[0] == (
         "session 's2' is not what it is alone, from turn 2 on: context of bot: messages[0].content "
         f"is {kind}{at} ['One', 'Two'] among others, {kind}{at} ['Two'] alone"
