@@ -132,7 +132,7 @@ def test_text_whose_first_character_opens_json_may_be_json(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "output"),
-    [("Sure!", "'Sure!'"), ("x" * 90, f"'{'x' * 77}…'"), ('{"a": 1', "'{\"a\": 1'")],
+    [("Sure!", "'Sure!'"), ("x" * 90, f"'{'x' * 79}…'"), ('{"a": 1', "'{\"a\": 1'")],
 )
 def test_text_where_json_must_stand_is_an_error(text: str, output: str) -> None:
     with pytest.raises(OutputInvalid) as error:
