@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,16 @@ def call_in_own_process(
     with sudden_end_told(tell=tell_parent):
         try:
             return function(*arguments)
+        except KeyboardInterrupt as problem:  # It is the code's: Ctrl-C is the command's alone.
+            tell_parent(f"{_place_of(problem)} raised KeyboardInterrupt")
+            raise
         finally:
             begin_own_end()
+
+
+def _place_of(problem: BaseException) -> str:
+    last = traceback.extract_tb(problem.__traceback__)[-1]
+    return f"{Path(last.filename).name}:{last.lineno}"
 
 
 def _refuse_breakpoint(*_: object, **__: object) -> None:

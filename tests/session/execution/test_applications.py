@@ -32,6 +32,8 @@ def setup():
 def run(text):
     if text == "exit":
         os._exit(3)
+    if text == "stop":
+        raise KeyboardInterrupt
     if text == "signal":
         os.kill(os.getpid(), signal.SIGKILL)
     HISTORY.append({{"role": "user", "content": text}})
@@ -149,7 +151,11 @@ def test_in_one_process_what_is_carried_over_is_an_error() -> None:
 @OWN_PROCESSES
 @pytest.mark.parametrize(
     ("text", "how"),
-    [("exit", "ending.py:16 called os._exit(3)"), ("signal", "by signal SIGKILL")],
+    [
+        ("exit", "ending.py:16 called os._exit(3)"),
+        ("stop", "ending.py:18 raised KeyboardInterrupt"),
+        ("signal", "by signal SIGKILL"),
+    ],
 )
 def test_the_end_of_its_process_is_a_finding_and_the_next_one_runs(text: str, how: str) -> None:
     chat("ending")
