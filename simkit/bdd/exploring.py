@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -100,7 +99,7 @@ class Explored:
     def _subject(self, claim: Mapping[str, Any], lines: Lines) -> Subject:
         if not self._file:
             return made_up_subject(self._prepared(claim, lines), self._texts)
-        if not self._file.endswith(SIMULATION_SUFFIX) or not Path(self._file).is_file():
+        if not self._file.endswith(SIMULATION_SUFFIX) or not os.path.isfile(self._file):
             raise SimkitError(f"there is no simulation `{self._file}`")
         cases = list(simulations_of(self._library, [self._file]))
         if len(cases) != 1:

@@ -394,7 +394,7 @@ class Story:
         folder = Path(self._places.file).parent
         if name.endswith(PIPELINE_SUFFIX):
             found_files = [
-                place / name for place in (folder, self._root) if (place / name).is_file()
+                place / name for place in (folder, self._root) if os.path.isfile(place / name)
             ][:1]
         else:
             found_files = self._pipelines(f"{name}{PIPELINE_SUFFIX}")

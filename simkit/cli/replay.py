@@ -322,6 +322,8 @@ class _Printer:
         if deselected and not self._options.quiet:
             echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)
+        if self._options.quiet and any(r.warnings and not r.failed for r in results):
+            echo("warnings: left out by -q; without it each stands under its scenario")
         for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
             echo(line)
 

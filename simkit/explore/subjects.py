@@ -122,7 +122,7 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject |
         yield name, pipeline_subject(library, name)
         return
     file, chosen = parted(name)
-    if not Path(file).exists():
+    if not os.path.exists(file):
         advice = advice_on(name)
         raise SimkitError(f"{file}: there is no such file" + (f"\n  {advice}" if advice else ""))
     if Path(file).is_dir() or file.endswith(SIMULATION_SUFFIX):
@@ -247,7 +247,7 @@ def _nothing_there(name: str, known: Sequence[str]) -> str:
     if known:
         listed = "\n".join(f"  {each}" for each in known)
         return f"{name}: there is no such simulation. Known:\n{listed}"
-    if Path(name).is_file():
+    if os.path.isfile(name):
         return (
             f"{name}: it holds no simulation\n"
             "  A simulation has `simulation:`, with its name, and `pipeline:`."
@@ -318,7 +318,7 @@ def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}
     Of ``module:Class.method``, the class makes the object, and the method takes the message.
     ``agents`` are rules that say which call of code is whose, as under ``agents:``.
     """
-    if not METHOD_NAME.fullmatch(name) and not Path(name).is_file():
+    if not METHOD_NAME.fullmatch(name) and not os.path.isfile(name):
         raise SourceError(name, "there is no such file")
     entry, method = parted_method(name)
     tree: dict[str, Any] = {"scenario": "explored", "pipeline": entry, "turns": _TURNS}

@@ -619,3 +619,28 @@ def test_a_base_is_not_for_programs(simkit: Call) -> None:
 
     assert done.code == 2
     assert "--base is not for --format json; see `simkit diff --base DIR`." in done.err
+
+
+@pytest.mark.parametrize(
+    ("line", "place"),
+    [
+        ("use: [{0}.yaml]", "2:7: there is no file `xx"),
+        ("pipeline: {0}.pipeline.yaml", "2:11: there is no file `xx"),
+        ("pipeline: echo\ncassette: {0}", ""),
+    ],
+    ids=["use", "pipeline", "cassette"],
+)
+def test_a_file_whose_name_no_system_takes_is_one_error_of_its_scenario(
+    simkit: Call, line: str, place: str
+) -> None:
+    """Python raises for such a name where it is asked whether the file is there."""
+    turns = "turns: [{user: hi, replies: {a: hello}}]\n"
+    rest = "" if "pipeline" in line else "pipeline: echo\n"
+    long = f"scenario: long\n{line.format('x' * 300)}\n{rest}{turns}"
+    write("scenarios/long.scenario.yaml", f"{ECHO}---\n{long}---\n{GOOD.removeprefix('---')}")
+
+    done = simkit("replay", "scenarios/long.scenario.yaml")
+
+    assert (done.code, done.err) == (2, "")
+    assert "1 held, 1 broken" in done.out
+    assert place.partition(": ")[2] in done.out

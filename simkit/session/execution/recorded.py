@@ -67,12 +67,12 @@ def cassette_file(folder: Path, named: str) -> Path:
     name = Path(named)
     if not name.name.endswith(ENDINGS):
         name = name.with_name(f"{name.name}.yaml")
-    if (folder / name).exists() or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
+    if os.path.exists(folder / name) or (len(name.parts) > 1 and name.parts[0] in (".", "..")):
         return folder / name
     folders = [above / FOLDER for above in _above(folder)]
     folders_there = [folder for folder in folders if folder.is_dir()]
     return next(
-        (f / name for f in folders_there if (f / name).exists()),
+        (f / name for f in folders_there if os.path.exists(f / name)),
         (folders_there or folders)[0] / name,
     )
 
@@ -82,7 +82,7 @@ def _above(start: Path) -> Iterator[Path]:
     root = Path.cwd()
     for folder in (start.resolve(), *start.resolve().parents):
         yield folder.relative_to(root) if folder.is_relative_to(root) else folder
-        if any((folder / top).exists() for top in _TOPS):
+        if any(os.path.exists(folder / top) for top in _TOPS):
             return
 
 
@@ -213,7 +213,8 @@ def _top(folder: Path) -> Path | None:
     """Return the project's own folder; None if nothing marks it."""
     folders = (folder, *folder.parents)
     return next(
-        (ancestor for ancestor in folders if any((ancestor / top).exists() for top in _TOPS)), None
+        (ancestor for ancestor in folders if any(os.path.exists(ancestor / top) for top in _TOPS)),
+        None,
     )
 
 

@@ -75,7 +75,7 @@ def _file(name: str, place: CallSite, folders: Sequence[Path]) -> str:
     """Return the file, beside the test, in one of the folders, or in the working directory."""
     around = [Path(place.file).parent, *folders, Path()]
     for folder in around:
-        if (folder / name).is_file():
+        if os.path.isfile(folder / name):
             return os.path.relpath(folder / name)
     known = sorted({file.name for folder in around for file in folder.glob(f"*{PIPELINE_SUFFIX}")})
     raise SourceError(

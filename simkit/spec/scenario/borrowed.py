@@ -6,6 +6,7 @@ With `says_of: FILE`, a user says what a scenario's user says, with variations. 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -87,7 +88,7 @@ def _items_of(
 ) -> Sequence[ScenarioCase]:
     """Return the scenarios of a file beside a document."""
     file = Path(document.file).parent / name
-    if not name.endswith(SCENARIO_SUFFIX) or not file.is_file():
+    if not name.endswith(SCENARIO_SUFFIX) or not os.path.isfile(file):
         files = tuple(sorted(path.name for path in file.parent.glob(f"*{SCENARIO_SUFFIX}")))
         raise document.error(at, f"there is no scenario file `{name}`", word=name, known=files)
     return items_in(str(file), library.cache)

@@ -6,6 +6,7 @@ Modules are known by their files, and what these define by their text. Nothing i
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,14 +29,14 @@ def advice_on(name: str) -> str:
     Empty for all other names. Files are read, and never run.
     """
     place, colon, attribute = name.partition(":")
-    if place.endswith(_NOTEBOOK) and Path(place).is_file():
+    if place.endswith(_NOTEBOOK) and os.path.isfile(place):
         return (
             "Python imports no notebook. Write its code to a module: "
             f"`jupyter nbconvert --to script {shell_word(place)}`; "
             f"then `simkit init --app {_script(place)}`."
         )
     file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
-    if not Path(file).is_file():
+    if not os.path.isfile(file):
         # Imported here because most names are right, and it needs pydantic.
         from simkit.spec.fields import METHOD_NAME
 
@@ -117,7 +118,7 @@ def advice_on_other_files(name: str) -> str:
     """
     place = name.partition(":")[0]
     suffix = Path(place).suffix
-    if suffix not in _YAML and (suffix in ("", ".py", _NOTEBOOK) or not Path(place).is_file()):
+    if suffix not in _YAML and (suffix in ("", ".py", _NOTEBOOK) or not os.path.isfile(place)):
         return ""
     return "this is no Python code\n  Name a function of a module, such as `myapp.agents:run`."
 
@@ -210,7 +211,7 @@ def project_folders(start: Path) -> Iterator[Path]:
 
 def holds_root_file(folder: Path) -> bool:
     """Return whether a folder is the top of a project."""
-    return any((folder / name).exists() for name in _ROOT_FILES)
+    return any(os.path.exists(folder / name) for name in _ROOT_FILES)
 
 
 def folder_with(module: str, start: Path) -> Path | None:

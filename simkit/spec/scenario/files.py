@@ -251,7 +251,7 @@ class Library:
     def _document_named(self, name: str, document: Document) -> Document:
         if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             file = str(Path(document.file).parent / name)
-            if not Path(file).is_file():
+            if not os.path.isfile(file):
                 known = sorted(p.name for p in Path(document.file).parent.glob("*.pipeline.yaml"))
                 raise document.error(
                     ("pipeline",),
@@ -290,7 +290,7 @@ class Library:
         folder = Path(document.file).parent
         for place, name in used_files(document, root):
             file, path = str(folder / name), ("use", place)
-            if not Path(file).is_file():
+            if not os.path.isfile(file):
                 known = sorted(str(other.relative_to(folder)) for other in folder.rglob("*.yaml"))
                 raise document.error(
                     path,
@@ -314,7 +314,7 @@ def _nearest_name(name: str, document: Document) -> str:
     file = folder / name
     if file.suffix == ".py":
         return as_imported(f"{name}:{next(iter(names_in(file)), 'run')}")
-    if file.is_file():
+    if os.path.isfile(file):
         return f"Rename that file to `{name.split('.')[0]}{PIPELINE_SUFFIX}`."
     paths = lookup(document.data, "app.path")
     named = [str(folder / path) for path in paths] if isinstance(paths, list) else []

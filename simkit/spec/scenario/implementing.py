@@ -75,7 +75,9 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
     for index, name in enumerate(code.implements.designs):
         path: SourcePath = ("implements", "designs")
         path = path if single else (*path, index)
-        if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not (folder / name).is_file():
+        if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not os.path.isfile(
+            folder / name
+        ):
             known = tuple(sorted(file.name for file in folder.glob(f"*{PIPELINE_SUFFIX}")))
             raise document.error(
                 path,

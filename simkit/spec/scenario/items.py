@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -75,7 +76,7 @@ def scenario_files(path: str | Path) -> list[str]:
             for path_ in place.rglob(f"*{SCENARIO_SUFFIX}")
             if not any(part.startswith(".") for part in path_.relative_to(place).parts)
         )
-    if not place.exists():
+    if not os.path.exists(place):
         around = place.parent if place.parent.is_dir() else Path()
         known = [str(path_) for path_ in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
         raise SourceError(
@@ -268,7 +269,7 @@ def _needs(
     """
     for name in _texts(values.get("use")):
         shared = str(Path(file).parent / name)
-        if shared in files_read or not Path(shared).is_file():
+        if shared in files_read or not os.path.isfile(shared):
             continue
         files_read.add(shared)
         with suppress(SourceError):
