@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import simkit
 
+ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = """\
 version: 1
 pipeline: echo
@@ -53,3 +55,18 @@ def test_importing_simkit_loads_none_of_what_its_names_need() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_no_package_gives_a_name_of_its_own_modules_to_something_of_another_module() -> None:
+    """The import of that module, whenever it comes, would put the module in its place."""
+    taken = []
+    for file in sorted((ROOT / "simkit").rglob("__init__.py")):
+        package = ".".join(file.parent.relative_to(ROOT).parts)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                for name in (each.asname or each.name for each in node.names):
+                    module = file.parent / f"{name}.py"
+                    if module.is_file() and node.module not in (package, f"{package}.{name}"):
+                        taken.append(f"{package}: {name}")
+
+    assert taken == []

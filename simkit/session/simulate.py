@@ -18,7 +18,8 @@ from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.language.yaml import SourcePath
 from simkit.runtime.functions import function_named
-from simkit.session.execution import Execution, alone, unbroken
+from simkit.session.execution import Execution
+from simkit.session.execution.comparing import alone, unbroken
 from simkit.session.execution.processes import Simulate
 from simkit.session.execution.recorded import (
     REPLAY,

@@ -179,12 +179,12 @@ def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         return
     if event.reply.strip() or not facts.has_asked:
         return
-    replies = [call for call in facts.view.turns[-1].calls if call.reply is not None]
-    if replies and replies[-1].reply is not None and replies[-1].reply.calls:
+    replies = [call.reply for call in facts.view.turns[-1].calls if call.reply is not None]
+    if replies and replies[-1].calls:
         return  # FLW-07: the turn ended before its work was done.
-    calls = [call for call in replies if call.reply is not None and call.reply.content.strip()]
+    last = next((reply for reply in reversed(replies) if reply.content.strip()), None)
     before = ""
-    if calls and calls[-1].reply is not None:
-        text = short(calls[-1].reply.content, SHOWN_MAX)
-        before = f"; what {calls[-1].agent!r} said, {text!r}, does not reach them"
+    if last is not None:
+        text = short(last.content, SHOWN_MAX)
+        before = f"; what {last.agent!r} said, {text!r}, does not reach them"
     yield Hit.at("FLW-11", event, f"the user gets an empty answer in turn {event.turn}{before}")

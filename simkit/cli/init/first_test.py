@@ -203,24 +203,29 @@ def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
             if earlier is not None and is_import_failure(problem):
                 problem = earlier  # Its modules cannot be imported twice.
             earlier = problem
-            env = request.options.get("env", {})
-            variable = _missing_variable(str(problem), env)
-            is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
-            if is_program and not request.is_program:
-                request = msgspec.structs.replace(request, is_program=True)
-            elif variable and len(env) < _VARIABLES_MAX:
-                options = _with_variables(request.options, {variable: _dummy_of(variable)})
-                request = msgspec.structs.replace(request, options=options)
-            elif "post" not in request.options and len(paths := _posts_in(problem)) == 1:
-                request = msgspec.structs.replace(
-                    request, options={**request.options, "post": paths[0]}
-                )
+            if (next_request := _with_what_lacks(request, problem)) is not None:
+                request = next_request
             elif source is not None and (others := [*filter(source.differs_in, manners[1:])]):
                 manners = others
             else:
                 # The place is in a file that is not there.
                 problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
                 raise SimkitError(_advised(problem_text, request.name)) from problem
+
+
+def _with_what_lacks(request: AppRequest, problem: SimkitError) -> AppRequest | None:
+    """Return the request with what an error says that it lacks; None if it says nothing new."""
+    env = request.options.get("env", {})
+    variable = _missing_variable(str(problem), env)
+    is_program = isinstance(problem.__cause__ or problem, ProgramNamed)
+    if is_program and not request.is_program:
+        return msgspec.structs.replace(request, is_program=True)
+    if variable and len(env) < _VARIABLES_MAX:
+        options = _with_variables(request.options, {variable: _dummy_of(variable)})
+        return msgspec.structs.replace(request, options=options)
+    if "post" not in request.options and len(paths := _posts_in(problem)) == 1:
+        return msgspec.structs.replace(request, options={**request.options, "post": paths[0]})
+    return None
 
 
 def _posts_in(problem: object) -> list[str]:

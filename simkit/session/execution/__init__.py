@@ -4,7 +4,6 @@ From the bottom up: ``processes`` (the interface of processes, and this one), ``
 ``running`` (the run, across processes), ``comparing`` (the runs that it is compared with).
 """
 
-from simkit.session.execution.comparing import alone, unbroken
 from simkit.session.execution.running import Execution
 
-__all__ = ["Execution", "alone", "unbroken"]
+__all__ = ["Execution"]
