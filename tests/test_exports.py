@@ -59,7 +59,7 @@ def test_importing_simkit_loads_none_of_what_its_names_need() -> None:
 
 def test_no_package_gives_a_name_of_its_own_modules_to_something_of_another_module() -> None:
     """The import of that module, whenever it comes, would put the module in its place."""
-    taken = []
+    pairs = []
     for file in sorted((ROOT / "simkit").rglob("__init__.py")):
         package = ".".join(file.parent.relative_to(ROOT).parts)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -67,6 +67,6 @@ def test_no_package_gives_a_name_of_its_own_modules_to_something_of_another_modu
                 for name in (each.asname or each.name for each in node.names):
                     module = file.parent / f"{name}.py"
                     if module.is_file() and node.module not in (package, f"{package}.{name}"):
-                        taken.append(f"{package}: {name}")
+                        pairs.append(f"{package}: {name}")
 
-    assert taken == []
+    assert pairs == []

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simkit.bdd.cells import TableInvalid, items_of, messages_of, pairs_of, records_of, typed
+from simkit.bdd.outlines import texts_in_quotes
+from simkit.bdd.vocabulary import VOCABULARIES
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,16 @@ def test_a_table_whose_first_column_holds_only_roles_is_messages() -> None:
     assert messages_of([["role", "agent"], ["user", "Ada"]]) == [{"role": "user", "agent": "Ada"}]
     with pytest.raises(TableInvalid, match=r"a role \(user, assistant, system, developer, tool\)"):
         messages_of([["user", "Hello"], ["bot", "Good day."]])
+
+
+# Not beside tests with a `pytester`: it takes away what Hypothesis imports of numpy.
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
+def test_any_cell_between_quotes_is_one_text(cell: str) -> None:
+    when = VOCABULARIES[1]
+
+    line = when.line(texts_in_quotes('the user says "<what>" in session "s"', {"what": cell}))
+
+    assert line is not None
+    # A quote or backslash that the cell escapes itself counts once, as elsewhere in features.
+    assert line.holes["text"] == typed(f'"{cell}"')
+    assert line.holes["session"] == "s"

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from simkit.bdd.cells import typed
-from simkit.bdd.outlines import texts_in_quotes
-from simkit.bdd.vocabulary import VOCABULARIES
 from tests.bdd.test_stories import _this_tree as _this_tree
 from tests.bdd.test_stories import run
 from tests.desk import report_of
@@ -91,15 +86,3 @@ def test_a_missing_answer_is_a_step_to_write_and_the_rest_follows(
     assert "2 more findings follow from it:" in no_result
     no_reply = " ".join(report_of(result, "test_no_reply").split())
     assert 'Add the step `And clerk replies "…"` below line 12, or' in no_reply
-
-
-@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=20))
-def test_any_cell_between_quotes_is_one_text(cell: str) -> None:
-    when = VOCABULARIES[1]
-
-    line = when.line(texts_in_quotes('the user says "<what>" in session "s"', {"what": cell}))
-
-    assert line is not None
-    # A quote or backslash that the cell escapes itself counts once, as elsewhere in features.
-    assert line.holes["text"] == typed(f'"{cell}"')
-    assert line.holes["session"] == "s"
