@@ -153,3 +153,4 @@ Feature: A supervisor works off a list of steps
     And the reporting agent calls generate_report with report_json "[up]"
     Then the analysis agent called analyze_product_data with product_json that is a string
     And the reporting agent called generate_report with report_json that is a string
+    And the tools in the context of the analysis agent have an item with parameters that has properties that has product_json that has type "string"

@@ -26,12 +26,11 @@ from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.places import raised_at, user_frame
 from simkit.core.context_values import set_until_reset
 from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
+from simkit.core.redact.names import DUMMY_KEY as DUMMY_KEY
 from simkit.core.text import exception_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.spec.scenario.apps import TURNS, App
 
-DUMMY_KEY: Final = "simkit"
-"""A fake key that is long enough for clients that require one."""
 _OFFLINE: Final = {
     "AGNO_TELEMETRY": "false",
     "ANONYMIZED_TELEMETRY": "False",

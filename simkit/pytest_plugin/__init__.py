@@ -221,13 +221,13 @@ def pytest_runtest_teardown() -> None:
     """Fail a test in whose time code of an earlier run was refused something."""
     refusals = sys.modules.get("simkit.capture.http.refusals")
     if refusals is not None and (refused := refusals.late_refusals()):
-        pytest.fail(_refused_text(refused), pytrace=False)
+        from simkit.core.output import clean
+
+        pytest.fail(clean(_refused_text(refused)), pytrace=False)
 
 
 def _refused_text(refused: Sequence[str]) -> str:
-    from simkit.core.output import clean
-
-    return clean("\n".join(f"RUN-02: {text}" for text in refused))
+    return "\n".join(f"RUN-02: {text}" for text in refused)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -254,7 +254,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Print the number of warnings of all scenarios; the items' reports have their texts."""
     if refused := terminalreporter.config.stash.get(_REFUSED, []):
         terminalreporter.section("simkit: refused at the end of the session")
-        terminalreporter.write_line(_refused_text(refused))
+        from simkit.core.output import clean
+
+        terminalreporter.write_line(clean(_refused_text(refused)))
     counts, over = _properties(terminalreporter, WARNINGS, PASSED_OVER)
     if counts:
         from simkit.core.output import clean

@@ -136,6 +136,8 @@ WRITERS: Final = {
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("session/workers/worker.py", "os.fdopen"): "calls and answers between simkit's own processes",
     ("session/workers/worker.py", "os.open"): "the null device, to be read",
+    ("capture/http/refusals.py", "os.open"): "a file between simkit's own processes",
+    ("capture/http/refusals.py", "os.write"): "a file between simkit's own processes",
     ("explore/conversations.py", "open"): "the null device: what explored code prints is dropped",
     ("explore/journal.py", "draft.write_bytes"): "numbers that decided conversations, no text",
     ("explore/journal.py", "ignore.write_text"): "fixed words",

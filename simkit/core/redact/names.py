@@ -27,6 +27,8 @@ KINDS: Final = {name.replace("_", ""): name for name in NAMES}
 """The names without separators between their words."""
 _UNMARKED: Final = str.maketrans("", "", "-_")
 
+DUMMY_KEY: Final = "simkit"
+"""The value of API keys that nobody has to keep secret: it is in place of the user's own."""
 _SECRET_ENDINGS: Final = (
     "_KEY",
     "_TOKEN",

@@ -18,7 +18,7 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from simkit.core.redact.names import NAMES, is_secret_parameter, kind_of, secrets_of
+from simkit.core.redact.names import DUMMY_KEY, NAMES, is_secret_parameter, kind_of, secrets_of
 from simkit.core.redact.prefilter import (
     DEPTH_MAX,
     Span,
@@ -43,6 +43,7 @@ _PAIR: Final = (
 """``"api_key": "…"`` inside a text, at any depth of escaping."""
 _ASSIGNED: Final = (
     rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?|{'|'.join(IN_TEXT)})(?!{_PLACEHOLDER})"
+    rf"(?!{DUMMY_KEY}(?![\w-]))"
     r"[^\s&;,\"'\\<>(){}]+"
 )
 """``api_key=…`` as in a query, a form or a shell, and the ways of ``IN_TEXT``."""
