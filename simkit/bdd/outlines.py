@@ -109,7 +109,7 @@ def texts_in_quotes(text: str, row: Mapping[str, str]) -> str:
     """
     within = False
 
-    def put(match: re.Match[str]) -> str:
+    def fill(match: re.Match[str]) -> str:
         nonlocal within
         if match[1]:
             within = not within
@@ -118,4 +118,4 @@ def texts_in_quotes(text: str, row: Mapping[str, str]) -> str:
             return match[0]
         return _UNESCAPED.sub(lambda part: part[1] or f"\\{part[2]}", cell) if within else cell
 
-    return _QUOTED.sub(put, text)
+    return _QUOTED.sub(fill, text)

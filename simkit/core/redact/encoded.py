@@ -32,7 +32,7 @@ _PROBE: Final = 96
 def without_encoded(text: str, redact: Callable[[str], str]) -> str:
     """Return a text in which what hides a secret is replaced; ``redact`` knows plain ones."""
 
-    def put(decode: Callable[[str], str]) -> Callable[[re.Match[str]], str]:
+    def replace_secrets(decode: Callable[[str], str]) -> Callable[[re.Match[str]], str]:
         def replacement(match: re.Match[str]) -> str:
             decoded = decode(match[0])
             return PLACEHOLDER if decoded and redact(decoded) != decoded else match[0]
@@ -40,12 +40,12 @@ def without_encoded(text: str, redact: Callable[[str], str]) -> str:
         return replacement
 
     if "&" in text:
-        text = _HTML.sub(put(html.unescape), text)
+        text = _HTML.sub(replace_secrets(html.unescape), text)
         text = _without(text, html.unescape(text), redact)
     if _SOFT_BREAK.search(text) is not None:
         text = _without(text, _of_mail(text), redact)
-    text = _HEX.sub(put(_of_hex), text)
-    return _BASE64.sub(put(_of_base64), text)
+    text = _HEX.sub(replace_secrets(_of_hex), text)
+    return _BASE64.sub(replace_secrets(_of_base64), text)
 
 
 def _without(text: str, decoded: str, redact: Callable[[str], str]) -> str:

@@ -141,7 +141,8 @@ def test_a_payload_without_a_contract_may_have_any_name(claim: str) -> None:
     )
     (item,) = items_in("t.scenario.yaml")
 
-    Library().prepared(item)
+    # A name that no contract has is refused where the claim is prepared.
+    assert Library().prepared(item).scenario.turns
 
 
 @pytest.fixture(autouse=True)
