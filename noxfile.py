@@ -6,9 +6,11 @@ import gzip
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from runpy import run_path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -113,6 +115,12 @@ BESIDE = (
     *(f"pairs({pair})" for pair in PAIRS),
     *(f"vcr({pair})" for pair in VCRS),
     "old_sdks",
+    "mcp_clients(mcp-1)",
+    "mcp_clients(mcp-2)",
+    "a2a_clients(a2a-0)",
+    "a2a_clients(a2a-1)",
+    "exports",
+    "vendor_clients",
     "google_adk",
     *(f"digests-{python}" for python in PYTHONS),
     *(f"google_adk_digests-{python}" for python in PYTHONS),
@@ -156,6 +164,16 @@ def near(session: nox.Session) -> None:
     """Run the tests near modules: `nox -s near -- simkit/runtime/turn.py`."""
     listed = session.run("python", "-m", "tests.near", *session.posargs, silent=True)
     session.run("python", "-m", "pytest", "-q", "-x", *str(listed).split())
+
+
+@nox.session(venv_backend="none")
+def changed(session: nox.Session) -> None:
+    """Run the tests that the changes since `main`, or another commit, may break."""
+    listed = session.run("python", "-m", "tests.changes", *session.posargs, silent=True)
+    # Standard error, which says why a file is among them, is part of what nox returns.
+    runs = [line for line in str(listed).splitlines() if " contains: " not in line]
+    for run in runs:
+        session.run("python", "-m", "pytest", "-q", *shlex.split(run), success_codes=[0, 5])
 
 
 @nox.session(venv_backend="none")
@@ -262,6 +280,52 @@ def old_sdks(session: nox.Session) -> None:
 
 
 @nox.session(python="3.11")
+@nox.parametrize("sdk", ["mcp<2", "mcp>=2"], ids=["mcp-1", "mcp-2"])
+def mcp_clients(session: nox.Session, sdk: str) -> None:
+    """MCP servers with both generations of the official SDK, and frameworks on it."""
+    session.install("-e", ".", "hypothesis", "pytest-xdist", sdk, "openai-agents", "httpx")
+    if sdk == "mcp<2":  # LangChain's adapters and PydanticAI's client ask for it.
+        session.install("langchain", "langchain-mcp-adapters", "langchain-openai", sdk)
+        session.install("pydantic-ai-slim[mcp,openai]", sdk)
+    files = ("test_servers.py", "test_mcp_servers.py", "test_server_questions.py")
+    tests = [f"tests/adapters/{file}" for file in files]
+    # openai-agents calls it by its name of before.
+    warning = "ignore:Use `streamable_http_client`:DeprecationWarning"
+    session.run(*ALL_TESTS, "-W", warning, *tests, *session.posargs)
+
+
+@nox.session(python="3.11")
+@nox.parametrize("sdk", ["a2a-sdk<1", "a2a-sdk>=1"], ids=["a2a-0", "a2a-1"])
+def a2a_clients(session: nox.Session, sdk: str) -> None:
+    """Remote agents over A2A with both generations of the official SDK, and the page of it."""
+    session.install("-e", ".", "hypothesis", "pytest-xdist", sdk, "openai-agents", "httpx")
+    session.run(*ALL_TESTS, "tests/adapters/test_a2a.py", *session.posargs)
+    if sdk == "a2a-sdk>=1":
+        session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "remote-agents")
+
+
+@nox.session(python="3.11")
+def vendor_clients(session: nox.Session) -> None:
+    """Bedrock, Ollama and Cohere through their own clients, and frameworks on these."""
+    session.install("-e", ".", "hypothesis", "pytest-xdist", "boto3", "ollama", "cohere")
+    session.install("langchain-aws", "langchain-ollama", "langchain-cohere", "anthropic")
+    session.install("pydantic-ai-slim[bedrock,cohere]")
+    session.run(*ALL_TESTS, "tests/adapters/test_vendor_clients.py", *session.posargs)
+
+
+@nox.session(python="3.11")
+def exports(session: nox.Session) -> None:
+    """The exports that `simkit import` is tested with, made by the instrumentations of today."""
+    script = "tests/capture/telemetry/export_traces.py"
+    session.install("-e", ".", "hypothesis", "pytest-xdist", *run_path(script)["PACKAGES"])
+    folder = Path(session.create_tmp(), "exports").resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", script, str(folder))
+    tests = "tests/capture/telemetry"
+    session.run(*ALL_TESTS, tests, *session.posargs, env={"EXPORTS": str(folder)})
+
+
+@nox.session(python="3.11")
 def google_adk(session: nox.Session) -> None:
     """The Agent Development Kit, which holds google-genai and OpenTelemetry below today's."""
     session.install("-e", ".[google-adk]", "hypothesis", "pytest-xdist")
@@ -322,7 +386,7 @@ def drawing_tests() -> list[str]:
     return [
         str(file)
         for file in sorted(Path("tests").rglob("test_*.py"))
-        if re.search(r"from hypothesis|NIGHTLY", file.read_text(encoding="utf-8"))
+        if re.search(r"from hypothesis|NIGHTLY|sample_by_day", file.read_text(encoding="utf-8"))
     ]
 
 
@@ -338,6 +402,7 @@ def nightly(session: nox.Session) -> None:
     session.install("--upgrade", "-e", ".[dev]")
     session.run(*ALL_TESTS, *drawing_tests(), *session.posargs, env={"SIMKIT_NIGHTLY": "1"})
     session.run(*ALL_TESTS, "scenarios", "--simkit-runs", "300", *session.posargs)
+    session.run("simkit", "replay", "scenarios", "--verify", "-q")
     # The examples that frameworks publish: without them their scenarios are skipped, loudly.
     session.run("python", "-m", "tests.upstream")
     session.run(*QUICK_TESTS, "tests/apps", "tests/adapters/openai_agents/test_driver.py")

@@ -38,7 +38,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.pipeline.model import Limits
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, items_in
-from simkit.testing.silence import ForReal
+from simkit.testing.rules import ForReal
 from simkit.trace import events as e
 
 APPS: Final = Path(__file__).parent / "apps"

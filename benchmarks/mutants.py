@@ -12,6 +12,7 @@ from benchmarks.measuring import medians
 from simkit.checks.mutants import TraceMutant, trace_mutants
 from simkit.cli.judge import ObservedRun, ObservedRuns
 from simkit.cli.mutate import TraceJudge
+from simkit.cli.plan import RunPlan
 
 SCENARIOS: Final = Path(__file__).resolve().parents[1] / "scenarios"
 SYSTEMS: Final = (
@@ -31,7 +32,7 @@ def rows(rounds: int) -> Sequence[Sequence[object]]:
 def _rows(rounds: int) -> Iterator[Sequence[object]]:
     with redirect_stdout(sys.stderr):
         paths = [str(SCENARIOS / system) for system in SYSTEMS]
-        runs = [run for run in ObservedRuns(paths, "", "running") if run.outcome.passed]
+        runs = [run for run in ObservedRuns(RunPlan(paths=tuple(paths))) if run.outcome.passed]
     yield "events of a run", "runs", "mutants", "judged a second", "ms each"
     for least, most in LENGTHS:
         fitting = [run for run in runs if least <= len(run.outcome.trace.events) < most]

@@ -26,6 +26,8 @@ Feature: Each step builds on the ones before it
     And the context of the database agent excludes "CONTEXT DATA"
     And the task of the analysis agent is:
       | user | Analyze the product data |
+    And the task of the reporting agent is:
+      | user | Generate final report |
     And the shared section of the reporting agent contains "database_agent_output"
     And the shared section of the reporting agent contains "Sales go up"
     And the context of the reporting agent excludes "Run the data pipeline"

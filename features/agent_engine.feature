@@ -118,10 +118,11 @@ Feature: An engine of nodes
     Scenario: The newest with the right tags, as many as fit
       Given the pipeline "memory"
       And the state has these project_items:
-        | text                              | tags       | at                   |
-        | Tokens are kept in the cache.     | ["code"]   | 2025-10-01T00:00:00Z |
-        | The API takes ten calls a second. | ["code"]   | 2026-01-02T00:00:00Z |
-        | The logo is blue.                 | ["design"] | 2026-01-04T00:00:00Z |
+        | text                                                                  | tags       | at                   |
+        | Cookies are set by the gateway alone, for one day, and by no service. | ["code"]   | 2025-09-01T00:00:00Z |
+        | Tokens are kept in the cache.                                         | ["code"]   | 2025-10-01T00:00:00Z |
+        | The API takes ten calls a second.                                     | ["code"]   | 2026-01-02T00:00:00Z |
+        | The logo is blue.                                                     | ["design"] | 2026-01-04T00:00:00Z |
       And the state has these global_items:
         | text                        | tags                 | at                   |
         | Every service logs in UTC.  | ["code"]             | 2026-01-03T00:00:00Z |
@@ -131,7 +132,13 @@ Feature: An engine of nodes
       And search replies "Found it."
       And decide replies "Ask for a code."
       And analyze replies "It takes a day."
-      Then the context of analyze includes a system message that is:
+      Then the context of decide includes a system message that is:
+        """
+        project_items:
+        - The API takes ten calls a second.
+        - Tokens are kept in the cache.
+        """
+      And the context of analyze includes a system message that is:
         """
         project_items:
         - The API takes ten calls a second.
@@ -140,7 +147,8 @@ Feature: An engine of nodes
         - Every service logs in UTC.
         """
       And these items were left out of the context of analyze:
-        | channel       | text                          | by     |
-        | project_items | Tokens are kept in the cache. | tokens |
-        | project_items | The logo is blue.             | tags   |
-        | global_items  | Lunch is at noon.             | tags   |
+        | channel       | text                                                                  | by     |
+        | project_items | Cookies are set by the gateway alone, for one day, and by no service. | tokens |
+        | project_items | Tokens are kept in the cache.                                         | tokens |
+        | project_items | The logo is blue.                                                     | tags   |
+        | global_items  | Lunch is at noon.                                                     | tags   |

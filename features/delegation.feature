@@ -4,7 +4,7 @@ Feature: A delegation carries its data
 
   Background:
     Given the pipeline "orchestrator"
-    And the state has primary_agent_selected "reference_agent" and user_id "u7"
+    And the state has primary_agent_selected "reference_agent", user_id "u7" and conversation_id "c-42"
 
   Rule: What travels is what was sent
 
@@ -28,6 +28,7 @@ Feature: A delegation carries its data
       And the context of the research agent includes a user message that contains "Document: Six hours a night."
       And the context of the research agent includes a user message that ends with "reference data from the user's document."
       And the research agent received the user id "u7"
+      And the research agent received the conversation id "c-42"
       And the state's shared memory has handoff_context that has source_agent "reference_agent" and handoff_type "research_delegation"
       And the state has primary_agent_selected "reference_agent" and last_agent "reference_agent"
 

@@ -26,6 +26,7 @@ Feature: A question is passed on
     And the history of the research agent is:
       | user      | Who won the 2025 race? |
       | assistant | Ada won.               |
+    And the research agent received the last agent "research_agent"
     And what the research agent received has shared_memory that is empty
     And nobody handed off
     And the state's primary agent selected is "research_agent"

@@ -51,7 +51,12 @@ Feature: A document travels with the question
       And the reference agent replies "You sleep less."
       Then the research agent received the user chat model "gpt-x"
       And the research agent received no reference content
+      And the research agent received no filename
       And what the research agent received has shared_memory that has handoff_context that has source_agent "reference_agent"
+
+      When the user says "Thank you"
+      And the reference agent replies "You are welcome."
+      Then the reference agent received the user chat model "gpt-x"
 
   Rule: Half a document is not delivered
 

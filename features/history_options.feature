@@ -54,8 +54,10 @@ Feature: How much of the past a coach reads
     And the router decides primary_agent "nutrition"
     And nutrition replies "Warm."
     And the user says "I had tea"
-    And the router decides primary_agent "nutrition"
+    And the router decides:
+      | primary_agent | ["nutrition", "workout_coach"] |
     And nutrition replies "Noted."
+    And the workout coach replies "Tea is fine."
     And the user says "I ran 5 miles"
     And the router decides primary_agent "workout_coach"
     And the workout coach replies "Great run!"
@@ -65,5 +67,6 @@ Feature: How much of the past a coach reads
     Then the history of the two rounds coach is:
       | user      | I had tea     |
       | assistant | Noted.        |
+      | assistant | Tea is fine.  |
       | user      | I ran 5 miles |
       | assistant | Great run!    |

@@ -23,6 +23,15 @@ Feature: Several coaches answer one message
       And what the workout analyst received has total_execution_time_ms 500
       And the state's agent outputs have the keys nutrition, workout_coach and workout_analyst
 
+    Scenario: The time of each message is counted anew
+      When the user says "I ate pizza"
+      And the router decides primary_agent "nutrition" and complexity "simple"
+      And nutrition replies "Logged your pizza." after 200 ms
+      And the user says "And soup"
+      And the router decides primary_agent "nutrition" and complexity "simple"
+      And nutrition replies "Logged your soup." after 300 ms
+      Then the state has total_execution_time_ms 300
+
     Scenario: A later coach reads the answer, and what the tools said
       Given log_meal returns kcal 800
       When the user says "I ate pizza, then ran 5 miles"
@@ -47,7 +56,8 @@ Feature: Several coaches answer one message
       And nutrition replies "Logged your pizza."
       And the workout coach replies "Great run!"
       And nutrition replies "The run has burnt half of it."
-      Then the previous agents section in the second context of nutrition contains "Great run!"
+      Then the second context of nutrition has the sections instructions, previous agents, history and current message
+      And the previous agents section in the second context of nutrition contains "Great run!"
       And the previous agents section in the second context of nutrition does not contain "Logged your pizza."
 
     Scenario: A long answer is cut after 500 characters
@@ -114,6 +124,27 @@ Feature: Several coaches answer one message
       And nutrition replies "I could not log that."
       Then the state has one errors
       And the state's errors have an item that contains "the meal store is unavailable"
+
+    Scenario: Of two tools the one that fails is noted, be it the last or the first
+      When the user says "I ate an apple at noon"
+      And the router decides primary_agent "nutrition" and complexity "simple"
+      And nutrition calls lookup_food with food "apple"
+      And nutrition calls log_meal with food "apple"
+      And nutrition replies "I could not log that."
+      And lookup_food returns kcal 80
+      And log_meal fails with "the meal store is unavailable"
+      Then the state has one errors
+      And the state's errors have an item that contains "the meal store is unavailable"
+
+      When the user says "I ate a pear, too"
+      And the router decides primary_agent "nutrition" and complexity "simple"
+      And nutrition calls lookup_food with food "pear"
+      And nutrition calls log_meal with food "pear"
+      And nutrition replies "Logged your pear, without its energy."
+      And lookup_food fails with "the food table is unavailable"
+      And log_meal returns kcal 60
+      Then the state has one errors
+      And the state's errors have an item that contains "the food table is unavailable"
 
   Rule: A handoff is remembered for the turn
 

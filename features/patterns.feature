@@ -29,6 +29,13 @@ Feature: Three ways to work together
       Then the state's task summary is "By RS256."
       And the state's project summary is "By HS256."
 
+      When the user sends request "And now?" in session "Tomorrow"
+      And search_docs replies "By HS256."
+      And search_code replies "By HS256."
+      And analyze_together replies "They agree."
+      Then gather received the task summary null
+      And gather received the project summary "By HS256."
+
   Rule: One writes, another judges, until it is good
 
     Background:

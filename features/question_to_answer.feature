@@ -30,6 +30,17 @@ Feature: From a question to its answer
         | final answer         | null          |
         | confidence score     | null          |
 
+    Scenario: The next question is asked in the same session
+      When the user says "Who says so?"
+      And the orchestrator replies "RESEARCH"
+      And research replies "Zhang et al. do."
+      And synthesis decides answer "Zhang et al." and confidence 0.9
+      Then the orchestrator received:
+        | session id | abc123       |                             |
+        | last agent | synthesis    |                             |
+        | context    | tool_history | is the list "pdf_retrieval" |
+        | context    | final_output | Found 5 results.            |
+
     Scenario: The orchestrator says that research is next
       Then the orchestrator wrote:
         | next agent | research     |

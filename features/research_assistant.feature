@@ -31,6 +31,7 @@ Feature: A research assistant asks before it guesses
     And research replies "Found one table."
     And synthesis decides answer "It has one table." and confidence 0.5
     Then the orchestrator was not asked
+    And the orchestrator received the clarification count 1
     And the history of research is:
       | user      | Tell me about it           |
       | assistant | What are you asking about? |

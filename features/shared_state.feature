@@ -79,7 +79,8 @@ Feature: What the coaches share, and what each keeps to itself
       And the user says "Is my training plan balanced?"
       And the router decides primary_agent "workout_coach" and complexity "complex"
       And the workout coach replies "It is."
-      Then the state has these routing_history:
+      Then the router received the router decision null
+      And the state has these routing_history:
         | primary_agent | complexity |
         | nutrition     | simple     |
         | workout_coach | complex    |
@@ -113,6 +114,12 @@ Feature: What the coaches share, and what each keeps to itself
       And nutrition replies "A good start."
       Then the context of the router includes "squat plan"
       And the context of nutrition excludes "squat plan"
+      And the instructions of nutrition contain "You are a nutrition coach."
+
+      When the user says "And an apple"
+      And the router decides primary_agent "nutrition" and complexity "simple"
+      And nutrition replies "Even better."
+      Then the context of the router includes "squat plan"
 
   Rule: What is for one answer ends with it
 

@@ -70,8 +70,11 @@ Feature: A supervisor works off a list of steps
       | system | You fetch data from the database |
     And the instructions of the analysis agent contain "You will receive CONTEXT DATA"
     And the instructions of the analysis agent contain "pass it as a JSON STRING to your analysis tools"
+    And the instructions of the reporting agent contain "You will receive CONTEXT DATA"
+    And the instructions of the reporting agent contain "Tools expect JSON STRING parameters"
     And the context of the database agent offers the tools fetch_product_data
     And the context of the analysis agent offers the tools analyze_product_data
+    And the context of the reporting agent offers the tools generate_report
     And the context of the reporting agent includes a system message that contains:
       """
       CONTEXT DATA (use this in your tool calls):
@@ -154,3 +157,6 @@ Feature: A supervisor works off a list of steps
     Then the analysis agent called analyze_product_data with product_json that is a string
     And the reporting agent called generate_report with report_json that is a string
     And the tools in the context of the analysis agent have an item with parameters that has properties that has product_json that has type "string"
+    And the tools in the context of the analysis agent have an item with parameters that has required that contains "product_json"
+    And the tools in the context of the reporting agent have an item with parameters that has properties that has report_json that has type "string"
+    And the tools in the context of the reporting agent have an item with parameters that has required that contains "report_json"

@@ -18,6 +18,7 @@ Feature: The life of a task
       And the input of start has exactly request "Find  AUTHENTICATION code"
       And the output of start has exactly request "find authentication code"
       And the input of process has exactly request "find authentication code"
+      And the context of process includes "find authentication code"
       And process received:
         | current output | request | find authentication code |
       And exit received:

@@ -59,7 +59,7 @@ Feature: Every use of a tool is on record
     And what search wrote has current_output that has tool_calls that have only items with error "the index is down"
 
   Scenario: Nonsense is a failure too
-    Given search_codebase returns "3 files"
+    Given search_codebase returns the invalid "3 files"
     When the user sends request "Where is the login?"
     And search calls search_codebase with query "authenticate"
     And search decides result "The tool answers nonsense"

@@ -1,4 +1,4 @@
-"""A declarative, deterministic testing harness for multi-agent LLM pipelines.
+"""A declarative, deterministic testing and simulation harness for multi-agent LLM pipelines.
 
 A scenario gives the user's messages, the models' answers, and the claims on every agent's context;
 simkit runs it offline and checks the claims::

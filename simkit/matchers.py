@@ -29,9 +29,9 @@ from simkit.language.matching.mappings import MESSAGE_FIELDS
 
 __all__ = [
     "Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either", "ends",
-    "equal", "exact", "explained", "gt", "gte", "has", "in_order", "keys", "length", "lt", "lte",
-    "message", "not_", "one_of", "other_than", "partial", "regex", "starts", "type_", "unique",
-    "unordered", "valid",
+    "equal", "exact", "explained", "gt", "gte", "has", "in_order", "json_text", "keys", "length",
+    "lt", "lte", "message", "not_", "one_of", "other_than", "partial", "regex", "starts", "type_",
+    "unique", "unordered", "valid",
 ]  # fmt: skip
 
 _FunctionT = TypeVar("_FunctionT", bound=Callable[..., Any])
@@ -225,6 +225,16 @@ def type_(name: str) -> Expected:
     True
     """
     return _operator("type_", "$type", name)
+
+
+@_bare
+def json_text(matcher: Any) -> Expected:
+    """Match a text of JSON, the value of which matches.
+
+    >>> '{"order":  7}' == json_text({"order": 7})
+    True
+    """
+    return _operator("json_text", "$json", matcher)
 
 
 @_bare

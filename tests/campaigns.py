@@ -7,6 +7,7 @@ that a test can ask other processes, clusters, hash seeds and other Pythons.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -40,6 +41,7 @@ always:
 )
 
 
+@functools.cache
 def campaign(*options: str, runs: str = RUNS) -> dict[str, Any]:
     """Return what the command prints, without times, and the files that it writes, by name."""
     with TemporaryDirectory() as folder, contextlib.chdir(folder):

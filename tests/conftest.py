@@ -8,23 +8,36 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import importlib
 import math
 import os
 import signal
 import ssl
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50)
-# Five times as many: with ten times and more, two cores did not reach the end in a night.
+T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
+
+settings.register_profile("ci", derandomize=True, deadline=None, max_examples=30)
+# Eight times as many: with 500 examples and more, two cores did not reach the end in a night.
 settings.register_profile("nightly", derandomize=True, deadline=None, max_examples=250)
 IS_NIGHTLY = os.environ.get("SIMKIT_NIGHTLY") == "1"
 settings.load_profile("nightly" if IS_NIGHTLY else "ci")
+
+
+def sample_by_day(items: Iterable[T], step: int) -> list[T]:
+    """Return one of so many items by day, and all of them at night."""
+    return list(items)[:: 1 if IS_NIGHTLY else step]
+
+
 TEST_LIMIT_S = 1_800 if IS_NIGHTLY else 600
 """Seconds after which a test counts as hanging; the longest takes about 20 on two idle cores."""
 RENEWED_AFTER_S = 60
@@ -49,14 +62,14 @@ def pytest_collection() -> Iterator[None]:
     """Collect tests without the garbage collector, and keep it from walking them later.
 
     Fifteen thousand tests and the frameworks that they import stay until the end. To walk them took
-    a third of the time of collecting them, and a second in each later collection.
+    a third of the time of collecting them, and a second in each later collection. What is garbage
+    by then stays, too: to find it is one more walk.
     """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
-        gc.collect()  # Garbage that is frozen would never be finalized.
         gc.freeze()
 
 
@@ -93,10 +106,37 @@ def _on_no_machine_of_ci() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_certificates() -> Iterator[None]:
-    """Let clients read no certificates: no test speaks TLS, and each client would take 20 ms."""
+def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let clients read at most one certificate: no test speaks TLS, and all take 20 ms a client."""
+    file = tmp_path_factory.mktemp("certificates") / "one.pem"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
+        if find_spec("certifi") is not None:
+            certifi = importlib.import_module("certifi")
+            first, end, _ = Path(certifi.where()).read_text("ascii").partition("-----END CERT")
+            file.write_text(f"{first}{end}IFICATE-----\n", encoding="ascii")
+            patch.setenv("SSL_CERT_FILE", str(file))  # Processes that tests start read it.
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _import_path_stays() -> Iterator[None]:
+    """Put the import path back: a command that a test calls in this process adds its folder."""
+    path = [*sys.path]
+    yield
+    sys.path[:] = path
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _constants_read_once() -> Iterator[None]:
+    """Let Hypothesis keep the numbers that it reads in the source of each module.
+
+    simkit's own modules count as those of a user here, as they are not installed: each process
+    that explores would read 360 of them, which takes two seconds.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if "HYPOTHESIS_STORAGE_DIRECTORY" not in os.environ:
+            patch.setenv("HYPOTHESIS_STORAGE_DIRECTORY", str(ROOT / ".hypothesis"))
         yield
 
 
@@ -109,6 +149,12 @@ def pytester(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pyte
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setenv("PYTEST_PLUGINS", "simkit.pytest_plugin,pytest_bdd.plugin,xdist.plugin")
     return pytester
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with tests that say that they take ten seconds: no core waits for the last one."""
+    items.sort(key=lambda item: not any(mark.args for mark in item.iter_markers("slow")))
 
 
 LEFT_OUT = "tests_left_out"

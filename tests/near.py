@@ -19,9 +19,10 @@ FURTHER: Final = {
     "simkit/adapters/langgraph/": ["tests/testing/test_langgraph.py"],
     "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],
     "simkit/adapters/pydantic_ai/": ["tests/testing/test_pydantic_ai.py"],
+    "simkit/checks/": ["tests/checks/test_golden.py"],
     "simkit/checks/coverage/": ["tests/cli/test_coverage.py"],
     "simkit/providers/": ["tests/providers/test_rendering.py", "tests/providers/test_failing.py"],
-    "simkit/runtime/": ["tests/oracle/test_oracle.py"],
+    "simkit/runtime/": ["tests/oracle/test_oracle.py", "tests/testing/test_conformance.py"],
     "simkit/spec/": ["tests/test_bad_input.py"],
     "simkit/testing/": ["tests/testing/test_langgraph.py"],
 }
@@ -33,6 +34,20 @@ def near_tests(module: str) -> list[str]:
 
     They are the tests of its name, those that import it, those of its folder, and `FURTHER` ones.
     """
+    folder = _folder(Path(module))
+    same_folder = [folder] if folder != ROOT / "tests" else []
+    rows = [
+        ROOT / name
+        for start, names in reversed(FURTHER.items())
+        if module.startswith(start)
+        for name in names
+    ]
+    further = [str(path.relative_to(ROOT)) for path in [*same_folder, *rows]]
+    return list(dict.fromkeys([*nearest_tests(module), *further]))
+
+
+def nearest_tests(module: str) -> list[str]:
+    """Return the test files of a module's name, then those that import it."""
     path = Path(module)
     stem = path.parent.name if path.name == "__init__.py" else path.stem
     folder = _folder(path)
@@ -43,15 +58,7 @@ def near_tests(module: str) -> list[str]:
     ]
     dotted = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
     importing = [file for file, names in _imports().items() if dotted in names]
-    same_folder = [folder] if folder != ROOT / "tests" else []
-    rows = [
-        ROOT / name
-        for start, names in reversed(FURTHER.items())
-        if module.startswith(start)
-        for name in names
-    ]
-    tests = dict.fromkeys([*by_name, *importing, *same_folder, *rows])
-    return [str(path.relative_to(ROOT)) for path in tests]
+    return [str(path.relative_to(ROOT)) for path in dict.fromkeys([*by_name, *importing])]
 
 
 @functools.cache

@@ -1,104 +1,166 @@
-"""Tables of docs/reference/scenario-files.md, made from the JSON Schemas of what users write."""
+"""The pages of docs/reference/files/, made from the JSON Schemas of what users write."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final
 
-from simkit.cli.schema import schemas
-from simkit.language.matching.operators import OPERATORS
+from simkit.language.matching.operators import descriptions
+from simkit.providers.failures import FAILURES as FAILURES_BY_NAME
 from simkit.spec.fields import FUNCTION_SCHEMA, METHOD_SCHEMA
-from simkit.spec.json_schemas import json_schema_of
+from simkit.spec.json_schemas import json_schema_of, schemas
 from simkit.spec.pipeline.recipe import KINDS, Section
 from simkit.spec.scenario.model import Shared
 from simkit.spec.scenario.replies import ToolLine
 
 Schema = Mapping[str, Any]
 
-COMMON: Final = "Options of every section"
+COMMON: Final = "Common options"
 MATCHERS: Final = "Matchers"
-HEADINGS: Final[Mapping[str, str]] = {
-    "Scenario": "Scenario",
-    "Given": "Given",
-    "Fake": "Who is made up",
-    "Turn": "Turn",
-    "UserMessage": "User message",
-    "PlainMessage": "Message of a simulated user",
-    "ReplyLine": "Reply line",
-    "HandoffLine": "Handoff in a reply line",
-    "ErrorLine": "Error in a reply line",
-    "UsageLine": "Usage in a reply line",
-    "ThinkingLine": "Thinking in a reply line",
-    "CitationLine": "Citation in a reply line",
-    "Fault": "Planned fault",
-    "Moment": "Moment in a turn",
-    "ToolLine": "Tool result",
-    "Expect": "Claims",
-    "ContextClaims": "Claims on a context",
-    "RunClaims": "Claims on a run",
-    "JudgeOptions": "Judge",
-    "ScenarioLimits": "Limits of a scenario",
-    "XFail": "Known failure",
-    "Use": "File under use",
-    "Simulation": "Simulation",
-    "SimulatedUser": "Simulated user",
-    "UserState": "State of a simulated user",
-    "ModelLine": "Line of a simulated model",
-    "SimulatedTool": "Simulated tool",
-    "Pipeline": "Pipeline",
-    "Channel": "Channel",
-    "ReducerSpec": "Reducer with options",
-    "AppendOptions": "Options of append",
-    "CodePipeline": "Pipeline that is code",
-    "ProgramPipeline": "Pipeline that is a program",
-    "AppOptions": "App",
-    "StoreChannel": "Channel in a store",
-    "AgentRule": "Attribution rule",
-    "HandoffTool": "Tool that passes control",
-    "Implements": "Implements",
-    "CassetteOptions": "Cassette",
-    "RecordOptions": "Record",
-    "Agent": "Agent",
-    "Defaults": "Defaults",
-    "Rule": "Rule",
-    "Item": "Section",
-    "Section": COMMON,
-    "Instructions": COMMON,
-    "CurrentMessage": COMMON,
-    "Input": COMMON,
-    "Task": COMMON,
-    "Upstream": COMMON,
-    "History": "Options of history",
-    "FilterSpec": "Filter with options",
-    "AgentFilter": "Filter by agent",
-    "OlderThan": "Filter by age",
-    "Window": "Window",
-    "PreviousAgents": "Options of previous_agents",
-    "Shared": "Options of shared",
-    "HandoffSection": "Options of handoff",
-    "Recall": "Options of recall, notes, memories",
-    "Notes": "Options of recall, notes, memories",
-    "Memories": "Options of recall, notes, memories",
-    "Custom": "Options of a section of your own",
-    "Tool": "Tool",
-    "ModelOptions": "Model",
-    "Contract": "Contract",
-    "Query": "Query",
-    "Flow": "Flow",
-    "RouterFlow": "Flow router",
-    "GraphFlow": "Flow graph",
-    "Node": "Node",
-    "Edge": "Edge",
-    "RouteBy": "Route by",
-    "SupervisorFlow": "Flow supervisor",
-    "Goal": "Goal",
-    "HandoffsFlow": "Flow handoffs",
-    "Limits": "Limits",
-    "Tokens": "Tokens",
+PAGES: Final[Mapping[str, Mapping[str, str]]] = {
+    "scenario": {
+        "Scenario": "Scenario",
+        "Given": "Given",
+        "Fake": "Who is made up",
+        "XFail": "Known failure",
+        "Use": "File under use",
+        "CassetteOptions": "Cassette",
+        "RecordOptions": "Record",
+        "JudgeOptions": "Judge",
+    },
+    "turns": {
+        "Turn": "Turn",
+        "UserMessage": "User message",
+        "ReplyLine": "Reply line",
+        "HandoffLine": "Handoff line",
+        "ErrorLine": "Error line",
+        "UsageLine": "Usage line",
+        "ThinkingLine": "Thinking line",
+        "CitationLine": "Citation line",
+        "ToolLine": "Tool result",
+        "Fault": "Planned fault",
+        "Moment": "Moment in a turn",
+    },
+    "claims": {
+        "Expect": "Claims",
+        "ContextClaims": "Claims on a context",
+        "RunClaims": "Claims on a run",
+    },
+    "simulation": {
+        "Simulation": "Simulation",
+        "SimulatedUser": "Simulated user",
+        "UserState": "State of a simulated user",
+        "PlainMessage": "Message of a simulated user",
+        "ModelLine": "Line of a simulated model",
+        "SimulatedTool": "Simulated tool",
+    },
+    "pipeline": {
+        "Pipeline": "Pipeline",
+        "Channel": "Channel",
+        "ReducerSpec": "Reducer with options",
+        "AppendOptions": "Options of append",
+        "Tool": "Tool",
+        "ModelOptions": "Model",
+        "Contract": "Contract",
+        "Query": "Query",
+        "Flow": "Flow",
+        "RouterFlow": "Flow router",
+        "GraphFlow": "Flow graph",
+        "Node": "Node",
+        "Edge": "Edge",
+        "RouteBy": "Route by",
+        "SupervisorFlow": "Flow supervisor",
+        "Goal": "Goal",
+        "HandoffsFlow": "Flow handoffs",
+        "Limits": "Limits",
+        "ScenarioLimits": "Limits of a scenario",
+        "Tokens": "Tokens",
+    },
+    "agents": {
+        "Agent": "Agent",
+        "Defaults": "Defaults",
+        "Rule": "Rule",
+        "Item": "Section",
+        "Section": COMMON,
+        "Instructions": COMMON,
+        "CurrentMessage": COMMON,
+        "Input": COMMON,
+        "Task": COMMON,
+        "Upstream": COMMON,
+        "History": "Options of history",
+        "FilterSpec": "Filter with options",
+        "AgentFilter": "Filter by agent",
+        "OlderThan": "Filter by age",
+        "Window": "Window",
+        "PreviousAgents": "Options of previous_agents",
+        "Shared": "Options of shared",
+        "HandoffSection": "Options of handoff",
+        "Recall": "Options of recall, notes, memories",
+        "Notes": "Options of recall, notes, memories",
+        "Memories": "Options of recall, notes, memories",
+        "Custom": "Options of a section of your own",
+    },
+    "code": {
+        "CodePipeline": "Pipeline that is code",
+        "ProgramPipeline": "Pipeline that is a program",
+        "AppOptions": "App",
+        "StoreChannel": "Channel in a store",
+        "Server": "Server",
+        "McpServer": "Server over MCP",
+        "RemoteAgent": "Remote agent",
+        "ServerTool": "Tool of a server",
+        "ServerEnd": "End of a server",
+        "ServerChange": "Change of a server",
+        "HttpAnswer": "Answer over HTTP",
+        "AgentRule": "Attribution rule",
+        "HandoffTool": "Tool that passes control",
+        "Implements": "Implements",
+    },
 }
-"""Each kind of thing to its table, in the page's order; kinds with the same keys share one."""
+"""Each page to its kinds of things, and their headings; kinds with the same keys share one."""
+
+HEADINGS: Final = {kind: name for page in PAGES.values() for kind, name in page.items()}
+
+
+TITLES: Final = {
+    "scenario": ("Keys of a scenario", "a scenario, of files under `use`, cassettes and judges"),
+    "turns": (
+        "Keys of a turn",
+        "a turn: the user's message, what models and tools answer (mocks, stubs), and faults",
+    ),
+    "claims": (
+        "Claims and matchers",
+        "`expect` (assertions), and every operator of matchers (contains, matches, one of)",
+    ),
+    "simulation": ("Keys of a simulation", "a simulation"),
+    "pipeline": (
+        "Keys of a pipeline",
+        "a pipeline in YAML: channels, tools, contracts, flows, limits",
+    ),
+    "agents": (
+        "Keys of agents and sections",
+        "an agent and of the sections that make its contexts",
+    ),
+    "code": (
+        "Keys of pipelines in code",
+        "a pipeline that is code or a program, and of its servers",
+    ),
+}
+"""Each page's title, and the end of its first sentence."""
+
+SAME_AS: Final = {
+    "Simulation": "Scenario",
+    "ModelLine": "ReplyLine",
+    "JudgeOptions": "ModelOptions",
+    "ScenarioLimits": "Limits",
+    "Defaults": "Agent",
+    "OlderThan": "Window",
+    "PlainMessage": "UserMessage",
+}
+"""Kinds of things that share keys with another kind, which lists them."""
 
 OTHER_KEYS: Final = {
     "ContextClaims": ("a section's name", "The messages that this section made."),
@@ -118,14 +180,14 @@ NOTES: Final = {
 NAMING: Final = ("version", "scenario", "simulation")
 """Keys that come first."""
 ANYTHING: Final = "any value"
-MATCHER: Final = "[matcher](#matchers)"
+MATCHER: Final = "[matcher](claims.md#matchers)"
+FAILURES: Final = "Names of failures"
 TEXT: Final = ["string", "number", "boolean"]
-TYPES: Final = {"string": "string", "number": "number", "boolean": "`true` or `false`"}
+TYPES: Final = {"string": "string", "number": "number", "boolean": "boolean"}
 JSON_SCHEMA: Final = [{"type": ["object", "boolean"]}, FUNCTION_SCHEMA]
 
-HEAD: Final = "| key | type | default | meaning |\n|---|---|---|---|"
 
-
+@cache
 def kinds() -> dict[str, Schema]:
     """Every kind of thing that is written, by name."""
     text = schemas()
@@ -146,61 +208,89 @@ def kinds() -> dict[str, Schema]:
     return result
 
 
-def reference() -> str:
-    """All tables, as the page holds them."""
-    result = kinds()
-    return "\n".join([*_tables(result), _matchers()])
+@cache
+def page(name: str) -> str:
+    """Return a whole page of the reference."""
+    title, purpose = TITLES[name]
+    parts = dict(_parts(name))
+    if name == "turns":
+        parts[FAILURES] = (
+            f"{', '.join(map(_code, FAILURES_BY_NAME))}: see [faults](../../how-to/faults.md).\n"
+        )
+    if name == "claims":
+        parts[MATCHERS] = _matchers()
+    contents = ", ".join(f"[{heading}](#{anchor(heading)})" for heading in parts)
+    text = "\n".join(f"## {heading}\n\n{part}" for heading, part in parts.items())
+    text = f"# {title}\n\nAfter this page you know every key of {purpose}.\n\n{contents}\n\n{text}"
+    return text.replace(f"]({name}.md#", "](#")
 
 
-def _tables(result: Mapping[str, Schema]) -> Iterator[str]:
-    common = result["Section"]["properties"]
+def _parts(page_name: str) -> Iterator[tuple[str, str]]:
+    """Each heading of a page, and what stands below it."""
+    common = kinds()["Section"]["properties"]
     sections = {model.__name__ for model in KINDS.values()} | {"Custom"}
-    texts_by_name: dict[str, tuple[str, ...]] = {}
-    for name, heading in HEADINGS.items():
-        schema = result[name]
+    lines_by_heading: dict[str, list[str]] = {}
+    for name, heading in PAGES[page_name].items():
         used = common if name in sections else {}
-        rows = tuple(_rows(name, schema, used))
+        lines = [line for key, line in _lines(name).items() if key not in used]
         if heading == COMMON and name != "Section":
-            assert rows == (), f"{name} has options of its own, so it needs a table"
-        elif heading in texts_by_name:
-            assert rows == texts_by_name[heading], f"{name} needs a table of its own"
+            assert lines == [], f"{name} has options of its own, so it needs a list"
+        elif heading in lines_by_heading:
+            assert lines == lines_by_heading[heading], f"{name} needs a list of its own"
         else:
-            texts_by_name[heading] = rows
-            note = f"Beside the [options of every section](#{anchor(COMMON)}):" if used else ""
-            text = "\n\n".join(part for part in (_says(schema), note) if part)
-            yield f"## {heading}\n\n{text}\n\n{HEAD}\n" + "\n".join(rows) + "\n"
+            lines_by_heading[heading] = lines
+            notes = [f"It also has the {_link(COMMON)}."] if used else []
+            if name in SAME_AS:
+                lines, notes = _without_shared(name)
+            parts = [_says(kinds()[name]), *notes, "\n".join(lines)]
+            yield heading, "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _lines(name: str) -> dict[str, str]:
+    """Each key of a kind of thing, and its line."""
+    schema = kinds()[name]
+    required = schema.get("required", ())
+    properties = schema.get("properties", {})
+    result = {}
+    for key in sorted(properties, key=lambda key: key not in NAMING):
+        value = properties[key]
+        meaning = _flat(value["description"])
+        if (name, key) in NOT_YET:
+            meaning += " Not in this version: a file that has it is refused."
+        elif (name, key) in NOTES:
+            meaning += f" {NOTES[name, key]}"
+        default = ", required" if key in required else _default(value)
+        result[key] = f"- `{key}` ({type_of(value)}{default}): {meaning}"
+    other = schema.get("additionalProperties")
+    if isinstance(other, dict):
+        key, meaning = OTHER_KEYS[name]
+        result[key] = f"- {key} ({type_of(other)}): {meaning}"
+    return result
+
+
+def _without_shared(name: str) -> tuple[list[str], list[str]]:
+    """Return the lines that another kind does not have, and a note that names its others."""
+    lines, others = _lines(name), kinds()[SAME_AS[name]].get("properties", {})
+    shared = [
+        key
+        for key, value in kinds()[name].get("properties", {}).items()
+        if key in others and type_of(value) == type_of(others[key])
+    ]
+    names = ", ".join(f"`{key}`" for key in shared)
+    note = f"{names}: as in {_link(HEADINGS[SAME_AS[name]])}."
+    return [line for key, line in lines.items() if key not in shared], [note]
 
 
 def _says(schema: Schema) -> str:
     says: str = schema["description"]
     if "oneOf" in schema and "exactly one" not in says:
         says += " Exactly one of these keys."
-    return _cell(says)
-
-
-def _rows(name: str, schema: Schema, used: Mapping[str, Any]) -> Iterator[str]:
-    required = schema.get("required", ())
-    properties = schema.get("properties", {})
-    for key in sorted(properties, key=lambda key: key not in NAMING):
-        value = properties[key]
-        if key in used:
-            continue
-        meaning = _cell(value["description"])
-        if (name, key) in NOT_YET:
-            meaning += " Not in this version: a file that has it is refused."
-        elif (name, key) in NOTES:
-            meaning += f" {NOTES[name, key]}"
-        default = "required" if key in required else _default(value)
-        yield f"| `{key}` | {type_of(value)} | {default} | {meaning} |"
-    other = schema.get("additionalProperties")
-    if isinstance(other, dict):
-        key, meaning = OTHER_KEYS[name]
-        yield f"| {key} | {type_of(other)} | — | {meaning} |"
+    return _flat(says)
 
 
 def _default(value: Schema) -> str:
     default = value.get("default")
-    return "—" if default in (None, "", []) else _code(default)
+    return "" if default in (None, "", []) else f", default {_code(default)}"
 
 
 def _code(value: Any) -> str:
@@ -208,21 +298,19 @@ def _code(value: Any) -> str:
 
 
 def _matchers() -> str:
-    rows = "\n".join(
-        f"| `{name}` | {type_of(operator.takes)} | {_cell(operator.says)} |"
-        for name, operator in OPERATORS.items()
+    lines = "\n".join(
+        f"- `{name}` ({type_of(operator.takes)}): {_flat(operator.says)}"
+        for name, operator in descriptions().items()
     )
-    says = "A matcher is a value, which must be equal, or a mapping of operators; all must hold."
-    more = "[scenarios.md](../how-to/scenarios.md#matching) says what lists and mappings mean."
-    more += (
-        "\n\nThe text of a value, which `$contains` and `$regex` search: a text is itself, a "
-        "message its content and the names and\narguments of its calls; null and what is absent "
-        "have none. Of all else (lists, mappings, numbers, `true`) it is the JSON\non one line, "
-        "with a space after each comma and colon. `$regex` searches content and each call by "
-        "themselves."
-    )
-    head = "| operator | takes | holds of |\n|---|---|---|"
-    return f"## {MATCHERS}\n\n{says}\n{more}\n\n{head}\n{rows}\n"
+    return f"""A matcher is a value, which must be equal, or a mapping of operators; all must hold.
+[Matching](../../how-to/claims.md#matching) says what lists and mappings mean.
+
+`$contains` and `$regex` search the text of a value. A text is itself. The text of a message is its
+content and the names and arguments of its calls; `$regex` searches each of them by itself. Null and
+absent values have none. All else is JSON on one line, with a space after each comma and colon.
+
+{lines}
+"""
 
 
 def anchor(heading: str) -> str:
@@ -230,12 +318,13 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+def _flat(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _link(heading: str) -> str:
-    return f"[{heading[0].lower()}{heading[1:]}](#{anchor(heading)})"
+    file = next(name for name, inside in PAGES.items() if heading in inside.values())
+    return f"[{heading[0].lower()}{heading[1:]}]({file}.md#{anchor(heading)})"
 
 
 def type_of(schema: Schema) -> str:
@@ -258,6 +347,8 @@ def _alternatives(schema: Schema) -> list[str]:
     if "const" in schema:
         return [_code(schema["const"])]
     if "enum" in schema:
+        if set(schema["enum"]) == set(FAILURES_BY_NAME):
+            return [f"[name of a failure](turns.md#{anchor(FAILURES)})"]
         return [_code(value) for value in schema["enum"]]
     return [_simple(schema)]
 
@@ -296,7 +387,7 @@ def _simple(schema: Schema) -> str:
         inner = schema.get("additionalProperties")
         return _of("mapping to", inner if isinstance(inner, dict) else {})
     if kind == "integer":
-        return f"whole number from {schema['minimum']}" if "minimum" in schema else "whole number"
+        return f"integer from {schema['minimum']}" if "minimum" in schema else "integer"
     if schema.get("pattern") == METHOD_SCHEMA["pattern"]:
         return "`module:function` or `module:Class.method`"
     if schema.get("pattern") == FUNCTION_SCHEMA["pattern"]:

@@ -7,7 +7,6 @@ there what they print, and begins where it ended.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from tabulate import tabulate
 
 from simkit.checks.mutants import KINDS as TRACE_KINDS
 from simkit.spec.pipeline.mutants import KINDS as PIPELINE_KINDS
+from tests.processes import run_python
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAGE: Final = ROOT / "docs" / "how-to" / "coverage.md"
@@ -33,10 +33,7 @@ def report_of(*arguments: str) -> dict[str, Any]:
     name = "_".join(arguments[:2]).replace("/", "_")
     file = Path(sys.argv[1], f"{name}.json") if len(sys.argv) > 1 else None
     if file is None or not file.exists():
-        done = subprocess.run(
-            [sys.executable, "-m", "simkit", *arguments, "--format", "json"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_python("-m", "simkit", *arguments, "--format", "json", folder=ROOT)
         assert done.returncode in (0, 1), done.stderr
         text = done.stdout
         if file is not None:

@@ -30,6 +30,7 @@ from tests.recording import provider
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 PAIRS: Final = {
+    "scenarios/agent_engine/recorded.scenario.yaml": "provider.scenario.yaml",
     "scenarios/fitness_coach/recorded.scenario.yaml": "provider.scenario.yaml",
     "scenarios/handoff_pattern/recorded.scenario.yaml": "provider.scenario.yaml",
     "scenarios/research_assistant/recorded.scenario.yaml": "provider.scenario.yaml",

@@ -15,6 +15,7 @@ import pytest
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.scenario.files import Library, ScenarioCase, items_in
+from tests.conftest import IS_NIGHTLY
 from tests.golden import assert_says
 from tests.refusals import FILE, Case, parametrized, refusal, refusal_of, table
 
@@ -159,6 +160,7 @@ WRONG: Final[tuple[Any, ...]] = (
     None, True, 7, 1.5, -1, "zzz", "", [], [None], [7], [[]], {}, {"zzz": 1}, [{}], "${",
     {"a": 1, "b": 2},
 )  # fmt: skip
+STEP: Final = 4 if IS_NIGHTLY else 32
 FOREIGN: Final = re.compile(r"Input should|Extra inputs|[Uu]nable to|valid (string|dict|list)")
 """Words of pydantic's."""
 
@@ -186,9 +188,9 @@ def planted(data: Any, path: SourcePath, wrong: Any) -> Any:
 
 
 def refusals_of(library: Library, document: Document, item: ScenarioCase) -> Iterator[str]:
-    """What is said of a scenario with wrong values, an eighth of them, in each place."""
+    """What is said of a scenario with wrong values, some of them, in each place."""
     for number, path in enumerate(places(document.data)):
-        for wrong in WRONG[number % 8 :: 8]:
+        for wrong in WRONG[number % STEP :: STEP]:
             broken = document.with_data(planted(document.data, path, wrong))
             try:
                 library.with_document(broken).prepared(item)
@@ -211,31 +213,17 @@ def test_wrong_values_anywhere_are_refused_in_our_own_words(file: str) -> None:
         for text in refusals_of(library, document, item)
     ]
 
-    assert len(results) > 200
+    assert len(results) > 50
     assert [text for text in results if FOREIGN.search(text)] == []
     assert all(re.match(r"\S+:\d+:\d+: ", text) for text in results)
-
-
-@pytest.mark.parametrize(
-    "file",
-    sorted((ROOT / "scenarios").rglob("*.scenario.yaml")),
-    ids=lambda file: f"{file.parent.name}/{file.name}",
-)
-def test_scenarios_of_the_project_are_accepted(file: Path) -> None:
-    library = Library()
-
-    prepared = [library.prepared(item) for item in items_in(str(file))]
-
-    assert prepared
 
 
 # From outside
 
 
-@pytest.mark.parametrize("name", ["tab", "unknown claim", "version 2"])
-def test_validate_prints_the_error_and_ends_with_2(name: str) -> None:
-    cases = {case.name: case for case in REFUSED}
-    Path(FILE).write_text(cases[name].text, encoding="utf-8")
+def test_validate_prints_the_error_and_ends_with_2() -> None:
+    (case,) = [case for case in REFUSED if case.name == "unknown claim"]
+    Path(FILE).write_text(case.text, encoding="utf-8")
 
     done = subprocess.run(
         [sys.executable, "-m", "simkit", "validate", FILE],
@@ -248,4 +236,4 @@ def test_validate_prints_the_error_and_ends_with_2(name: str) -> None:
     words = re.split(r"^(?=\S)", done.stderr, flags=re.MULTILINE)
     errors = "".join(text for text in words if ": warning VAL-" not in text)
     assert re.search(r": VAL-\d\d: ", errors)
-    assert (done.returncode, re.sub(r"VAL-\d\d: ", "", errors)) == (2, cases[name].says + "\n")
+    assert (done.returncode, re.sub(r"VAL-\d\d: ", "", errors)) == (2, case.says + "\n")

@@ -17,12 +17,9 @@ REPLACED_BY = re.compile(r"superseded by \[(\d{3})\]\((.+?)\)")
 INDEX = """\
 # Decisions
 
-What could have gone another way, and why it went this one. A decision that no longer holds stays,
-with the one that replaced it. The third line of each is its status: accepted, superseded by
-another, or withdrawn. `nox -s golden -- tests/test_decisions.py` writes this page.
+What could have gone another way, and why it went this one. A decision without a status here is
+accepted. `nox -s golden -- tests/test_decisions.py` writes this page.
 
-| number | decision | status |
-|---|---|---|
 """
 
 
@@ -48,7 +45,8 @@ def test_a_number_is_one_decision() -> None:
 def test_the_index_lists_all() -> None:
     heads = {file.name: HEAD.match(file.read_text(encoding="utf-8")) for file in FILES.values()}
     rows = [
-        f"| {name[:3]} | [{head['title']}]({name}) | {head['status']} |\n"
+        f"- {name[:3]} [{head['title']}]({name})"
+        + ("\n" if head["status"] == "accepted" else f": {head['status']}\n")
         for name, head in heads.items()
         if head
     ]

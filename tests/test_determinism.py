@@ -7,15 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
 from simkit.spec.scenario.files import scenario_files
-from tests.conftest import IS_NIGHTLY
+from tests.conftest import IS_NIGHTLY, sample_by_day
 from tests.digests import ROOT, digests
+from tests.processes import run_python
 
 DEPENDENCIES = "import faker, msgspec, pydantic, yaml"
 OTHER_PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13) if (3, minor) != sys.version_info[:2]]
@@ -55,9 +58,14 @@ def in_child(python: str, hash_seed: str, *files: str, folder: Path = ROOT) -> d
     return data
 
 
+FILES = [os.path.abspath(file) for file in scenario_files(ROOT / "scenarios")]
+SOME = sample_by_day(FILES, 12)
+"""By day `.ci/run` compares the digests of all files on two Pythons."""
+
+
 @cache
 def digests_here() -> dict[str, str]:
-    return digests()
+    return digests(*SOME)
 
 
 def reason_against(python: str) -> str:
@@ -80,11 +88,11 @@ def reason_against(python: str) -> str:
     return f"{python} has not what simkit needs: {lines[-1]}"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 def test_scenarios_run_twice_in_one_process_have_one_digest_each() -> None:
     first = digests_here()
 
-    assert digests() == first
+    assert digests(*SOME) == first
     assert len(set(first.values())) == len(first) > 1
 
 
@@ -96,7 +104,7 @@ def test_a_project_that_lies_elsewhere_gives_the_same_digests_with_another_hash_
     for name in ("scenarios", "cassettes"):
         shutil.copytree(ROOT / name, target / name)
     shutil.copy(ROOT / "pyproject.toml", target)
-    files = [os.path.relpath(file, ROOT) for file in scenario_files(ROOT / "scenarios")]
+    files = [os.path.relpath(file, ROOT) for file in SOME]
 
     data = in_child(sys.executable, "1", *files, folder=target)
 
@@ -104,38 +112,57 @@ def test_a_project_that_lies_elsewhere_gives_the_same_digests_with_another_hash_
     assert data["digests"] == digests_here()
 
 
-UNDER_XDIST = """
-import json, os
-from pathlib import Path
+PYTEST = ("pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--junitxml=report.xml")
+REPLAY = ("simkit", "replay", "--format", "json")
+DOORS = {
+    "two at a time": (*REPLAY, "-j", "2"),
+    "pytest": PYTEST,
+    "alone": REPLAY,
+    "in reverse": REPLAY,
+    "in one process, in reverse": (*REPLAY, "--in-process"),
+    "pytest-xdist": (*PYTEST, "-n", "2"),
+}
+"""The commands that run scenarios: each alone, or in the company of others."""
+OF_PLAIN_CODE = [file for file in FILES if "plain_http" in file]
+"""They import no framework, so that they take little time."""
 
-from tests.digests import digests
+
+def digests_through(door: str, names: Sequence[str], folder: Path) -> list[str]:
+    """Return the digests of scenarios that one command runs in this order."""
+    done = run_python("-m", *DOORS[door], *names, folder=folder)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    if "pytest" in door:
+        properties = ElementTree.parse(folder / "report.xml").iterfind(".//property")
+        return [each.attrib["value"] for each in properties if "digest" in each.attrib["name"]]
+    return [scenario["digest"] for scenario in json.loads(done.stdout)["scenarios"]]
 
 
-def test_digests():
-    found = json.dumps(digests(*{files!r}), sort_keys=True)
-    Path(os.environ["PYTEST_XDIST_WORKER"] + ".json").write_text(found)
-"""
+@pytest.mark.parametrize(
+    ("door", "files"),
+    [
+        ("two at a time", OF_PLAIN_CODE),
+        pytest.param("pytest", OF_PLAIN_CODE, marks=pytest.mark.slow),
+        *(
+            pytest.param(door, FILES if IS_NIGHTLY else FILES[first::24], marks=pytest.mark.slow)
+            for first, door in enumerate(DOORS)
+        ),
+    ],
+)
+def test_a_digest_depends_neither_on_the_door_nor_on_the_company(
+    door: str, files: Sequence[str], tmp_path: Path
+) -> None:
+    """Each door runs one file of 24 in CI; all of them at night."""
+    known = {str(ROOT / name): digest for name, digest in digests(*files).items()}
+    if door == "alone":
+        last = {name.partition("::")[0]: name for name in known}
+        actual = [
+            digest for name in last.values() for digest in digests_through(door, [name], tmp_path)
+        ]
+        known = {name: known[name] for name in last.values()}
+    else:
+        actual = digests_through(door, files[:: -1 if "reverse" in door else 1], tmp_path)
 
-
-@pytest.mark.slow
-def test_workers_of_xdist_give_the_same_digests(tmp_path: Path) -> None:
-    files = scenario_files(ROOT / "scenarios")[:: 1 if IS_NIGHTLY else 4]
-    (tmp_path / "test_here.py").write_text(UNDER_XDIST.format(files=files), encoding="utf-8")
-
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n2", "--dist=each", "-p", "no:cacheprovider", "."],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-
-    rows = [json.loads(file.read_text()) for file in sorted(tmp_path.glob("gw*.json"))]
-    assert done.returncode == 0, done.stdout
-    assert len(rows) == 2
-    assert rows[0] == rows[1] == {name: digests_here()[name] for name in rows[0]}
+    assert sorted(filter(None, actual)) == sorted(known.values())
 
 
 @pytest.mark.parametrize("python", OTHER_PYTHONS)
@@ -144,6 +171,6 @@ def test_another_python_gives_the_same_digests(python: str) -> None:
     if against:
         pytest.skip(against)
 
-    data = in_child(python, "0")
+    data = in_child(python, "0", *SOME)
 
     assert data["digests"] == digests_here()

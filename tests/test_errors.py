@@ -37,7 +37,7 @@ from simkit.core.errors import (
     TurnCancelled,
     TurnCut,
 )
-from simkit.language.yaml.nodes import Fault
+from simkit.language.yaml.syntax import Fault
 
 NODE = ScalarNode("", "x", Mark("f.yaml", 0, 0, 0, None, 0))
 ARGS: dict[type[Exception], tuple[Any, ...]] = {

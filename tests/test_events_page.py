@@ -1,4 +1,4 @@
-"""docs/reference/events.md says what the types say, of every event."""
+"""docs/reference/events.md and event-parts.md say what the types say, of every event."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.events_page import page
+from tests.events_page import PAGES, page
 from tests.golden import assert_file_is
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "events.md"
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"
 
 
 @pytest.mark.golden
-def test_the_page_is_what_the_types_say() -> None:
-    assert_file_is(PAGE, page())
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_types_say(name: str) -> None:
+    assert_file_is(FOLDER / f"{name}.md", page(name))

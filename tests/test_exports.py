@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import simkit
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[1]
 SCENARIO = """\
@@ -52,7 +51,7 @@ def test_scenarios_are_loaded_and_simulated_from_python(tmp_path: Path) -> None:
 def test_importing_simkit_loads_none_of_what_its_names_need() -> None:
     code = "import simkit, sys; print([m for m in sys.modules if m.startswith('simkit.')])"
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
 
     assert done.stdout == "[]\n"
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -127,20 +125,3 @@ def test_every_module_that_compares_whole_texts_has_the_marker() -> None:
 
     assert len(comparing) > 10
     assert [file.name for file in comparing if not marked.search(texts[file])] == []
-
-
-@pytest.mark.slow
-def test_the_command_finds_them() -> None:
-    modules = [
-        "tests/test_events_page.py",
-        "tests/spec/pipeline/test_names.py",
-        "tests/spec/validation",
-    ]
-    listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--collect-only", "-m", "golden", *modules],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    ).stdout  # fmt: skip
-
-    for module in ("test_events_page.py", "test_names.py", "test_findings.py"):
-        assert f"/{module}::" in listed
-    assert "accepted" not in listed

@@ -1,15 +1,13 @@
-"""House rules: light imports, the direction of imports, no trace of a machine, short documents."""
+"""House rules: the direction of imports, no trace of a machine, short documents."""
 
 from __future__ import annotations
 
 import ast
 import io
 import itertools
-import json
 import re
 import shutil
 import subprocess
-import sys
 import tokenize
 import tomllib
 from collections.abc import Iterator
@@ -17,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.processes import run_python
+
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = {"_pytest", "faker", "hypothesis", "pydantic", "pydantic_core", "pytest", "vcr"}
 PURE = {
     *("checks", "core/messages", "language/json_schema", "language/matching", "language/paths"),
     *("providers", "runtime/context", "trace"),
@@ -46,23 +45,7 @@ REGISTRY_HOST = re.compile(
 
 def python(code: str, *arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
     """Run code in a new interpreter that imports from ``cwd`` first."""
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def heavy_modules(code: str) -> list[str]:
-    """The heavy packages that are loaded once ``code`` has run in a new interpreter."""
-    report = "import json, sys; print(); print(json.dumps(sorted(sys.modules)))"
-    done = python(f"{code}\n{report}")
-    assert done.returncode == 0, done.stderr
-    loaded = {name.partition(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
-    return sorted(loaded & HEAVY)
+    return run_python("-c", code, *arguments, folder=cwd)
 
 
 def lint_imports(tree: Path) -> subprocess.CompletedProcess[str]:
@@ -100,7 +83,6 @@ def project_files() -> list[Path]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        check=True,
     )
     # A file deleted in the working tree is still listed.
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
@@ -113,34 +95,6 @@ def traces_of_a_machine(text: str) -> list[str]:
         for line in text.splitlines()
         if MACHINE_PATH.search(line) or REGISTRY_HOST.search(line)
     ]
-
-
-def test_importing_simkit_loads_nothing_heavy() -> None:
-    loaded = heavy_modules("import simkit")
-
-    assert loaded == []
-
-
-def test_help_loads_nothing_heavy() -> None:
-    loaded = heavy_modules(
-        "import runpy, sys\n"
-        "sys.argv = ['simkit', '--help']\n"
-        "try:\n"
-        "    runpy.run_module('simkit', run_name='__main__')\n"
-        "except SystemExit as stop:\n"
-        "    assert not stop.code, stop.code\n"
-        "else:\n"
-        "    raise AssertionError('--help did not end the program')\n"
-    )
-
-    assert loaded == []
-
-
-def test_import_contracts_hold() -> None:
-    checked = lint_imports(ROOT)
-
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "3 kept, 0 broken" in checked.stdout
 
 
 BREAKS = {
@@ -225,7 +179,7 @@ def test_no_file_of_a_run_lies_beside_the_documents() -> None:
     top = {file.name for file in project_files() if file.parent == ROOT}
 
     strangers = {name for name in top if not name.startswith(".") and not name.endswith(".md")}
-    assert strangers - {"LICENSE", "noxfile.py", "pyproject.toml"} == set()
+    assert strangers - {"LICENSE", "llms.txt", "noxfile.py", "pyproject.toml"} == set()
 
 
 @pytest.mark.parametrize("name", ["ARCHITECTURE.md", "CHANGELOG.md", "LICENSE", "README.md"])
@@ -284,7 +238,7 @@ FIELDS_OF_FILES = {
     "simkit/checks/unclaimed.py": {"what"},
     "simkit/checks/findings.py": {"what"},
     "simkit/language/yaml/documents.py": {"what"},
-    "simkit/language/yaml/nodes.py": {"what"},
+    "simkit/language/yaml/syntax.py": {"what"},
     "simkit/spec/validation/problems.py": {"what"},
     "simkit/update/proposals.py": {"what"},
     "simkit/viewer/document.py": {"what"},
@@ -313,6 +267,12 @@ def names_defined_in(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.name
 
 
+def may_define(source: str) -> bool:
+    """Return whether one of these words stands in code, so that the file is worth parsing."""
+    code = re.sub(r'"""[\s\S]*?"""|"(?:[^"\\\n]|\\.)*"|#.*', "", source)
+    return re.search(rf"\b_*(?:{'|'.join(NO_NAMES)})_*\b", code, re.IGNORECASE) is not None
+
+
 def test_a_name_is_a_noun_a_verb_or_a_question() -> None:
     # Not what else lies below them: `python -m tests.upstream` puts other people's code there.
     rooms = ("simkit/", "tests/")
@@ -324,6 +284,7 @@ def test_a_name_is_a_noun_a_verb_or_a_question() -> None:
     names = [
         (f"{path.relative_to(ROOT)}:{line}", name)
         for path in files
+        if may_define(path.read_text(encoding="utf-8"))
         for line, name in names_defined_in(tree_of(path))
         if name.strip("_").lower() in NO_NAMES
         and name not in FIELDS_OF_FILES.get(str(path.relative_to(ROOT)), ())
@@ -368,6 +329,8 @@ BESIDE_THE_API = {
     # Both ask where a framework keeps something, and the first is asked without LangGraph, too.
     ("langgraph/driver.py", "simkit.adapters.modules"),
     *((f"{adapter}/compat.py", "simkit.core.compat") for adapter in OWN_ADAPTERS),
+    # Spans of running applications and exported ones have the same names.
+    ("opentelemetry/watch.py", "simkit.capture.telemetry.conventions"),
 }
 
 
@@ -395,6 +358,8 @@ def test_an_own_adapter_imports_from_the_public_api_alone(adapter: str) -> None:
 
 
 def _modules_in(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom) and node.module == "simkit.adapters":
+        return [f"{node.module}.{alias.name}" for alias in node.names]
     if isinstance(node, ast.ImportFrom):
         return [node.module or ""]
     return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -453,11 +418,18 @@ def riddles_in(text: str) -> list[str]:
     return riddles + [hit[0] for hit in PRIVATE_WORDS.finditer(" ".join(paragraphs))]
 
 
+def may_riddle(source: str) -> bool:
+    """Return whether such a word stands anywhere, so that the file is worth parsing."""
+    text = " ".join(source.replace("#", " ").split())
+    return bool(re.search(r"\b(?:Whose|Whom|Who|What)\b", text) or PRIVATE_WORDS.search(text))
+
+
 def test_docstrings_and_comments_are_plain_sentences() -> None:
     riddles = {
         f"{path.relative_to(ROOT)}:{line}": words
         for path in sorted((ROOT / "simkit").rglob("*.py"))
-        for line, text in texts_of(path.read_text(encoding="utf-8"))
+        if may_riddle(source := path.read_text(encoding="utf-8"))
+        for line, text in texts_of(source)
         if (words := riddles_in(text))
     }
 

@@ -37,18 +37,18 @@ LEFT: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
     ),
     "a failure after the last call": (
         {"look": [1, {"error": "No"}]},
-        ["tool 'look' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
-         "answers one call; one result that is a list is `{returns: [...]}`."],
+        ["tool 'look' has 1 unused result in turn 1: number 2. It was called 1 time, and each "
+         "result answers one call; one result that is a list is `{returns: [...]}`."],
     ),
     "a list of which one item was given": (
         {"look": ["a", "b", "c"]},
-        ["tool 'look' has 2 unused results in turn 1: [1], [2]. It was called 1 time, and each "
+        ["tool 'look' has 2 unused results in turn 1: number 2, 3. It was called 1 time, and each "
          "result answers one call; one result that is a list is `{returns: [...]}`."],
     ),
     "a result with a condition that held of no call": (
         {"look": [1, {"returns": 2, "when": {"name": "Ada"}}]},
-        ["tool 'look' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
-         "answers one call; one result that is a list is `{returns: [...]}`."],
+        ["tool 'look' has 1 unused result in turn 1: number 2. It was called 1 time, and each "
+         "result answers one call; one result that is a list is `{returns: [...]}`."],
     ),
 }  # fmt: skip
 EACH: Final = pytest.mark.parametrize(("results", "texts"), LEFT.values(), ids=list(LEFT))
@@ -147,8 +147,8 @@ def test_of_code_whose_models_are_recorded(tmp_path: Path, monkeypatch: pytest.M
         judgement = simulate(prepared(file)).judgement
 
     assert left_over(judgement) == [
-        "tool 'stock' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
-        "answers one call; one result that is a list is `{returns: [...]}`."
+        "tool 'stock' has 1 unused result in turn 1: number 2. It was called 1 time, and each "
+        "result answers one call; one result that is a list is `{returns: [...]}`."
     ]
 
 
@@ -189,4 +189,4 @@ def test_of_a_feature(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
     result.assert_outcomes(failed=2)
     text = result.stdout.str()
     assert "RUN-01: tool 'look' was not called in turn 1, but has a result." in text
-    assert "RUN-01: tool 'look' has 1 unused result in turn 1: [1]. It was called 1 time" in text
+    assert "RUN-01: tool 'look' has 1 unused result in turn 1: number 2. It was called" in text

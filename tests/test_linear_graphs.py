@@ -47,6 +47,7 @@ flow:
       - {from: c, to: m}
 limits: {turns: 5000, virtual_ms: 100000000}
 """
+LINTS = "lints: {CTX-07: two sections show the conversation}\n"
 TURN = """
   - user: Question NUMBER of many
     replies:
@@ -63,7 +64,9 @@ TURN = """
 def costs(turns: int) -> dict[str, float]:
     """What a turn costs: lines run, bytes of the trace, bytes of memory of the view."""
     text = "".join(TURN.replace("NUMBER", f"{number:05}") for number in range(turns))
-    scenario = prepared(PIPELINE, f"turns:{text}")
+    scenario = prepared(
+        PIPELINE, f"lints: {{CTX-07: two sections show the conversation}}\nturns:{text}"
+    )
     trace, ran = counted(lambda: run(scenario))
     outcome, judged = counted(
         lambda: judge(scenario.scenario, scenario.document, trace, function_named)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.making import WAYS
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -18,14 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 @pytest.fixture(scope="module")
 def counts_by_way(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, int]]:
     """What each way made, counted in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.making"],
-        cwd=tmp_path_factory.mktemp("desk"),
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "tests.making", folder=tmp_path_factory.mktemp("desk"))
     assert done.returncode == 0, done.stderr
     counts: dict[str, dict[str, int]] = json.loads(done.stdout)
     return counts

@@ -37,7 +37,7 @@ TABLES = {
 IMPROVEMENTS = "improvements.scenario.yaml"
 ENHANCEMENTS = "enhancements.scenario.yaml"
 
-ASSERTION = re.compile(r"\[(?P<stem>\w+)\]\((?P<link>[^)]+)\) \*(?P<name>[^*]+)\*: (?P<claims>.+)")
+LINKS = re.compile(r"\[(\w+)\]\(([^)]+)\)")
 UNSEEN = "not observable:"
 
 
@@ -47,10 +47,8 @@ class Row:
 
     number: int
     words: str
-    claims: tuple[tuple[str, str], ...]
-    """`file::name` of a scenario, and the path of a claim in it."""
     links: tuple[str, ...]
-    mutations: tuple[str, ...]
+    """The files of the scenarios that assert it."""
     unseen: str
     """Why the rule cannot be observed; empty where it is asserted."""
 
@@ -76,20 +74,13 @@ def rows_in(text: str) -> list[Row]:
     return [_row(*line) for line in lines_of_table(text, "#")]
 
 
-def _row(number: str, words: str, asserted: str, ids: str) -> Row:
+def _row(number: str, words: str, asserted: str) -> Row:
     if asserted.startswith(UNSEEN):
-        return Row(int(number), words, (), (), (), asserted.removeprefix(UNSEEN).strip())
-    claims: list[tuple[str, str]] = []
-    links: list[str] = []
-    for part in asserted.split("<br>"):
-        match = ASSERTION.fullmatch(part)
-        if match is None:
-            raise ValueError(f"rule {number} cannot be read: {part}")
-        scenario = f"{match['stem']}.scenario.yaml::{match['name']}"
-        claims += [(scenario, claim) for claim in re.findall(r"`([^`]+)`", match["claims"])]
-        links.append(match["link"])
-    names = tuple(re.findall(r"`([^`]+)`", ids))
-    return Row(int(number), words, tuple(claims), tuple(links), names, "")
+        return Row(int(number), words, (), asserted.removeprefix(UNSEEN).strip())
+    links = LINKS.findall(asserted)
+    if ", ".join(f"[{stem}]({link})" for stem, link in links) != asserted or not links:
+        raise ValueError(f"rule {number} cannot be read: {asserted}")
+    return Row(int(number), words, tuple(link for _, link in links), "")
 
 
 def page(table: str) -> list[Row]:
@@ -119,62 +110,57 @@ def test_every_row_quotes_the_document_and_is_asserted_or_says_why_not(table: st
     rows = page(table)
 
     assert [row.number for row in rows if len(row.words.strip("` ")) < 8] == []
-    assert [row.number for row in rows if not row.claims and len(row.unseen.split()) < 5] == []
-    assert [row.number for row in rows if row.claims and not row.mutations] == []
+    assert [row.number for row in rows if not row.links and len(row.unseen.split()) < 5] == []
+
+
+def claims_of(table: str, row: Row) -> set[tuple[str, str]]:
+    """What asserts a rule: `file::name` of a scenario, and the path of a claim in it."""
+    own = [each for each in mutations_in(TABLES[table][0]) if row.number in each.rules]
+    return {(mutation.scenario, red) for mutation in own for red in mutation.red}
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_claim_of_a_row_is_written_in_an_existing_scenario(table: str) -> None:
+def test_every_claim_that_asserts_a_rule_is_written_in_an_existing_scenario(table: str) -> None:
     folder, _ = TABLES[table]
-    base = DOCS / "reference-systems"
 
     for row in page(table):
-        assert [link for link in row.links if not (base / link).is_file()] == []
-        for scenario, claim in row.claims:
+        for scenario, claim in claims_of(table, row):
             place = item(folder, scenario)
             answer = is_written(place.file, place.index, parse(claim))
             assert answer, f"rule {row.number}: {claim} is not in {scenario}"
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_a_row_names_the_claims_that_its_mutations_turn_red(table: str) -> None:
+def test_a_row_links_the_files_in_which_its_mutations_turn_claims_red(table: str) -> None:
     folder, _ = TABLES[table]
-    by_id = {mutation.id: mutation for mutation in mutations_in(folder)}
 
     for row in page(table):
-        reds = {
-            (by_id[mutation].scenario, red)
-            for mutation in row.mutations
-            for red in by_id[mutation].red
-        }
-        assert set(row.claims) == reds, f"rule {row.number}"
+        files = {scenario.partition("::")[0] for scenario, _ in claims_of(table, row)}
+        links = {f"../../../scenarios/{folder}/{file}" for file in files}
+        assert set(row.links) == links, f"rule {row.number}"
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_rows_and_mutations_name_each_other(table: str) -> None:
-    folder, _ = TABLES[table]
+def test_every_mutation_breaks_rules_of_its_table(table: str) -> None:
+    folder, rules = TABLES[table]
 
-    by_rows = {(row.number, mutation) for row in page(table) for mutation in row.mutations}
-    by_mutations = {
-        (rule, mutation.id) for mutation in mutations_in(folder) for rule in mutation.rules
-    }
-    assert by_rows == by_mutations
+    assert {rule for each in mutations_in(folder) for rule in each.rules} <= {*rules}
 
 
 def test_a_row_that_is_not_observable_has_a_reason() -> None:
-    text = "| # | rule | asserted by | mutation |\n|---|---|---|---|\n"
-    line = "| 9 | some words | not observable: it is about a log's wording | |\n"
+    text = "| # | rule | scenarios |\n|---|---|---|\n"
+    line = "| 9 | some words | not observable: it is about a log's wording |\n"
 
     assert rows_in(text + line) == [
-        Row(9, "some words", (), (), (), "it is about a log's wording"),
+        Row(9, "some words", (), "it is about a log's wording"),
     ]
 
 
 def test_a_row_of_neither_kind_is_refused() -> None:
-    text = "| # | rule | asserted by | mutation |\n|---|---|---|---|\n"
+    text = "| # | rule | scenarios |\n|---|---|---|\n"
 
     with pytest.raises(ValueError, match="rule 9 cannot be read: somewhere"):
-        rows_in(text + "| 9 | some words | somewhere | `fc-01` |\n")
+        rows_in(text + "| 9 | some words | somewhere |\n")
 
 
 def test_the_index_links_the_tables_and_counts_their_rows() -> None:
@@ -187,7 +173,7 @@ def test_the_index_links_the_tables_and_counts_their_rows() -> None:
             [
                 f"reference-systems/{table}",
                 f"{rules.start}–{rules.stop - 1}",
-                str(sum(1 for row in rows if row.claims)),
+                str(sum(1 for row in rows if row.links)),
                 str(sum(1 for row in rows if row.unseen)),
                 str(len(mutations_in(folder))),
             ]

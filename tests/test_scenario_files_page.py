@@ -1,4 +1,4 @@
-"""docs/reference/scenario-files.md: its tables are the schema, and its links lead somewhere."""
+"""docs/reference/files/: its pages are the schema, and links into them lead somewhere."""
 
 from __future__ import annotations
 
@@ -9,64 +9,47 @@ import pytest
 
 from tests.golden import assert_file_is
 from tests.refusals import refusal_of
-from tests.scenario_files_page import HEADINGS, NOT_YET, anchor, kinds, reference
+from tests.scenario_files_page import HEADINGS, NOT_YET, PAGES, anchor, kinds, page
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGE = DOCS / "reference" / "scenario-files.md"
-REFERENCE = "# Reference\n"
+INDEX = DOCS / "reference" / "scenario-files.md"
+FILES = DOCS / "reference" / "files"
 WISHES = "| I want to … | use |\n|---|---|\n"
-LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
-KEY = re.compile(r"\[`(\w+)`\]\(#([\w-]+)\)")
+KEY = re.compile(r"\[`(\w+)`\]\(files/([\w/.#-]+)\)")
 
 
-def headings(page: Path) -> set[str]:
-    """What links into a page may name."""
-    matches = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    return {anchor(heading) for heading in matches}
-
-
-def keys_of_tables() -> set[tuple[str, str]]:
-    """Each key of the reference with the table that it stands in."""
+def keys_of_lists() -> set[tuple[str, str]]:
+    """Each key of the reference with the place of its list."""
     result = set()
-    for part in reference().split("## ")[1:]:
-        heading, _, rows = part.partition("\n")
-        result |= {(key, anchor(heading)) for key in re.findall(r"^\| `(.+?)` \|", rows, re.M)}
+    for name in PAGES:
+        for part in page(name).split("## ")[1:]:
+            heading, _, lines = part.partition("\n")
+            place = f"{name}.md#{anchor(heading)}"
+            result |= {(key, place) for key in re.findall(r"^- `(.+?)` \(", lines, re.M)}
     return result
 
 
 @pytest.mark.golden
-def test_the_reference_is_what_the_schema_says() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, _ = page.partition(REFERENCE)
-    text = f"{before}{REFERENCE}\n{reference()}"
-
-    assert_file_is(PAGE, text)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_what_the_schema_says(name: str) -> None:
+    assert_file_is(FILES / f"{name}.md", page(name))
 
 
-def test_every_kind_of_thing_has_a_table() -> None:
+def test_every_kind_of_thing_has_a_list() -> None:
     assert set(HEADINGS) == set(kinds())
+    assert {file.stem for file in FILES.glob("*.md")} == set(PAGES)
 
 
-def test_every_link_leads_to_a_heading() -> None:
-    links = LINK.findall(PAGE.read_text(encoding="utf-8"))
-
-    broken = [
-        (file, place)
-        for file, place in links
-        if not (target := PAGE.parent / file if file else PAGE).exists()
-        or (place and place not in headings(target))
-    ]
-
-    assert links
-    assert broken == []
-
-
-def test_every_key_that_is_named_before_the_tables_stands_in_the_table_it_links_to() -> None:
-    before, _, _ = PAGE.read_text(encoding="utf-8").partition(REFERENCE)
-    named = set(KEY.findall(before))
+def test_every_key_that_the_index_names_stands_in_the_list_it_links_to() -> None:
+    named = set(KEY.findall(INDEX.read_text(encoding="utf-8")))
 
     assert len(named) > 10
-    assert named - keys_of_tables() == set()
+    assert named - keys_of_lists() == set()
+
+
+@pytest.mark.parametrize("word", ["contains", "matches", "mock", "stub", "assert", "fixture"])
+def test_the_words_of_other_tools_lead_to_keys(word: str) -> None:
+    assert re.search(rf"\b{word}\b", INDEX.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.checks.judge import Outcome
-from simkit.cli.other_pipelines import named_for, on_pipeline, other_pipeline, pipeline_in
+from simkit.cli.selection import named_for, on_pipeline, other_pipeline, pipeline_in
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
 from simkit.spec.pipeline.mutants import Edit, apply_edits
@@ -26,7 +26,7 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.implementing import check_left_out, scenarios_of
 from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.spec.scenario.model import unmet
-from simkit.trace.diff import TraceDiff, trace_diff, without
+from simkit.trace.diff.traces import TraceDiff, trace_diff, without
 from simkit.trace.views import view_of
 from tests.building import load
 
@@ -105,8 +105,8 @@ def scenarios(twin: str) -> tuple[ScenarioCase, ...]:
     with chdir(ROOT):
         subject, document = pipeline_in(twin, library())
         assert isinstance(subject, App)
-        check_left_out(document, subject)
-        return tuple(scenarios_of(subject).values())
+        check_left_out(document, subject, library().cache)
+        return tuple(scenarios_of(subject, library().cache).values())
 
 
 def claims_in(item: ScenarioCase) -> int:
@@ -126,6 +126,7 @@ def reason_left_out(twin: str, item: ScenarioCase) -> str:
     return other_pipeline(item, named, library()).standing.left_out
 
 
+@cache
 def on_both(twin: str, item: ScenarioCase) -> Both:
     """Runs a scenario on its own pipeline and on a twin."""
     app = app_of(twin)
@@ -136,6 +137,7 @@ def on_both(twin: str, item: ScenarioCase) -> Both:
     return Both(own, other, *without(diff, app.implements.differs))
 
 
+@cache
 def on_twin(twin: str, item: ScenarioCase) -> Outcome:
     """Runs a scenario on a twin: one of its design, or one that names the twin itself."""
     return simulate(on_pipeline(item, named_for(item.file, twin), library()))

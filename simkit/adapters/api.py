@@ -79,8 +79,8 @@ from simkit.language.paths import lookup as lookup
 from simkit.language.yaml import near as _near
 from simkit.providers.openai.parts import arguments_of as _arguments_of
 from simkit.providers.values import Offer as Offer
-from simkit.runtime.models.returned import returned_by as returned_by
 from simkit.runtime.ports import UserTurn as UserTurn
+from simkit.runtime.tool_use import returned_by as returned_by
 from simkit.spec.scenario.apps import AgentRule as AgentRule
 from simkit.spec.scenario.apps import App as App
 from simkit.spec.scenario.apps import StoreChannel as StoreChannel

@@ -13,13 +13,7 @@ from typing import Any, Final
 from simkit.adapters.entry import found_as
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
 from simkit.adapters.input_shapes import USER, input_example, input_template
-from simkit.core.errors import (
-    FunctionFailed,
-    FunctionMissing,
-    ScriptBroken,
-    SimkitError,
-    Unsupported,
-)
+from simkit.core import errors
 from simkit.core.text import short
 from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import near
@@ -52,7 +46,7 @@ def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AsgiDrive
     paths = [*_post_paths(subject)]
     if app.options.post is None:
         given = " or ".join(f"`app: {{post: {path}}}`" for path in paths) or "`app: {post: /chat}`"
-        raise FunctionMissing(
+        raise errors.FunctionMissing(
             f"`{app.entry}` is an ASGI application: which path takes the user's message?\n"
             f"Name it: {given}.",
             app.entry,
@@ -68,7 +62,7 @@ def _client_library() -> Any:
     for name in ("httpx", "httpx2"):
         with suppress(ImportError):
             return import_module(name)
-    raise Unsupported("`post` needs httpx, which is not installed here: pip install httpx")
+    raise errors.Unsupported("`post` needs httpx, which is not installed here: pip install httpx")
 
 
 class AsgiDriver(FrameworkDriver):
@@ -139,17 +133,17 @@ class AsgiDriver(FrameworkDriver):
         if isinstance(value, Mapping) and output in value:
             return value[output]
         has = f"has {', '.join(f'`{key}`' for key in value)}" if isinstance(value, Mapping) else ""
-        raise ScriptBroken(
+        raise errors.ScriptBroken(
             f"the answer has no `{output}`: it {has or f'is {short(repr(value), _BODY_MAX)}'}",
             ("app", "output"),
         )
 
-    def _refusal(self, path: str, body: Any, status: int, text: str) -> SimkitError:
+    def _refusal(self, path: str, body: Any, status: int, text: str) -> errors.SimkitError:
         paths = [*_post_paths(self._subject)]
         if status in (404, 405) and paths and path not in paths:
             nearest = near(path, paths)
             advice = f"Did you mean `{nearest}`?" if nearest else f"It has {', '.join(paths)}."
-            return ScriptBroken(
+            return errors.ScriptBroken(
                 f"`{self._app.entry}` takes no POST to `{path}`.\n{advice}", ("app", "post")
             )
         problem = f"POST {path} was answered with {status}: {short(text, _BODY_MAX)}"
@@ -157,8 +151,8 @@ class AsgiDriver(FrameworkDriver):
             fields = _fields_of(self._subject, path)
             sent_text = f"It was sent {short(json.dumps(body), _BODY_MAX)}."
             advice = f" It takes: `app: {{input: {input_example(fields)}}}`." if fields else ""
-            return FunctionFailed(f"{problem}\n{sent_text}{advice}")
-        return FunctionFailed(problem)
+            return errors.FunctionFailed(f"{problem}\n{sent_text}{advice}")
+        return errors.FunctionFailed(problem)
 
 
 class _Lifespan:
@@ -181,7 +175,7 @@ class _Lifespan:
         self._task = asyncio.create_task(self._run())
         await self._has_begun.wait()
         if self._failure is not None:
-            raise FunctionFailed(f"`{self._entry}` did not start: {self._failure}")
+            raise errors.FunctionFailed(f"`{self._entry}` did not start: {self._failure}")
 
     async def _run(self) -> None:
         scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": self.state}

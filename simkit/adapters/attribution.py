@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, Final
@@ -39,9 +39,17 @@ _NUMBERED: Final = re.compile(r"[\w-]*\d{3,}[\w-]*")
 class Attribution:
     """The compiled rules of one scenario."""
 
-    def __init__(self, rules: Mapping[str, AgentRule], fallback: str = "") -> None:
-        """``fallback`` is the agent of calls of which nothing says whose they are."""
-        self._fallback = fallback
+    def __init__(
+        self,
+        rules: Mapping[str, AgentRule],
+        fallback: str = "",
+        waiting: Callable[[], Iterable[str]] = tuple,
+    ) -> None:
+        """``fallback`` is the agent of calls of which nothing says whose they are.
+
+        ``waiting`` returns the agents whose reply lines no call has used.
+        """
+        self._fallback, self._waiting = fallback, waiting
         self._rules: dict[str, list[tuple[str, Matcher]]] = {
             agent: [(key, compile_matcher(m)) for key, m in rule.matchers().items()]
             for agent, rule in rules.items()
@@ -105,7 +113,12 @@ class Attribution:
             'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in '
             "the scenario:"
         )
-        lines += rule_lines("name", system, [*self._agents_met], root["tools"])
+        # Only one agent has no rule: it is meant.
+        rule_names = [agent for agent in self._rules if self._rules[agent]]
+        free = [agent for agent in self._waiting() if agent not in rule_names]
+        name = free[0] if len(free) == 1 else "name"
+        user = next((m.content for m in model_request.messages if m.role == "user"), "")
+        lines += rule_lines(name, system, [*self._agents_met], root["tools"], user)
         return "\n".join(lines)
 
     def _rule_inside(self, system: str) -> tuple[str, str] | None:
@@ -172,16 +185,23 @@ def _prompt_lines(model_request: ParsedRequest) -> list[str]:
 
 
 def rule_lines(
-    agent: str, system: str, others: Sequence[str] = (), tools: Sequence[str] = ()
+    agent: str,
+    system: str,
+    others: Sequence[str] = (),
+    tools: Sequence[str] = (),
+    user: str = "",
 ) -> list[str]:
     """Return the YAML of a rule that fits such a call, and none of ``others``.
 
     It contains no date and no id, because they differ in the next call. If the text does not
-    distinguish agents, the rule includes the ``tools`` that the call offers.
+    distinguish agents, the rule includes the ``tools`` that the call offers. A call without
+    instructions is known by the beginning of its first message, ``user``.
     """
     pieces = sorted(_lasting(system), key=lambda piece: len(piece) < min(_TELLING, len(system)))
     if not pieces:
-        return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: …}}]}}}}"]
+        start = next(_lasting(user), user)
+        says = flow({"$starts": start} if start else {"$any": True}).replace("${", "$${")
+        return ["  agents:", f"    {agent}: {{messages: {{$has: [{{user: {says}}}]}}}}"]
     own = (piece for piece in pieces if not any(_fits(piece, system, text) for text in others))
     line = next(own, None)
     tools_part = "" if line is not None or not tools else f", tools: {{$has: [{tools[0]}]}}"

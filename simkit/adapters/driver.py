@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from asyncio import CancelledError
 from collections import Counter
 from contextlib import ExitStack, nullcontext
@@ -11,17 +12,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from simkit.adapters import refusals
 from simkit.adapters.annotations import current_mark, heard_by
 from simkit.adapters.asgi import driver as asgi_driver
 from simkit.adapters.attribution import Attribution
-from simkit.adapters.concurrency import watched_threads
-from simkit.adapters.concurrency.pools import (
-    Ended,
-    Losses,
-    carrying_contexts,
-    hearing_loops,
-    taking_turns,
-)
+from simkit.adapters.concurrency import pools, watched_threads
 from simkit.adapters.concurrency.thread_turns import ThreadTurns, Waits
 from simkit.adapters.entry import (
     Caller,
@@ -46,24 +41,11 @@ from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
-from simkit.adapters.programs.input_loop import InputLoopDriver
+from simkit.adapters.programs.program import InputLoopDriver
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
 from simkit.adapters.recorder.carried_over import ScenarioTexts
-from simkit.adapters.recorder.renaming import RenamingSink
-from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.sessions import RenamingSink, Run
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.adapters.refusals import (
-    check_agents,
-    check_nodes,
-    failure_of,
-    handoff_tools_of,
-    name_of,
-    raised_by,
-    refuse_nodes,
-    refuse_unreachable,
-    refuse_unreached,
-    refused_at_import,
-)
 from simkit.adapters.script import (
     COUNTER,
     Script,
@@ -73,12 +55,13 @@ from simkit.adapters.script import (
     record_run_start,
     sectioned,
 )
+from simkit.adapters.servers import ScriptedServers
 from simkit.adapters.tool_use import ToolUse
 from simkit.adapters.toolbox import Toolbox
+from simkit.capture.http import processes
 from simkit.capture.http.guards import Guard
 from simkit.capture.http.installing import Keeper
 from simkit.capture.http.interception import intercepting
-from simkit.capture.http.processes import Children, children_of_run, watching_processes
 from simkit.capture.http.refusals import begin_refusals, note_refusal, taken_refusals
 from simkit.capture.http.request_router import (
     AllowedHosts,
@@ -87,24 +70,10 @@ from simkit.capture.http.request_router import (
     owned_by,
     passing_through,
 )
+from simkit.core import errors
 from simkit.core.branches import Branch, in_branch
 from simkit.core.context_values import Together
 from simkit.core.determinism import World
-from simkit.core.errors import (
-    CallUnattributed,
-    DirectoryGone,
-    FrameworkFailed,
-    FunctionFailed,
-    FunctionMissing,
-    NetworkRefused,
-    PipelineError,
-    RunHalted,
-    ScriptMisfit,
-    SimkitError,
-    Unsupported,
-    WireInvalid,
-    halt_in,
-)
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.rng import Chance
 from simkit.providers.http import HttpRequest
@@ -113,6 +82,7 @@ from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.apps import TURNS, App
+from simkit.spec.scenario.replies import asking_server
 from simkit.trace import events as e
 from simkit.trace.recorder import Sink
 
@@ -130,7 +100,7 @@ class CodeDriver:
         try:
             app = msgspec.structs.replace(app, folder=os.path.realpath(app.folder))
         except OSError as problem:
-            raise DirectoryGone(problem.strerror) from None
+            raise errors.DirectoryGone(problem.strerror) from None
         self._app, self._script, self._others = app, script, others
         self._stack, self._zone, self._keeper = ExitStack(), ExitStack(), Keeper()
         self._caller, self._home = Caller(), home_of(app.entry)
@@ -152,10 +122,10 @@ class CodeDriver:
             script.schedule,
         )
         self._imports = ImportWatch(app)
-        self._losses = Losses(self._lost)
-        self._lost_errors: list[tuple[Ended, e.ErrorFacts, Run | None]] = []
+        self._losses = pools.Losses(self._lost)
+        self._lost_errors: list[tuple[pools.Ended, e.ErrorFacts, Run | None]] = []
         """Errors that ended threads and tasks of this turn, and that no code took."""
-        self._owner = Owner()
+        self._owner = Owner(self._home)
         self._turns_of: Counter[str] = Counter()
         """Session to the number of its turns."""
 
@@ -171,12 +141,14 @@ class CodeDriver:
 
     def _start(self, sink: Sink) -> None:
         app, script = self._app, self._script
-        attribution = Attribution(app.agents, app.fallback)
+        attribution = Attribution(
+            app.agents, app.fallback, lambda: [left.agent for left in script.model.unused()]
+        )
         sink = self._names = RenamingSink(sink, attribution.has_matchers)
         self._recorder = recorder = TraceRecorder(
             sink, self._clock, counter_named(COUNTER), script.limits
         )
-        recorder.handoff_tools = handoff_tools_of(app)
+        recorder.handoff_tools = refusals.handoff_tools_of(app)
         if script.remembers and not app.is_apart:
             recorder.texts = ScenarioTexts(script.scenario)
             recorder.texts.add_value(script.initial_state)
@@ -187,10 +159,10 @@ class CodeDriver:
         check_folders(app)
         begin_refusals()
         enter(intercepting())
-        enter(carrying_contexts)
-        enter(hearing_loops)
-        enter(watching_processes)
-        self._children = None if keeps_keys else Children(self._child_asked)
+        enter(pools.carrying_contexts)
+        enter(pools.hearing_loops)
+        enter(processes.watching_processes)
+        self._children = None if keeps_keys else processes.Children(self._child_asked)
         if self._children is not None:
             self._stack.callback(self._children.close)
         enter(surroundings(app, found_as, keeps_keys))
@@ -207,6 +179,9 @@ class CodeDriver:
             self._caller.cancels,
         )  # fmt: skip
         self._use = use = ToolUse(recorder, self._gate, script.tools, self._others, waits.as_tool)
+        self._servers = ScriptedServers(app.servers, use, waits, self._others, app.folder)
+        self._gate.other_requests.home = self._home
+        enter(self._servers.serving(self._gate.other_requests, self._turns))
         self._driver = self._built(AdapterContext(recorder, self._caller, use, self._gate.halt))
         self._stack.callback(self._driver.close)
         self.name = self._driver.name
@@ -215,7 +190,7 @@ class CodeDriver:
         if self._takes_logs:
             facts = msgspec.structs.replace(facts, observes=(*facts.observes, "logs"))
         if app.agents and self._driver.nodes() is None:
-            refuse_nodes(app)
+            refusals.refuse_nodes(app)
         recorder.conversation = facts.conversation
         if app.options.given is not None:
             recorder.gifts = gifts_of(script.initial_state, facts, script.given_project)
@@ -226,16 +201,20 @@ class CodeDriver:
         tools = {name: found_as(entry) for name, entry in app.options.tools.items()}
         try:
             self._toolbox = Toolbox(tools, use.stand_in, use.waits_as)
-        except FunctionMissing as problem:  # The place is the entry, not the name of the tool.
-            raise FunctionMissing(problem.what, app.options.tools[problem.name]) from None
+        except (
+            errors.FunctionMissing
+        ) as problem:  # The place is the entry, not the name of the tool.
+            raise errors.FunctionMissing(problem.what, app.options.tools[problem.name]) from None
         enter(self._toolbox.standing_by())
+        recorder.look_at_variables(app.options.env)
         # They are the same in every turn.
         self._values = (
             owned_by(self._owner),
             heard_by(self._gate),
             self._toolbox.at_work(),
             in_branch(Branch()),
-            children_of_run(self._children),
+            processes.children_of_run(self._children),
+            self._servers.started_here(),
         )
 
     def _built(self, adapter_context: AdapterContext) -> Instrumented:
@@ -247,14 +226,15 @@ class CodeDriver:
                 passing_through(self._gate, self._app.allow_hosts),
                 self._imports,
                 at_terminal(unmanned),
+                refusals.libraries_heeded(self._home),
             ):
                 driver, home = self._pilot_of(adapter_context), home_of(entry)
                 app_options = getattr(driver, "app_options", DRIVER_OPTIONS)
                 refuse_options(self._app, driver.name, app_options)
                 return Instrumented(driver, adapter_context, home, self._app.agents)
-        except RunHalted as halted:
-            raise refused_at_import(halted.cause, entry) from None
-        except FunctionMissing:
+        except errors.RunHalted as halted:
+            raise refusals.refused_at_import(halted.cause, entry) from None
+        except errors.FunctionMissing:
             if unmanned.was_read:  # It caught what stopped it, and then was no pipeline.
                 raise reads_itself(entry) from None
             raise
@@ -284,6 +264,8 @@ class CodeDriver:
 
     def _is_marked(self, run: Run) -> bool:
         mark = current_mark()
+        if run.is_remote:
+            return False
         return self._driver.ends_runs() or (mark is not None and mark.run is run)
 
     def take(self, turn: UserTurn) -> e.ErrorFacts | None:
@@ -306,9 +288,9 @@ class CodeDriver:
         # An error of an earlier turn was claimed, or there is none now.
         self._gate.halted = self._gate.last_failure = self._gate.cut = None
         reply, error = None, None
-        stubs = [tool for tool in script.stubs(place) if tool not in self._app.options.tools]
+        stubs = [tool for tool in script.stubs(place) if not self._is_answered(tool)]
         if stubs and not self._driver.stands_in():
-            refuse_unreachable(stubs, self._app, recorder.turn)
+            refusals.refuse_unreachable(stubs, self._app, recorder.turn)
         try:
             with collected_meanwhile():
                 try:
@@ -317,28 +299,41 @@ class CodeDriver:
                     self._tell_left_threads()
                     self._tell_losses()
             script.schedule.end_turn()
-            refuse_unreached(stubs, self._app, recorder, self._use.reached)
-        except PipelineError as problem:
+            refusals.refuse_unreached(stubs, self._app, recorder, self._use.reached)
+        except errors.PipelineError as problem:
             error = error_facts(problem, self._problem_text(problem))
         script.end_turn(reply, error, recorder)
         self._agents_met.update((run.agent, None) for run in recorder.runs)
         return error
 
-    def _problem_text(self, problem: PipelineError) -> str:
+    def _is_answered(self, tool: str) -> bool:
+        """Return whether a tool needs no adapter for its results: a function, or a server's."""
+        use = self._use
+        return (
+            tool in self._app.options.tools
+            or use.serves_others
+            or bool(asking_server(tool))
+            or tool.rpartition("/")[2] in use.served
+        )
+
+    def _problem_text(self, problem: errors.PipelineError) -> str:
         """Return an error's message; frameworks do not say what was wrong with a handoff."""
-        is_codes = isinstance(problem, (FrameworkFailed, FunctionFailed))
+        is_codes = isinstance(problem, (errors.FrameworkFailed, errors.FunctionFailed))
         misfit = self._answers.misfit if is_codes else ""
-        return f"{problem}\n{misfit}" if misfit else str(problem)
+        ends = self._servers.ends if is_codes else ()
+        return "\n".join((*ends, str(problem), *([misfit] if misfit else ())))
 
     def check_rules(self) -> None:
         """Raise ScriptMisfit for parts of the scenario about the code that the run did not use."""
         app, driver = self._app, self._driver
         check_imported(app)
+        if app.pipeline == app.entry:  # Otherwise they are in a file for many scenarios.
+            self._servers.check()
         if not app.agents:
             return
-        check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
+        refusals.check_nodes(app, driver.nodes() or (), driver.knows_all_nodes())
         if app.pipeline == app.entry:  # Otherwise the rules are in a file for many scenarios.
-            check_agents(app, driver.agents(), self._agents_met)
+            refusals.check_agents(app, driver.agents(), self._agents_met)
 
     def restart(self) -> None:
         """Build the pipeline again from what outlives a process; raise ScriptMisfit."""
@@ -351,10 +346,10 @@ class CodeDriver:
                 self._turns.led(),  # Building may wait for threads that were there before.
             ):
                 self._driver.restart()
-        except RunHalted as halted:
+        except errors.RunHalted as halted:
             raise halted.cause from None
-        except Unsupported as problem:
-            raise ScriptMisfit(
+        except errors.Unsupported as problem:
+            raise errors.ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {problem}",
                 ("turns", self._recorder.turn, "restart"),
             ) from problem
@@ -373,30 +368,37 @@ class CodeDriver:
                     allow_hosts=app.allow_hosts,
                     slept=self._waits.sleep_alone,
                     slept_in_loop=self._turns.sleep_in_loop,
+                    set_timer=self._turns.set_timer,
                     trusts_libraries=True,
                     keeper=self._keeper,
                 ),
                 self._losses.heeding(),
-                taking_turns(self._turns),
+                pools.taking_turns(self._turns),
             ):
                 try:
                     reply = self._driver.run_turn(turn)
                 finally:
                     self._take_refusals()
-        except (RunHalted, Exception, SystemExit, CancelledError, BaseExceptionGroup) as problem:
-            if (halt := halt_in(problem)) is not None:
+        except (
+            errors.RunHalted,
+            Exception,
+            SystemExit,
+            CancelledError,
+            BaseExceptionGroup,
+        ) as problem:
+            if (halt := errors.halt_in(problem)) is not None:
                 raise self._advised(turn, halt.cause) from None
             if gate.halted is not None:
                 raise self._advised(turn, gate.halted) from None
             if gate.cut is not None and isinstance(problem, CancelledError):
                 raise gate.cut from None
-            named, raised = app.options.errors, raised_by(problem)
-            if isinstance(problem, SimkitError) and not name_of(raised, named):
+            named, raised = app.options.errors, refusals.raised_by(problem)
+            if isinstance(problem, errors.SimkitError) and not refusals.name_of(raised, named):
                 raise
-            failure = failure_of(raised, gate.last_failure, app.entry, named)
-            if type(failure) is FunctionFailed:
+            failure = refusals.failure_of(raised, gate.last_failure, app.entry, named)
+            if type(failure) is errors.FunctionFailed:
                 advice = self._driver.input_advice(turn, raised)
-                failure = FunctionFailed(f"{failure}\n{advice}") if advice else failure
+                failure = errors.FunctionFailed(f"{failure}\n{advice}") if advice else failure
             raise failure from problem
         if gate.halted is not None:
             raise self._advised(turn, gate.halted)
@@ -404,12 +406,15 @@ class CodeDriver:
             raise gate.cut
         return reply
 
-    def _advised(self, turn: UserTurn, problem: SimkitError) -> SimkitError:
-        """Return an error, with how to call the pipeline if a request may hold a wrong input."""
-        if type(problem) is not CallUnattributed or not isinstance(problem.__cause__, WireInvalid):
+    def _advised(self, turn: UserTurn, problem: errors.SimkitError) -> errors.SimkitError:
+        """Return an error with its cause, or with how to call the pipeline."""
+        problem = self._servers.caused(problem)
+        if type(problem) is not errors.CallUnattributed or not isinstance(
+            problem.__cause__, errors.WireInvalid
+        ):
             return problem
         advice = self._driver.input_advice(turn, problem)
-        return CallUnattributed(f"{problem}\n{advice}") if advice else problem
+        return errors.CallUnattributed(f"{problem}\n{advice}") if advice else problem
 
     def _tell_left_threads(self) -> None:
         """Report threads that the others no longer waited for: they run in no fixed order."""
@@ -422,10 +427,12 @@ class CodeDriver:
             self._turns.is_endless = False
             self._uncontrolled("threads that go on and on after the turn's reply", "")
 
-    def _lost(self, ended: Ended, problem: BaseException) -> None:
+    def _lost(self, ended: pools.Ended, problem: BaseException) -> None:
         """Keep an error for the end of the turn: the collector may find it in any place."""
         app = self._app
-        failure = failure_of(problem, self._gate.last_failure, app.entry, app.options.errors)
+        failure = refusals.failure_of(
+            problem, self._gate.last_failure, app.entry, app.options.errors
+        )
         self._lost_errors.append((ended, error_facts(failure), self._driver.run_around()))
 
     def _tell_losses(self) -> None:
@@ -449,7 +456,7 @@ class CodeDriver:
     def _child_asked(self, method: str, url: str) -> None:
         """Stop the run: a child process of the pipeline uses the network."""
         asks_model = protocol_of(HttpRequest(method, url)) is not None
-        problem = CallUnattributed(child_asked(method, url, asks_model))
+        problem = errors.CallUnattributed(child_asked(method, url, asks_model))
         if self._owner.is_over:
             note_refusal(str(problem), is_late=True)
         self._gate.halt(problem)
@@ -457,7 +464,9 @@ class CodeDriver:
     def _take_refusals(self) -> None:
         """Stop the run if code was refused something from where no exception reaches it."""
         for text in taken_refusals():
-            self._gate.halt(NetworkRefused(text, "", None))
+            self._gate.halt(errors.NetworkRefused(text, "", None))
+        for refusal in refusals.unsurvived(sys.exception(), self._home):
+            self._gate.halt(refusal)
 
     def _logged(self, entry: LogEntry) -> None:
         run = self._driver.run_around()
@@ -473,7 +482,7 @@ class CodeDriver:
     def close(self) -> None:
         """Close the event loop, and restore the environment."""
         # First of all: a loop that is closed waits for its threads, which may have stopped.
-        self._owner.unfinished = self._turns.threads.unfinished()
+        self._owner.unfinished = processes.leave_threads(self._turns.threads.unfinished())
         self._turns.end()
         self._losses.end()
         with (
@@ -485,6 +494,6 @@ class CodeDriver:
             try:
                 self._caller.close()
             finally:
-                self._owner.is_over = True
+                processes.end_run(self._owner)
                 self._keeper.close()
                 self._stack.close()

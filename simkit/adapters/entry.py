@@ -15,20 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.adapters.concurrency.pools import handle_loss
-from simkit.capture.http.places import raised_at
+from simkit.capture.http.places import CLIENTS, raised_at
 from simkit.core.errors import FunctionMissing, ProgramNamed, SimkitError
 from simkit.core.text import exception_text, short
 from simkit.language.yaml import near
 from simkit.runtime.functions import object_named
+from simkit.spec.pipeline.agents import listed
 from simkit.spec.scenario.code_names import it_has, names_in
 
 METHODS: Final = ("run", "ask", "chat", "send", "invoke", "respond")
 """Names of the method that takes the user's message."""
 
-CLIENTS: Final = frozenset(
-    ("aiohttp", "anthropic", "google", "httpx", "httpx2", "litellm", "openai", "requests")
-)
-"""The top-level packages of client libraries."""
 _SHOWN_MAX: Final = 60
 """The length of a value in an error."""
 GRACE_S: Final = 1.0
@@ -94,7 +91,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
     needed = _required(_parameters(factory))
     if needed:
         raise FunctionMissing(
-            f"`{entry}` is a class that cannot be instantiated without {_listed(needed)}.\nName "
+            f"`{entry}` is a class that cannot be instantiated without {listed(needed)}.\nName "
             "a function without parameters that returns one, or the object itself.",
             entry,
         )
@@ -150,7 +147,7 @@ def check_called_alone(entry: str, start: Callable[..., Any]) -> None:
     needed = _required(_parameters(start))
     if needed:
         raise FunctionMissing(
-            f"`{entry}` needs {_listed(needed)}, and a program (`app: {{input: turns}}`) is called "
+            f"`{entry}` needs {listed(needed)}, and a program (`app: {{input: turns}}`) is called "
             "without arguments.\n"
             "Name the function that starts it, or its module alone, which runs as `python -m` "
             "does. A function of the user's message needs no `input: turns`.",
@@ -170,7 +167,7 @@ def _check_taken(entry: str, responder: Responder, parameters: list[inspect.Para
     name = getattr(responder, "__name__", "")
     called = f"`{entry}`" if entry.endswith(f":{name}") or not name else f"`{name}` of `{entry}`"
     if needed or (parameters and not places):
-        lacking = f"needs {_listed(needed)} as well" if places else "takes no argument by its place"
+        lacking = f"needs {listed(needed)} as well" if places else "takes no argument by its place"
         raise FunctionMissing(
             f"{called} is called with the user's message alone, and {lacking}.\n"
             "Name a function that takes the message and adds the rest: `def run(text): …`.",
@@ -212,10 +209,11 @@ def method_of(entry: str, subject: Any, method: str | None) -> Responder:
     only = next((names for names in (usual, public) if len(names) == 1), None)
     if only is not None:
         return getattr(subject, only[0])  # type: ignore[no-any-return]
+    name = _likeliest(subject, candidates)
     raise FunctionMissing(
         f"`{entry}` is or makes {subject_text}, and it is not clear which method takes the "
-        f"user's message: {', '.join(candidates)}.\nName it: `app: {{call: "
-        f"{_likeliest(subject, candidates)}}}`.",
+        f"user's message: {', '.join(candidates)}.\nName it: `app: {{call: {name}}}`, or "
+        f"`{entry}.{name}` for `init` and `explore`.",
         entry,
     )
 
@@ -265,10 +263,6 @@ def _required(parameters: Iterable[inspect.Parameter]) -> list[str]:
         for p in parameters
         if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     ]
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
 
 
 def _parameters(function: Any) -> list[inspect.Parameter]:

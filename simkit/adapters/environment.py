@@ -26,12 +26,14 @@ from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.places import raised_at, user_frame
 from simkit.core.context_values import set_until_reset
 from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
-from simkit.core.redact.names import DUMMY_KEY as DUMMY_KEY
+from simkit.core.redact.shapes import DUMMY_KEY as DUMMY_KEY
 from simkit.core.text import exception_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.spec.scenario.apps import TURNS, App
 
 _OFFLINE: Final = {
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
     "AGNO_TELEMETRY": "false",
     "ANONYMIZED_TELEMETRY": "False",
     "CREWAI_DISABLE_TELEMETRY": "true",
@@ -43,8 +45,9 @@ _OFFLINE: Final = {
     "MEM0_TELEMETRY": "False",
 }
 """Variables that keep libraries from using the network beside the pipeline: LiteLLM's import, the
-reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like, and what
-frameworks report to their makers of each run (`ANONYMIZED_TELEMETRY` is Chroma's)."""
+reports to LangSmith, which an application turns on by `LANGCHAIN_TRACING_V2` or the like, what
+frameworks report to their makers of each run (`ANONYMIZED_TELEMETRY` is Chroma's), and what AWS's
+clients would ask the machine for: a region and credentials."""
 
 
 @contextmanager

@@ -28,19 +28,12 @@ from simkit.adapters.input_shapes import (
     parameter_type,
     type_advice,
 )
-from simkit.adapters.libraries import GROUP, unfit
 from simkit.adapters.plain_values import Snapshots
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.tool_use import ToolUse
-from simkit.core.errors import (
-    FunctionMissing,
-    RunHalted,
-    ScriptBroken,
-    ScriptMisfit,
-    SimkitError,
-    Unsupported,
-)
+from simkit.core import errors
+from simkit.core.compat import GROUP, unfit
 from simkit.core.messages import JsonValue
 from simkit.language.yaml import SourcePath
 from simkit.runtime.ports import UserTurn
@@ -67,7 +60,7 @@ def refuse_options(app: App, name: str, app_options: Collection[str]) -> None:
     for option in DRIVER_OPTIONS:
         if getattr(app.options, option) and option not in app_options:
             known = " and ".join(f"`{each}`" for each in app_options)
-            raise ScriptBroken(
+            raise errors.ScriptBroken(
                 f"`{option}` does nothing here: what runs `{app.entry}` (the driver `{name}`) "
                 f"reads {known}.\nLeave it out.",
                 ("app", option),
@@ -81,7 +74,7 @@ def choose_method(app: App, ways: Sequence[str], noun: str = "an agent") -> str:
     """
     way = app.options.call or ways[0]
     if way not in ways:
-        raise FunctionMissing(f"{noun} is run by {', '.join(ways)}: not by `{way}`", way)
+        raise errors.FunctionMissing(f"{noun} is run by {', '.join(ways)}: not by `{way}`", way)
     return way
 
 
@@ -96,7 +89,7 @@ def make_run_options(app: App, session: str) -> dict[str, Any]:
         named = "session" in inspect.signature(make).parameters
         options = make(session=session) if named else make()
         if not isinstance(options, Mapping):
-            raise FunctionMissing(
+            raise errors.FunctionMissing(
                 f"`{entry}` returns an object of class `{type(options).__name__}`, not a mapping "
                 "of what an agent is run with, by its names",
                 entry,
@@ -165,7 +158,7 @@ class AdapterContext:
     caller: Caller
     use_tool: ToolUse
     """Executes a tool's call by the scenario or for real, and records it."""
-    halt: Callable[[SimkitError], RunHalted | SimkitError]
+    halt: Callable[[errors.SimkitError], errors.RunHalted | errors.SimkitError]
     """Records why the run cannot continue, and returns the exception to raise."""
 
     @contextmanager
@@ -174,7 +167,7 @@ class AdapterContext:
         with self.recorder.lock:
             try:
                 yield
-            except SimkitError as problem:
+            except errors.SimkitError as problem:
                 raise self.halt(problem) from problem
 
     async def carry_out(
@@ -190,10 +183,10 @@ class AdapterContext:
             request = self.recorder.call_request(call_id)
         return await self.use_tool.in_loop(tool, args, real, request, returns)
 
-    def asks_nothing(self, because: str) -> ScriptMisfit:
+    def asks_nothing(self, because: str) -> errors.ScriptMisfit:
         """Return the error of a turn that answers an interrupt although there is none."""
         turn = self.recorder.turn
-        return ScriptMisfit(
+        return errors.ScriptMisfit(
             f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
         )
 
@@ -288,10 +281,9 @@ def driver_for(subject: Any, app: App, adapter_context: AdapterContext) -> Frame
     Raise Unsupported for an adapter that cannot be imported.
     """
     for name, module in loaded_adapters():
-        try:
-            make_driver: MakeDriver = module.driver
-        except AttributeError as problem:
-            raise Unsupported(f"the adapter for {name!r} cannot be used: {problem}") from problem
+        make_driver: MakeDriver | None = getattr(module, "driver", None)
+        if make_driver is None:
+            raise _unusable(name, f"module {module.__name__!r} has no attribute 'driver'")
         driver = make_driver(subject, app, adapter_context)
         if driver is not None:
             return driver
@@ -303,13 +295,7 @@ def loaded_adapters() -> Iterator[tuple[str, ModuleType]]:
     for entry in _adapters():
         if entry.name not in sys.modules:
             continue
-        if entry.name in _stand_ins:
-            yield entry.name, _stand_ins[entry.name]
-            continue
-        problem = unfit(entry)
-        if problem:
-            raise Unsupported(f"the adapter for {entry.name!r} cannot be used: {problem}.")
-        yield entry.name, _imported(entry)
+        yield entry.name, _stand_ins.get(entry.name) or _imported(entry)
 
 
 _stand_ins: Final[dict[str, Any]] = {}
@@ -327,13 +313,17 @@ def standing_in(name: str, adapter: Any) -> Iterator[None]:
 
 
 def _imported(entry: EntryPoint) -> ModuleType:
+    if why := unfit(entry):
+        raise _unusable(entry.name, f"{why}.")
     try:
         return import_module(entry.value)
     except Exception as problem:  # With another version of the framework, anything may be missing.
-        kind = "" if isinstance(problem, Unsupported) else f"{type(problem).__name__}: "
-        raise Unsupported(
-            f"the adapter for {entry.name!r} cannot be used: {kind}{problem}"
-        ) from problem
+        kind = "" if isinstance(problem, errors.Unsupported) else f"{type(problem).__name__}: "
+        raise _unusable(entry.name, f"{kind}{problem}") from problem
+
+
+def _unusable(name: str, why: str) -> errors.Unsupported:
+    return errors.Unsupported(f"the adapter for {name!r} cannot be used: {why}")
 
 
 def known() -> Iterator[str]:

@@ -15,20 +15,22 @@ import msgspec
 from simkit.adapters.concurrency.pools import carrying_contexts, hearing_loops
 from simkit.adapters.entry import found_as, home_of, reads_itself
 from simkit.adapters.environment import surroundings
+from simkit.adapters.framework_driver import loaded_adapters
 from simkit.adapters.modules import OwnModules, entry_of
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
 from simkit.capture.http.connections import watcher
 from simkit.capture.http.guards import Guard, add_hook
 from simkit.capture.http.interception import intercepting
+from simkit.capture.http.places import library_asking
 from simkit.capture.http.processes import watching_processes
 from simkit.capture.http.request_router import Decision, Owner, owned_by, passing_through
 from simkit.core.context_values import set_until_reset
 from simkit.core.determinism import World
-from simkit.core.determinism.imports import is_library
+from simkit.core.determinism.installing import is_library
 from simkit.core.determinism.worlds import IMPORT_START, Still
-from simkit.core.errors import RunHalted, ScriptBroken
+from simkit.core.errors import RunHalted, ScriptBroken, Unsupported
 from simkit.core.rng import Chance
-from simkit.providers.http import HttpRequest
+from simkit.providers.http import HttpRequest, NoResponse
 from simkit.spec.scenario.apps import App
 
 _DESCRIPTORS: Final = Path("/proc/self/fd")
@@ -43,7 +45,7 @@ def import_application(app: App, keeps_keys: bool = False) -> None:
     interpreter: the import fails, has an effect that each scenario must report, or leaves open what
     copies would share. ``keeps_keys`` leaves API keys in the environment.
     """
-    before, gate = set(_shared_files()), _RefusingRouter()
+    before, gate = set(_shared_files()), _RefusingRouter(home_of(app.entry))
     watch = ImportWatch(app)
     try:
         with (
@@ -53,12 +55,21 @@ def import_application(app: App, keeps_keys: bool = False) -> None:
             at_terminal(Unmanned(lambda: reads_itself(app.entry))),
         ):
             entry_of(app)
+            _import_drivers()
     except (RunHalted, Exception, SystemExit) as problem:
         raise OSError(f"its import fails: {problem}") from None
     if watch.effects or gate.was_asked:
         raise OSError("its import has effects")
     if left := set(_shared_files()) - before:
         raise OSError(f"its import leaves {', '.join(sorted(left))} open")
+
+
+def _import_drivers() -> None:
+    """Import what drives the imported application, which each copy needs."""
+    importlib.import_module("simkit.adapters.driver")
+    with suppress(Unsupported):  # A scenario reports it, if its application needs that adapter.
+        for _ in loaded_adapters():
+            pass
 
 
 class ImportWatch(Guard):
@@ -95,7 +106,7 @@ def imported_libraries(app: App, before: Collection[str]) -> list[str]:
     own = OwnModules(app)
     return [
         name
-        for name, module in [*sys.modules.items()]
+        for name, module in sys.modules.copy().items()
         if name not in before
         and (file := getattr(module, "__file__", None) or "")
         and is_library(file)
@@ -138,7 +149,12 @@ class _RefusingRouter:
 
     was_asked = False
 
+    def __init__(self, home: str) -> None:
+        self._home = home
+
     def take(self, request: HttpRequest) -> Decision:
+        if library_asking(sys._getframe(1), self._home):  # Libraries ask by themselves, too.
+            return NoResponse("connection", "simkit: there is no network")
         self.was_asked = True
         raise RunHalted(ScriptBroken(f"{request.method} {request.url} was sent by the import"))
 

@@ -143,7 +143,7 @@ def _is_half_imported(name: str) -> bool:
     top = f"{name.partition('.')[0]}."
     return any(
         key.startswith(top) and getattr(getattr(module, "__spec__", None), "_initializing", False)
-        for key, module in list(sys.modules.items())
+        for key, module in sys.modules.copy().items()
         if module is not None and key != name
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, TypeAlias
 from typing import Protocol as Interface
 from urllib.parse import urlsplit
 
@@ -12,11 +13,17 @@ import msgspec
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.adapters.refusals import refusal_of
-from simkit.capture.cassettes.encodings import NotDecodable, decoded
-from simkit.capture.cassettes.tool_calls import real_result, result_of, tool_request
+from simkit.adapters.refusals import answer_to_library, sending_code
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
-from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward
+from simkit.capture.cassettes.values import (
+    NotDecodable,
+    decoded,
+    real_result,
+    result_of,
+    tool_request,
+)
+from simkit.capture.http.processes import HOST
+from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, Later
 from simkit.core.errors import (
     CassetteMissed,
     NetworkRefused,
@@ -24,12 +31,15 @@ from simkit.core.errors import (
 )
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, as_json
 from simkit.language.json_schema import schema_errors
+from simkit.providers import a2a
 from simkit.providers.chains import Chains
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, header, path_of
 from simkit.providers.protocols import answer_token_count, unsupported_interface
+from simkit.providers.streams import content_of
 from simkit.providers.values import Offer, ParsedRequest, Protocol
 from simkit.runtime.context.tokens import tokens_of
+from simkit.trace.store import canonical
 
 
 def output_tool(
@@ -90,6 +100,65 @@ class ModelCall(msgspec.Struct, frozen=True):
     """The size of its context."""
 
 
+FILE_LETTERS_MIN: Final = 10_000
+"""From this length on, a text without spaces is a file, and its digest is enough."""
+
+
+def record_request_beside(call: ModelCall, recorder: TraceRecorder) -> None:
+    """Record what a client wrote to ask a model, and the user code that called the client."""
+    request, events = call.request, recorder.events
+    url = urlsplit(request.url)
+    # A program asks at a port of this machine, which is another one each time.
+    host = "" if url.hostname == HOST else url.netloc.rpartition("@")[2]
+    place = ("request", call.run.agent)
+    events.record_request(
+        recorder.at(call.run),
+        call=call.id,
+        method=request.method,
+        url=f"{host}{path_of(request.url)}",
+        where=sending_code(),
+        body=events.last_values.shorten(place, _body(request.body), lambda body: body),
+    )
+
+
+def record_response_beside(call: ModelCall, answer: HttpAnswer, recorder: TraceRecorder) -> None:
+    """Record what a client gets as the answer to a model call."""
+    status, body = 0, b""
+    if isinstance(answer, HttpResponse):
+        with suppress(NotDecodable):
+            status, body = answer.status, content_of(decoded_response(answer))
+    # Nothing in it is compared with another response, so that a text is enough.
+    content = _body(body) if len(body) > FILE_LETTERS_MIN else _text(body)
+    recorder.events.record_response(
+        recorder.at(call.run), call=call.id, status=status, body=content
+    )
+
+
+def _body(body: bytes) -> JsonValue:
+    """Return a body as JSON, else as text; digests stand for files in it."""
+    try:
+        value = canonical(msgspec.json.decode(body)) if b'"$' in body else msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return _text(body)
+    return _without_files(value) if len(body) > FILE_LETTERS_MIN else value
+
+
+def _text(body: bytes) -> JsonValue:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return canonical(body)
+
+
+def _without_files(value: Any) -> JsonValue:
+    if isinstance(value, dict):
+        return {key: _without_files(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_files(item) for item in value]
+    is_file = isinstance(value, str) and len(value) > FILE_LETTERS_MIN and " " not in value
+    return canonical(value.encode()) if is_file else value
+
+
 def record_answer(
     call: ModelCall, answer: HttpAnswer, recorder: TraceRecorder, is_marked: bool
 ) -> Fails | None:
@@ -129,6 +198,13 @@ def concluded(recorder: TraceRecorder, run: Run, message: Message) -> None:
         recorder.end_run(run)
     elif all(call.name in run.output_tools for call in message.calls):
         recorder.end_run(run, output=output_of(message.calls[0], run.output_tools))
+
+
+class RemoteCall(msgspec.Struct, frozen=True):
+    """A request that asks a remote agent."""
+
+    agent: str
+    exchange: a2a.Exchange
 
 
 class Answerer(Interface):
@@ -234,6 +310,18 @@ class GatedTraffic:
             return result_of(exchange.answer)
         return real_result(tool, real, lambda answer: self._traffic.answered(exchange, answer))
 
+    def ask_server(
+        self, server: str, request: HttpRequest, recorder: TraceRecorder
+    ) -> tuple[HttpResponse | None, Callable[[HttpResponse], None]]:
+        """Return a server's recorded answer, if it is used, and what takes the real one.
+
+        Raise CassetteMissed.
+        """
+        exchange = self._exchange(server, request, recorder)
+        if exchange.answer is None:
+            self._traffic.wait_for(exchange)
+        return exchange.answer, lambda answer: self._traffic.answered(exchange, answer)
+
     def _exchange(self, agent: str, request: HttpRequest, recorder: TraceRecorder) -> Exchange:
         return self._traffic.ask(agent, recorder.turn, recorder.session, request)
 
@@ -267,9 +355,20 @@ class OtherRequests:
     ) -> None:
         self._recorder, self._others = recorder, others
         self._host_is_allowed, self._chains = host_is_allowed, chains
+        self.of_servers: Callable[[HttpRequest], Decision | Later | None] = lambda request: None
+        """Answers what is sent to the scenario's servers; None for all else."""
+        self.home = ""
+        """The top-level package of the pipeline's code."""
+        self.remote_agent: Callable[[HttpRequest], RemoteCall | None] = lambda request: None
+        """Returns the remote agent of the scenario that a request asks."""
+        self.sampling_server: Callable[[Sequence[Message]], str] = lambda messages: ""
+        """Returns the server that asks its client's model these messages; empty for none."""
 
-    def decide(self, request: HttpRequest) -> Decision:
-        """Decide about a request that is no model call: forward or refuse it."""
+    def decide(self, request: HttpRequest) -> Decision | Later:
+        """Decide about a request that is no model call: answer, forward or refuse it."""
+        served = self.of_servers(request)
+        if served is not None:
+            return served
         if self._host_is_allowed(request.url):
             self._record_unread(request)
             return Forward(None)
@@ -285,7 +384,7 @@ class OtherRequests:
             return decision
         decision = self.counted(request)
         if decision is None:
-            raise refusal_of(request)
+            return answer_to_library(request, self.home)
         return decision
 
     def _record_unread(self, request: HttpRequest) -> None:

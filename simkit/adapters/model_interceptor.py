@@ -13,27 +13,22 @@ import msgspec
 from simkit.adapters.annotations import Mark, current_mark
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency.thread_turns import is_in_loop
-from simkit.adapters.model_calls import Answerer, ModelCall, OtherRequests, record_answer
+from simkit.adapters.model_calls import (
+    Answerer,
+    ModelCall,
+    OtherRequests,
+    record_answer,
+    record_request_beside,
+    record_response_beside,
+)
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder, status_after
 from simkit.adapters.refusals import sent_at
 from simkit.adapters.script import ScriptedAnswers
 from simkit.capture.http.request_router import Decision, Later, Pauses
+from simkit.core import errors
 from simkit.core import messages as m
 from simkit.core.branches import current_branch
-from simkit.core.errors import (
-    CallUnattributed,
-    PipelineError,
-    ProcessCrashed,
-    ReplyMissing,
-    RunHalted,
-    ScriptMisfit,
-    SimkitError,
-    TurnCancelled,
-    TurnCut,
-    WireInvalid,
-    unanswered_as,
-)
 from simkit.core.stopping import halting
 from simkit.providers.body_reader import MessageCache
 from simkit.providers.chains import Chains
@@ -106,16 +101,16 @@ class ModelInterceptor:
         self._attribution, self._script, self._others = attribution, script, others
         self._run_now, self._rename, self._waits_as = run_now, rename, waits_as
         self._around, self.wait_turn = around, wait_turn
-        self._pauses, self._cancels = pauses or _Alone(recorder.clock), cancels
+        self.pauses, self._cancels = pauses or _Alone(recorder.clock), cancels
         self.lock: Final = recorder.lock
         """Held while something is recorded."""
-        self.halted: SimkitError | None = None
+        self.halted: errors.SimkitError | None = None
         """Why the run cannot continue, even if the pipeline's code caught the exception."""
-        self.cut: TurnCut | None = None
+        self.cut: errors.TurnCut | None = None
         """The cancellation of this turn; None if there was none."""
         self._chains = Chains()
-        self._other_requests = OtherRequests(recorder, others, host_is_allowed, self._chains)
-        self.counted = self._other_requests.counted
+        self.other_requests = OtherRequests(recorder, others, host_is_allowed, self._chains)
+        self.counted = self.other_requests.counted
         self._message_caches = {name: MessageCache() for name in PROTOCOLS}
         self._last: dict[tuple[str, str], _LastRequest] = {}
         """The last request of each agent of a session."""
@@ -136,17 +131,20 @@ class ModelInterceptor:
         if not wait_ms:
             return finish()
         return Later(
-            self._pauses,
+            self.pauses,
             wait_ms,
             lambda: self._while_locked(lambda: self._with_answer(call, finish)),
         )
 
     def _take(self, request: HttpRequest) -> Decision | Later:
-        protocol = protocol_of(request)
+        protocol, remote = protocol_of(request), None
         if protocol is None:
-            return self._other_requests.decide(request)
+            remote = self.other_requests.remote_agent(request)
+            if remote is None:
+                return self.other_requests.decide(request)
+            protocol = remote.exchange.protocol
         if not self._recorder.turn:
-            raise CallUnattributed(
+            raise errors.CallUnattributed(
                 f"the pipeline calls a model while it is built: {request.method} {request.url}"
                 f"{sent_at()}.\nCall models only when the user says something: a function without "
                 "parameters is called to make the pipeline, one of the message, "
@@ -158,12 +156,16 @@ class ModelInterceptor:
                 if protocol.parse_again is not None
                 else protocol.parse_request(request)
             )
-        except WireInvalid as problem:
-            raise CallUnattributed(
+        except errors.WireInvalid as problem:
+            raise errors.CallUnattributed(
                 f"{request.method} {request.url} is no request that {protocol.name} knows: "
                 f"{problem}"
             ) from problem
-        run = self._run_of(model_request, request)
+        run = (
+            self._remote_run(remote.agent, model_request)
+            if remote is not None
+            else self._run_of(model_request, request)
+        )
         if (branch := current_branch()) is not None:
             branch.ask(run)
         attempt = self._attempt(run, model_request)
@@ -174,6 +176,7 @@ class ModelInterceptor:
                 model_request.offers,
                 _settings(model_request),
                 hidden=model_request.hidden,
+                marks=model_request.marks,
             ),
             run,
             model_request,
@@ -183,6 +186,7 @@ class ModelInterceptor:
             self._recorder.context_tokens,
         )
         self._last[run.agent, self._recorder.session] = _LastRequest(call, attempt)
+        record_request_beside(call, self._recorder)
 
         def answer() -> Decision | Later:
             return self._with_answer(call, lambda: self._disturbed(call) or self._answered(call))
@@ -196,10 +200,10 @@ class ModelInterceptor:
         """Do the work that answers a call; emit the failure if nothing answers it."""
         try:
             return work()
-        except TurnCut:
+        except errors.TurnCut:
             raise
-        except PipelineError as problem:
-            self._recorder.failed(call.run, call.id, m.Fails(*unanswered_as(problem)))
+        except errors.PipelineError as problem:
+            self._recorder.failed(call.run, call.id, m.Fails(*errors.unanswered_as(problem)))
             raise
 
     def _attempt(self, run: Run, model_request: ParsedRequest) -> int:
@@ -222,12 +226,12 @@ class ModelInterceptor:
         planned = self._plan.due(call.run.agent)
         if planned is None:
             return None
-        if isinstance(planned, TurnCut):
+        if isinstance(planned, errors.TurnCut):
             return self._end_turn_at(call, planned)
         self._recorder.events.record_fault(self._recorder.at(call.run), fault=planned.words)
         return self._failing(call, planned.fails)
 
-    def _end_turn_at(self, call: ModelCall, cut: TurnCut) -> Later | None:
+    def _end_turn_at(self, call: ModelCall, cut: errors.TurnCut) -> Later | None:
         """End the turn at a call, as `end_turn` does.
 
         None means that the call is answered at once: a thread's, which no cancellation reaches, or
@@ -248,7 +252,12 @@ class ModelInterceptor:
         if isinstance(reply, m.Fails):
             failed = reply
             return self._later(call, answer.latency_ms, lambda: self._failing(call, failed))
-        return self._later(call, answer.latency_ms, lambda: self._script.served(call, answer))
+        return self._later(call, answer.latency_ms, lambda: self._served(call, answer))
+
+    def _served(self, call: ModelCall, answer: m.Answer) -> HttpResponse:
+        response = self._script.served(call, answer)
+        record_response_beside(call, response, self._recorder)
+        return response
 
     def _scripted(self, call: ModelCall) -> m.Answer:
         """Return the next line's answer; a client's own retries fail as the last line did.
@@ -259,9 +268,11 @@ class ModelInterceptor:
         place = call.run.agent, self._recorder.session, self._recorder.turn
         try:
             answer = self._script.chosen(call)
-        except ReplyMissing:
+        except errors.ReplyMissing:
             last = self._line_failures.get(place)
-            if last is None or not is_clients_own_attempt(call.request):
+            latest = self._last.get((call.run.agent, self._recorder.session))
+            is_again = latest is not None and latest.attempt > 1
+            if last is None or not is_clients_own_attempt(call.request, is_again):
                 raise
             return m.Answer(last)
         if isinstance(answer.reply, m.Fails):
@@ -274,10 +285,11 @@ class ModelInterceptor:
         """Record a provider's answer, from the thread that reads it."""
         with self.lock:
             try:
+                record_response_beside(call, answer, self._recorder)
                 self.last_failure = (
                     record_answer(call, answer, self._recorder, is_marked) or self.last_failure
                 )
-            except SimkitError as problem:
+            except errors.SimkitError as problem:
                 # Code that reads the answer could take it for the provider's failure.
                 self.halt(problem)
 
@@ -297,15 +309,20 @@ class ModelInterceptor:
         ):
             partial = call.protocol.parse_response(answer, call.model_request).message.content
         self._recorder.failed(call.run, call.id, fails, partial)
+        record_response_beside(call, answer, self._recorder)
         return answer
 
     def _run_of(self, model_request: ParsedRequest, request: HttpRequest) -> Run:
+        if server := self.other_requests.sampling_server(model_request.messages):
+            sampled = self._recorder.open_run(server) or self._recorder.begin_run(server)
+            sampled.is_remote = True
+            return sampled
         mark = current_mark()
         if mark is not None:
             if mark.run is None or mark.run.is_over:
                 mark.run = self._recorder.begin_marked(mark.agent, self._around())
-            run: Run = mark.run
-            return run
+            marked: Run = mark.run
+            return marked
         known = self._run_now()
         agent = self._attribution.agent_of(model_request, request, known.agent if known else "")
         if known is not None:
@@ -314,7 +331,30 @@ class ModelInterceptor:
             if not known.model_calls:
                 self._rename(known, agent)
                 return known
-        return self._recorder.open_run(agent) or self._recorder.begin_run(agent)
+        run, requested = self._recorder.open_run(agent), self._recorder.requested
+        if run is None or any(h.to_agent == agent and h.run != run.id for h in requested):
+            # Another agent hands over to it: its open run does not go on.
+            return self._recorder.begin_run(agent)
+        return run
+
+    def _remote_run(self, agent: str, model_request: ParsedRequest) -> Run:
+        """Return the run of a remote agent, to which the agent that works hands over."""
+        recorder, source = self._recorder, self.run_here()
+        if (run := recorder.open_run(agent)) is not None:  # It is asked again.
+            return run
+        if source is None:
+            # Code that says nothing of its agents: the one that works, or that worked last.
+            known = [each for each in recorder.runs if not each.is_remote]
+            source = next((each for each in reversed(known) if not each.is_over), None)
+            source = source or next(reversed(known), None)
+        parent = ""
+        if source is not None:
+            (message,) = model_request.messages
+            parent = source.id if not source.is_over else ""
+            recorder.hand_over(source.agent, agent, message.data, query=message.content, run=source)
+        run = recorder.begin_run(agent, parent=parent)
+        run.is_remote = True
+        return run
 
     def run_here(self) -> Run | None:
         """Return the run for which this code works; None if nothing says it."""
@@ -345,10 +385,10 @@ class ModelInterceptor:
                 raise halting(self.halted)
             try:
                 return work()
-            except SimkitError as problem:
+            except errors.SimkitError as problem:
                 raise self.halt(problem) from problem
 
-    def halt(self, problem: SimkitError) -> RunHalted | SimkitError:
+    def halt(self, problem: errors.SimkitError) -> errors.RunHalted | errors.SimkitError:
         """Record why the run cannot continue; return the exception for the pipeline's code."""
         with self.lock:
             self.halted = self.halted or problem
@@ -357,7 +397,7 @@ class ModelInterceptor:
 
     def refuse_crashed(self) -> None:
         """Raise RunHalted if the process has ended: what goes on in its threads begins nothing."""
-        if isinstance(self.halted, ProcessCrashed):
+        if isinstance(self.halted, errors.ProcessCrashed):
             raise halting(self.halted)
 
     def begin_tool(self, request: ToolRequest) -> ToolStart | None:
@@ -378,20 +418,20 @@ class ModelInterceptor:
                 return False
             try:
                 return self._end_turn(cut)
-            except SimkitError as problem:
+            except errors.SimkitError as problem:
                 raise self.halt(problem) from problem
 
     async def settle(self) -> None:
         """Let this task wait until everything that is cancelled has ended; it may be itself."""
-        await self._pauses.sleep_in_loop(_SETTLES_MS / 1_000)
+        await self.pauses.sleep_in_loop(_SETTLES_MS / 1_000)
 
-    def _end_turn(self, cut: TurnCut) -> bool:
+    def _end_turn(self, cut: errors.TurnCut) -> bool:
         """Raise ProcessCrashed, or let the user cancel the turn; return whether it is cancelled."""
-        cancel = self._cancels() if isinstance(cut, TurnCancelled) else None
-        if isinstance(cut, TurnCancelled) and cancel is None:
+        cancel = self._cancels() if isinstance(cut, errors.TurnCancelled) else None
+        if isinstance(cut, errors.TurnCancelled) and cancel is None:
             if not self._plan.is_certain:
                 return False
-            raise ScriptMisfit(
+            raise errors.ScriptMisfit(
                 f"turn {self._recorder.turn} cannot be cancelled: no task of asyncio runs it.\n"
                 "Only asynchronous code ends where it waits: name an `async def` under "
                 "`pipeline`, or let the process end there: `crash`.",
@@ -408,7 +448,7 @@ class ModelInterceptor:
 
     def _settling(self, work: Callable[[], Decision | Later]) -> Later:
         """Return a wait until everything that is cancelled has ended, and the work after it."""
-        return Later(self._pauses, _SETTLES_MS, lambda: self._while_locked(work))
+        return Later(self.pauses, _SETTLES_MS, lambda: self._while_locked(work))
 
     # Annotations
 

@@ -21,9 +21,10 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from simkit.adapters.entry import found_as, home_of
-from simkit.adapters.libraries import extra_for, install
 from simkit.capture.http.places import is_library
+from simkit.core.compat import extra_for
 from simkit.core.errors import FunctionMissing, ScriptBroken
+from simkit.core.requirements import install_command
 from simkit.language.yaml import near
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.code_names import folder_with
@@ -56,7 +57,7 @@ class OwnModules:
 
     def forget(self) -> dict[str, ModuleType]:
         """Remove them from `sys.modules`; return the removed ones."""
-        names = [name for name, module in [*sys.modules.items()] if self._is_own(name, module)]
+        names = [name for name, module in sys.modules.copy().items() if self._is_own(name, module)]
         return {name: sys.modules.pop(name) for name in names}
 
     def _is_own(self, name: str, module: Any) -> bool:
@@ -187,7 +188,7 @@ def entry_of(app: App) -> Any:
         if extra:
             raise FunctionMissing(
                 f"{problem.what}\nFor the framework of that name, with what simkit needs to see "
-                f"inside it: `{install(extra)}`.",
+                f"inside it: `{install_command(extra, '--upgrade')}`.",
                 entry,
             ) from cause
         if home in sys.modules or find_spec(home) is not None:
@@ -231,7 +232,7 @@ def check_imported(app: App) -> None:
     home = sys.modules.get(home_of(app.entry))
     if not folders or home is None or _is_below(home, folders):
         return
-    if any(_is_below(module, folders) for module in list(sys.modules.values())):
+    if any(_is_below(module, folders) for module in sys.modules.copy().values()):
         return
     file_there = _file_of(home)
     raise ScriptBroken(
@@ -343,7 +344,7 @@ def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
     The module is None if it is not imported.
     """
     inside = f"{home}."
-    waiting = [name for name in [*sys.modules] if name.startswith(inside)]
+    waiting = [name for name in sys.modules.copy() if name.startswith(inside)]
     waiting += [home] if home in sys.modules else []
     visited = set(waiting)
     while waiting:

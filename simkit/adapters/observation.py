@@ -218,12 +218,12 @@ async def let_others_begin() -> None:
         await asyncio.sleep(0)
 
 
-MessageFormat: TypeAlias = Literal["anthropic", "gemini", "openai-chat", "openai-responses"]
+MessageFormat: TypeAlias = Literal[
+    "anthropic", "bedrock", "gemini", "openai-chat", "openai-responses"
+]
 
-_KEYS: Final = {"anthropic": "messages", "gemini": "contents", "openai-chat": "messages"}
-"""Protocol to the key of the messages in the body of a request."""
-_URL: Final = "https://localhost/models/m:generateContent"
-"""A request to Gemini has the model in its address."""
+_URLS: Final = {"bedrock": "/model/m/converse", "gemini": "/models/m:generateContent"}
+"""Protocols whose requests have the model in their address."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -237,8 +237,9 @@ def parse_messages(messages: Sequence[Any], format: MessageFormat) -> list[Messa
     """
     if format == "openai-responses":
         return messages_of([(item, f"input[{place}]") for place, item in enumerate(messages)])
-    body = _encode({"model": "m", _KEYS[format]: messages})
-    return list(PROTOCOLS[format].parse_request(HttpRequest("POST", _URL, (), body)).messages)
+    body = _encode({"model": "m", "contents" if format == "gemini" else "messages": messages})
+    request = HttpRequest("POST", f"https://localhost{_URLS.get(format, '')}", (), body)
+    return list(PROTOCOLS[format].parse_request(request).messages)
 
 
 def attachment_text(

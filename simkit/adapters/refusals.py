@@ -3,43 +3,50 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType, MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
 
-from simkit.adapters.entry import CLIENTS, home_of
+from simkit.adapters.entry import home_of
 from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.capture.http.places import place, raised_at, user_frame
-from simkit.core.errors import (
-    FrameworkFailed,
-    FunctionFailed,
-    FunctionMissing,
-    ModelError,
-    NetworkRefused,
-    PipelineError,
-    ScriptBroken,
-    ScriptMisfit,
-    SimkitError,
+from simkit.capture.http.places import (
+    CLIENTS,
+    asking_frame,
+    has_failed,
+    library_asking,
+    library_frame,
+    place,
+    raised_at,
+    user_frame,
 )
+from simkit.capture.http.refusals import (
+    LibraryRequest,
+    note_library_request,
+    note_survived,
+    taken_library_requests,
+)
+from simkit.capture.http.request_router import NoNetwork
+from simkit.core import errors
 from simkit.core.messages import HANDOFF_PREFIX, Fails
 from simkit.core.text import exception_text
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
-from simkit.providers.protocols import PROTOCOLS, unsupported_interface
+from simkit.providers.protocols import PROTOCOLS, is_providers_host, unsupported_interface
 from simkit.spec.scenario.apps import App
 
 _UNKNOWN: Final = "module:function"
 
 
-def refused_at_import(problem: SimkitError, entry: str) -> SimkitError:
+def refused_at_import(problem: errors.SimkitError, entry: str) -> errors.SimkitError:
     """Return the error of code that uses the network while it is imported, with what helps there:
     no tool's result can be in its place yet."""
-    if not isinstance(problem, NetworkRefused):
+    if not isinstance(problem, errors.NetworkRefused):
         return problem
     request_text = problem.args[0].partition("\n")[0]
-    return FunctionMissing(
+    return errors.FunctionMissing(
         f"{request_text}\nIt is sent while `{entry}` is imported or made. Put a "
         "fake in its place before that: `app: {setup: module:function}`, or allow the host: "
         f"`allow_hosts: [{problem.host}]`.",
@@ -47,13 +54,13 @@ def refused_at_import(problem: SimkitError, entry: str) -> SimkitError:
     )
 
 
-def refusal_of(request: HttpRequest) -> NetworkRefused:
+def refusal_of(request: HttpRequest) -> errors.NetworkRefused:
     """Return the refusal: the request, its place in user code, and possible replacements."""
     at = sent_at()
     request_text = f"{request.method} {request.url}"
     host = request.url.partition("://")[2].partition("/")[0]
     interface = unsupported_interface(request)
-    if "embed" in urlsplit(request.url).path.rpartition("/")[2].lower():
+    if _embeds(request):
         function = _function(user_frame(sys._getframe(1), "", nearest=True))
         tool = function.rpartition(":")[2] if function != _UNKNOWN else "embed"
         problem = (
@@ -71,6 +78,12 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             "answer can be recorded and replayed with a `cassette`; or put a fake in the client's "
             "place under `app: {setup: module:function}`."
         )
+    elif b'"jsonrpc"' in request.body:
+        problem = (
+            f"the pipeline sent {request_text}{at}: that is an MCP server, and the network is "
+            "refused.\nLet the scenario answer for it: "
+            f"`servers: {{NAME: {{match: {{$contains: {host}}}, mcp: {{tools: {{…}}}}}}}}`."
+        )
     else:
         problem = (
             f"the pipeline sent {request_text}, which is no model call that simkit knows, and the "
@@ -78,13 +91,83 @@ def refusal_of(request: HttpRequest) -> NetworkRefused:
             "Stub the tool with `tool_results` and `app: {tools: …}`, or allow the host: "
             f"`allow_hosts: [{host}]`."
         )
-    return NetworkRefused(problem, host, None)
+    return errors.NetworkRefused(problem, host, None)
+
+
+def answer_to_library(request: HttpRequest, home: str) -> NoNetwork:
+    """Return the answer to a request of a library by itself: there is no network.
+
+    Raise NetworkRefused if user code or a tool of it sends the request, or a model may be asked.
+    """
+    refusal = refusal_of(request)
+    asks_model = (
+        is_providers_host(refusal.host) or unsupported_interface(request) or _embeds(request)
+    )
+    library = library_asking(sys._getframe(1), home)
+    if asks_model or not library or b'"jsonrpc"' in request.body:
+        raise refusal
+    entry = library_frame(sys._getframe(1), home)
+    note = LibraryRequest(library, refusal.host, refusal, entry=entry)
+    note_library_request(note)
+    return NoNetwork("connection", f"simkit: there is no network for {library}", note.errors.append)
+
+
+def unsurvived(problem: BaseException | None, home: str) -> Iterator[errors.NetworkRefused]:
+    """Yield what libraries were refused and did not survive in this turn; note the rest.
+
+    Their error reached user code, or is why the turn ends with ``problem``.
+    """
+    causes = [*_causes(problem)]
+    for request in taken_library_requests():
+        has_left = request.entry is not None and has_failed(request.entry)
+        if has_left or any(
+            raised_at(error, home) or any(error is cause for cause in causes)
+            for error in request.errors
+        ):
+            yield request.refusal
+        else:
+            note_survived(request)
+
+
+@contextmanager
+def libraries_heeded(home: str) -> Iterator[None]:
+    """Raise RunHalted for what libraries are refused in here and do not survive."""
+    try:
+        yield
+    finally:
+        for refusal in unsurvived(sys.exception(), home):
+            raise errors.RunHalted(refusal)
+
+
+def _causes(problem: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception, and those that it came from or holds; causes may be circular."""
+    known: list[BaseException] = []
+    waiting = [problem]
+    while waiting:
+        error = waiting.pop()
+        if error is None or any(error is each for each in known):
+            continue
+        known.append(error)
+        yield error
+        waiting += [error.__cause__, error.__context__]
+        if isinstance(error, BaseExceptionGroup):
+            waiting += error.exceptions
+
+
+def sending_code() -> str:
+    """Return the nearest user code that sends the current request; empty if none is known."""
+    frame = asking_frame(sys._getframe(1))
+    return place(frame) if frame is not None else ""
 
 
 def sent_at() -> str:
-    """Return the place in user code that sends the current request, if it is on the stack."""
-    frame = user_frame(sys._getframe(1), "", nearest=True)
-    return f", at {place(frame)}" if frame is not None else ""
+    """Return `sending_code` as the end of a sentence."""
+    code = sending_code()
+    return f", at {code}" if code else ""
+
+
+def _embeds(request: HttpRequest) -> bool:
+    return "embed" in urlsplit(request.url).path.rpartition("/")[2].lower()
 
 
 def _function(frame: FrameType | None) -> str:
@@ -118,22 +201,23 @@ def refuse_unreached(
             continue
         if recorder.was_asked_for(tool):
             unknown = _nobody_knows(tool, app, recorder.turn)
-            raise ScriptMisfit(unknown.what, unknown.path)
+            raise errors.ScriptMisfit(unknown.what, unknown.path)
         if tool not in recorder.offered:
             names = ", ".join(sorted(recorder.offered)) or "none"
             nearest = near(tool, recorder.offered)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
-            raise ScriptMisfit(
+            raise errors.ScriptMisfit(
                 f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
                 ("turns", recorder.turn - 1, "tool_results", tool),
             )
 
 
-def _nobody_knows(tool: str, app: App, turn: int) -> ScriptBroken:
+def _nobody_knows(tool: str, app: App, turn: int) -> errors.ScriptBroken:
     home = app.entry.partition(":")[0]
-    return ScriptBroken(
+    return errors.ScriptBroken(
         f"simkit does not know the function of tool `{tool}`.\nName it: `app: {{tools: {{{tool}: "
-        f"{home}:{tool}}}}}`, or wherever it is defined.",
+        f"{home}:{tool}}}}}`, or wherever it is defined. If the code answers the call without a "
+        "function, leave the result out: what the code answers is kept.",
         ("turns", turn - 1, "tool_results", tool),
     )
 
@@ -157,7 +241,7 @@ def handoff_tools_of(app: App) -> HandoffTools:
             if other != agent and not (
                 handoff.target and handoff.target == shared.get(handoff.tool)
             ):
-                raise ScriptBroken(
+                raise errors.ScriptBroken(
                     f"tool `{handoff.tool}` passes control to {other!r} and to {agent!r}, and the "
                     "rules do not agree on the argument that says which.\n"
                     f"Name it in each rule: `handoff: {{tool: {handoff.tool}, target: ARGUMENT}}`.",
@@ -180,7 +264,7 @@ def refuse_nodes(app: App) -> None:
     """Raise ScriptBroken for a rule with nodes in a pipeline without nodes."""
     for agent, rule in app.agents.items():
         if rule.node:
-            raise ScriptBroken(
+            raise errors.ScriptBroken(
                 f"`node` names nodes of a graph, and `{app.entry}` is no graph, nor code that "
                 "uses LangGraph.\n"
                 "Name the graph under `pipeline:`, or say by `system` which calls are the agent's.",
@@ -197,7 +281,9 @@ def check_nodes(app: App, nodes: Collection[str], are_all: bool) -> None:
     for agent, rule in app.agents.items():
         for node in rule.node:
             if node not in nodes and (are_all or near(node, nodes)):
-                raise ScriptMisfit(_nothing("node", node, app, nodes), ("agents", agent, "node"))
+                raise errors.ScriptMisfit(
+                    _nothing("node", node, app, nodes), ("agents", agent, "node")
+                )
 
 
 def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) -> None:
@@ -211,7 +297,7 @@ def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) 
     for agent, rule in app.agents.items():
         matches_itself = bool(rule.node or rule.matchers())
         if agent not in names and not matches_itself and near(agent, others):
-            raise ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
+            raise errors.ScriptMisfit(_nothing("agent", agent, app, names), ("agents", agent))
 
 
 def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
@@ -228,25 +314,25 @@ def failure_of(
     fails: Fails | None,
     entry: str,
     named: Mapping[str, str] = MappingProxyType({}),
-) -> PipelineError:
+) -> errors.PipelineError:
     """Return the error of a pipeline: the last served failure, if it caused it.
 
     ``named`` are the scenario's names for exceptions of the code, with their classes.
     """
     name = name_of(problem, named)
     if name:
-        return FrameworkFailed(str(problem), name)
+        return errors.FrameworkFailed(str(problem), name)
     if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
-        return ModelError(fails.message, fails.kind, fails.status)
+        return errors.ModelError(fails.message, fails.kind, fails.status)
     where = raised_at(problem, home_of(entry))
-    return FunctionFailed(
+    return errors.FunctionFailed(
         f"`{entry}` raised {exception_text(problem)}{', at ' if where else ''}{where}"
     )
 
 
 def raised_by(problem: BaseException) -> BaseException:
     """Return the exception that the code or its framework itself raised."""
-    is_told = isinstance(problem, FrameworkFailed) and problem.__cause__ is not None
+    is_told = isinstance(problem, errors.FrameworkFailed) and problem.__cause__ is not None
     return problem.__cause__ or problem if is_told else problem
 
 

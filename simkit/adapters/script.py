@@ -12,7 +12,6 @@ from simkit.adapters.model_calls import ModelCall, args_of, concluded, output_to
 from simkit.adapters.recorder.handoffs import agents_named, args_for, misfit_of, passes_to
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.capture.http.request_router import Decision
 from simkit.core import messages as m
 from simkit.core.errors import PipelineError, ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
 from simkit.core.messages import Answer, JsonValue, Message, ToolCall, Usage
@@ -266,7 +265,7 @@ class ScriptedAnswers:
             return Answer(m.Fails("timeout", known.status, known.message))
         return answer
 
-    def served(self, call: ModelCall, answer: Answer) -> Decision:
+    def served(self, call: ModelCall, answer: Answer) -> HttpResponse:
         """Return an answer in the provider's protocol; raise ScriptBroken if that is impossible."""
         recorder, run, model_request = self._recorder, call.run, call.model_request
         self.misfit, reply = "", answer.reply
@@ -321,6 +320,7 @@ class ScriptedAnswers:
             choice=model_request.choice,
             is_one_call=model_request.is_one_call,
             allowed=model_request.allowed,
+            can_think=model_request.can_think,
         )
 
     def _message(self, reply: m.Reply, call: ModelCall) -> tuple[Message, str]:

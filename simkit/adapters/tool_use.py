@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,15 +14,18 @@ from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.recorder.sessions import ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder
+from simkit.adapters.server_questions import ServerQuestions
+from simkit.capture.http.places import carried_call
 from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import set_until_reset
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
-from simkit.core.text import exception_text
+from simkit.core.text import exception_text, short
 from simkit.language.json_schema.coercion import is_same
+from simkit.language.paths import as_text
 from simkit.runtime.models.faults import ToolStart
-from simkit.runtime.models.returned import as_returned, refuse_unwrapped
-from simkit.runtime.ports import Tools
+from simkit.runtime.ports import ToolReply, Tools
+from simkit.runtime.tool_use import as_returned, refuse_unwrapped
 from simkit.spec.scenario.moments import AT_END, AT_START
 from simkit.trace.store import canonical
 
@@ -44,6 +46,23 @@ def received(
     return {name: value for name, value in args.items() if name in properties or name in values}
 
 
+def is_named(name: str, tool: str) -> bool:
+    """Return whether a tool's name is that of a server's tool, or has a prefix before it.
+
+    Frameworks put the server's name before: ``files_read_file``, ``mcp__files__read_file``.
+    """
+    before = name.removesuffix(tool)
+    return before != name and (not before or not before[-1].isalnum())
+
+
+def _no_result(server: str, tool: str, args: JsonValue, turn: int) -> ToolMissing:
+    return ToolMissing(
+        f"server `{server}` has no result for tool `{tool}` in turn {turn}.\n"
+        f"It was called with {short(as_text(args), 200)}.\n"
+        f"Write one in that turn: `tool_results: {{{tool}: …}}`."
+    )
+
+
 class ToolFailure(Exception):
     """A failure that the scenario gives for a tool."""
 
@@ -54,6 +73,23 @@ class _Carried:
 
     tool: str
     has_arrived: bool = False
+
+
+class ServedCall(NamedTuple):
+    """A call of a server's tool."""
+
+    tool: str
+    args: JsonValue
+    request: ToolRequest
+    is_recorded: bool
+    """Whether a framework records its end."""
+    result_name: str
+    """The name under which the scenario has a result; empty if it has none."""
+
+    @property
+    def is_scripted(self) -> bool:
+        """Return whether the scenario has a result."""
+        return bool(self.result_name)
 
 
 class _Execution(NamedTuple):
@@ -71,16 +107,13 @@ def _is_within(outer: _Carried | None, tool: str) -> bool:
     return outer is not None and outer.tool == tool and not outer.has_arrived
 
 
-_carried: Final = ContextVar[_Carried | None]("simkit_carried_call", default=None)
-
-
 @contextmanager
 def _carrying(call: _Carried) -> Iterator[None]:
-    before = set_until_reset(_carried, call, None)
+    before = set_until_reset(carried_call, call, None)
     try:
         yield
     finally:
-        _carried.reset(before)
+        carried_call.reset(before)
 
 
 class ToolUse:
@@ -98,10 +131,19 @@ class ToolUse:
 
         It returns None if the call begins at once.
         """
-        self._recorder, self._gate, self._tools, self._others = recorder, gate, tools, others
+        self.recorder, self._gate, self._tools, self._others = recorder, gate, tools, others
         self._waits_as = waits_as
         self.reached: set[str] = set()
         """The called tools."""
+        self.served: dict[str, list[str]] = {}
+        """Tool to the servers that have it, as far as known; they answer at the wire."""
+        recorder.server_of = self._server_of
+        self.serves_others = False
+        """Whether a server may list further tools."""
+        self.questions = ServerQuestions(recorder, gate, tools)
+        self.halt = gate.halt
+        self.end_overdue: Callable[[], None] = lambda: None
+        """Ends the timers of clients that do not wait as long as a server took."""
 
     def __call__(
         self,
@@ -146,7 +188,7 @@ class ToolUse:
 
         A call that a framework makes has waited already when it reaches the tool's function.
         """
-        return None if _is_within(_carried.get(), tool) else self._waits_as(tool)
+        return None if _is_within(carried_call.get(), tool) else self._waits_as(tool)
 
     def _used(
         self,
@@ -170,9 +212,11 @@ class ToolUse:
 
         def go_on() -> Any:
             with self._gate.lock:
-                self._recorder.tool_called(request, plain)
-                if self._tools.has_result_for(tool):
-                    return self._scripted(call, plain, returns, is_stand_in=is_stand_in)
+                self.recorder.tool_called(request, plain)
+                if is_scripted := self.is_scripted(tool):
+                    scripted = self._scripted(call, plain, returns, is_stand_in=is_stand_in)
+            if is_scripted:
+                return self._after_latency(call, *scripted)
             return self._observed(call, real)
 
         return self._settled(go_on) if is_cancelled and in_loop else go_on()
@@ -188,6 +232,69 @@ class ToolUse:
         is_cancelled = self._gate.end_turn_if_due(call.start, AT_END)
         return self._settled(finish) if is_cancelled and call.in_loop else finish()
 
+    def is_scripted(self, tool: str) -> bool:
+        """Return whether the scenario answers a tool here, not at a server."""
+        is_served = any(is_named(tool, each) for each in self.served)
+        return not is_served and self._tools.has_result_for(tool)
+
+    def serve(self, tool: str, server: str) -> None:
+        """Note that a server has a tool."""
+        servers = self.served.setdefault(tool, [])
+        if server not in servers:
+            servers.append(server)
+
+    def _server_of(self, tool: str) -> str:
+        """Return the server that has an offered tool; empty if none, or nothing says which."""
+        named = {
+            server
+            for each, servers in self.served.items()
+            if is_named(tool, each)
+            for server in servers
+        }
+        prefixed = [server for server in named if tool.find(server) >= 0]
+        return next(iter(named if len(named) == 1 else prefixed), "")
+
+    def begin_for_server(self, server: str, tool: str, args: JsonValue) -> ServedCall:
+        """Begin a call that has reached a server.
+
+        A call that a framework executes is recorded already; that of plain code is recorded here.
+        """
+        recorder, plain = self.recorder, canonical(args)
+        with self._gate.lock:
+            executing = recorder.executing(lambda name: is_named(name, tool), plain)
+            request = next((each for each in executing if not each.server), None)
+            is_recorded = request is not None
+            if request is None:
+                request = self._request_for(tool, plain, [*recorder.pending(tool)])
+                recorder.tool_called(request, plain)
+            request.server = server
+            names = (f"{server}/{tool}", request.call.name, tool)
+            self.reached.update(names)
+            name = next((name for name in names if self._tools.has_result_for(name)), "")
+            return ServedCall(tool, plain, request, is_recorded, name)
+
+    def end_for_server(self, call: ServedCall, result: JsonValue, error: str) -> None:
+        """End a call that a server has answered."""
+        if not call.is_recorded:
+            with self._gate.lock:
+                self.recorder.tool_answered(call.request, result, error)
+
+    def scripted_for_server(self, call: ServedCall) -> ToolReply:
+        """Return the scripted answer of a server's tool, and end its call."""
+        recorder = self.recorder
+        with self._gate.lock:
+            try:
+                if not call.result_name:
+                    server = call.request.server
+                    raise _no_result(server, call.tool, call.args, recorder.turn)
+                answer = self._tools.call(call.request.agent, call.result_name, call.args)
+            except (ToolMissing, ScriptBroken) as problem:
+                raise self._gate.halt(problem) from problem
+            recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
+            self.end_overdue()
+            self.end_for_server(call, answer.result, answer.error or "")
+            return answer
+
     def record_call(
         self,
         tool: str,
@@ -199,16 +306,16 @@ class ToolUse:
         """Record a call that was executed elsewhere, whatever the scenario scripts."""
         with self._gate.lock:
             request, plain = self._request_of(tool, args, request)
-            self._recorder.tool_called(request, plain)
-            self._recorder.tool_answered(request, canonical(result), error)
+            self.recorder.tool_called(request, plain)
+            self.recorder.tool_answered(request, canonical(result), error)
 
     def _request_of(
         self, tool: str, args: Mapping[str, Any], request: ToolRequest | None
     ) -> tuple[ToolRequest, JsonValue]:
         """Return the request that a call executes, and its arguments."""
-        pending = [request] if request is not None else [*self._recorder.pending(tool)]
+        pending = [request] if request is not None else [*self.recorder.pending(tool)]
         if pending:
-            args = received(args, pending[0].call.args, self._recorder.schema_of(tool))
+            args = received(args, pending[0].call.args, self.recorder.schema_of(tool))
         plain = canonical(args)
         request = request or self._request_for(tool, plain, pending)
         if request.is_answered:  # It is executed again: each attempt has its own end.
@@ -229,13 +336,13 @@ class ToolUse:
 
         A call that a framework makes to execute the tool's call is the same call.
         """
-        outer = _carried.get()
+        outer = carried_call.get()
         if outer is not None and _is_within(outer, tool):
             outer.has_arrived = True
             return real()
 
         def arrived() -> Any:
-            carried = _carried.get()
+            carried = carried_call.get()
             if carried is not None:
                 carried.has_arrived = True  # Its own further calls are separate ones.
             return real()
@@ -253,12 +360,13 @@ class ToolUse:
         ) or next((candidate for candidate in pending if is_same(candidate.call.args, args)), None)
         if request is not None or pending:
             return request or pending[0]
-        return self._recorder.called_by_code(tool, args, run)
+        return self.recorder.called_by_code(tool, args, run)
 
     def _scripted(
         self, call: _Execution, args: JsonValue, returns: Any, *, is_stand_in: bool
-    ) -> Any:
-        recorder, request = self._recorder, call.request
+    ) -> tuple[ToolReply, Any]:
+        """Return the scenario's answer, and its result as the code expects it."""
+        request = call.request
         with self._gate.lock:
             try:
                 answer = self._tools.call(request.agent, request.call.name, args)
@@ -268,15 +376,32 @@ class ToolUse:
                     result = as_returned(request.call.name, answer, returns)
             except (ToolMissing, ScriptBroken) as problem:
                 raise self._gate.halt(problem) from problem
-            recorder.clock.advance_to(recorder.clock.now + answer.latency_ms)
+        return answer, result
+
+    def _after_latency(self, call: _Execution, answer: ToolReply, result: Any) -> Any:
+        """Return a scripted result, or an awaitable of it, once its latency has passed.
+
+        The thread or task sleeps meanwhile, so that a timeout around the tool can end it.
+        """
 
         def finish() -> Any:
             with self._gate.lock:
-                recorder.tool_answered(request, answer.result, answer.error or "")
+                self.recorder.tool_answered(call.request, answer.result, answer.error or "")
             if answer.error is not None:
                 raise ToolFailure(answer.error)
             return result
 
+        pauses, seconds = self._gate.pauses, answer.latency_ms / 1_000
+
+        async def finish_later() -> Any:
+            await pauses.sleep_in_loop(seconds)
+            ended = self._end(call, finish)
+            return await ended if inspect.isawaitable(ended) else ended
+
+        if seconds and call.in_loop:
+            return finish_later()
+        if seconds:
+            pauses.sleep(seconds)
         return self._end(call, finish)
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
@@ -285,7 +410,7 @@ class ToolUse:
         if others is None or not others.records(call.name):
             return real()
         try:
-            return others.carried_out(call.name, call.args, request.agent, self._recorder, real)
+            return others.carried_out(call.name, call.args, request.agent, self.recorder, real)
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 
@@ -352,10 +477,10 @@ class ToolUse:
 
     def _returned(self, call: _Execution, result: Any) -> Any:
         with self._gate.lock:
-            self._recorder.tool_answered(call.request, canonical(result))
+            self.recorder.tool_answered(call.request, canonical(result))
         return result
 
     def _failed(self, call: _Execution, problem: Exception) -> None:
         self._gate.end_turn_if_due(call.start, AT_END)
         with self._gate.lock:
-            self._recorder.tool_answered(call.request, error=exception_text(problem))
+            self.recorder.tool_answered(call.request, error=exception_text(problem))

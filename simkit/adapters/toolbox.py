@@ -20,7 +20,7 @@ from simkit.capture.http.request_router import Pauses
 from simkit.core.context_values import LOCK, Inside
 from simkit.core.errors import CallUnattributed, FunctionMissing
 from simkit.core.stopping import halting
-from simkit.runtime.models.returned import returned_by
+from simkit.runtime.tool_use import returned_by
 
 _HOLDERS: Final = ("func", "coroutine", "fn", "function", "entrypoint", "forward")
 """Attributes in which framework tools keep their function."""

@@ -26,11 +26,10 @@ and checks, so that a feature means exactly what a file would:
 A finding points to the step's own line in the feature file. A table or text under a step that takes
 none is an error, because pytest-bdd would silently drop it.
 
-**One table.** Every phrase is a row of ``vocabulary.GIVEN`` and ``WHEN``, ``claims.THEN`` or
-``conditions.CONDITIONS``, with a template of the value that it stands for: pytest-bdd, ``simkit bdd
-steps``, and the tests that compare phrases with the registry of claims and operators all read these
-rows. pytest-bdd gets three steps, one for each keyword: it tries every step on every line, so two
-hundred steps would cost more than a run.
+**One table.** Every phrase is a row of ``steps.yaml``, with a template of the value that it stands
+for: pytest-bdd, ``simkit bdd steps``, and the tests that compare phrases with the registry of
+claims and operators all read these rows. pytest-bdd gets three steps, one for each keyword: it
+tries every step on every line, so two hundred steps would cost more than a run.
 
 From the bottom up: ``cells`` (words, names and tables as values), ``phrases`` (words with typed
 holes, templates, and the kinds of holes), ``conditions`` (the matching language in words),
@@ -53,8 +52,7 @@ from pytest_bdd import given, then, when
 from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.assembling import FeatureText, Lines, Places
-from simkit.bdd.cells import TableInvalid
-from simkit.bdd.outlines import flaw_of, texts_in_quotes
+from simkit.bdd.cells import TableInvalid, flaw_of, texts_in_quotes
 from simkit.bdd.story import EXPLORERS, Exploration, Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
@@ -207,7 +205,15 @@ def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -
     text = f"{where}: there is no step `{keyword} {step.name}`"
     text += f"\n  {nearest}" if nearest else ""
     text += "\n  `simkit bdd steps WORD` lists those with a word."
+    text += f"\n  {_WITHOUT_PHRASE[step.type]}"
     raise pytest.fail.Exception(_again(text, request), pytrace=False)
+
+
+_WITHOUT_PHRASE: Final = {
+    "given": "What no phrase says: `the scenario has:`, with keys of a scenario file in YAML.",
+    "when": "What no phrase says: `the turn has:` or `NAME answers with this line:`, in YAML.",
+    "then": "What no phrase says: `all of this holds:`, with claims in YAML.",
+}
 
 
 def parse_error_text(problem: Any) -> str:

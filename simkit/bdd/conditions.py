@@ -1,7 +1,7 @@
 """Conditions: the matching language in words, ``contains "pizza"`` for ``{$contains: pizza}``.
 
-The table has one row for each phrase, with its matcher. The same words stand after the subject of a
-step, after `that`, and in the cells of a table.
+``steps.yaml`` has one row for each phrase, with its matcher. The same words stand after the subject
+of a step, after `that`, and in the cells of a table.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from simkit.bdd import phrases
 from simkit.bdd.cells import (
     ROLES,
     Table,
@@ -20,21 +21,6 @@ from simkit.bdd.cells import (
     pairs_of,
     typed,
     with_nested,
-)
-from simkit.bdd.phrases import (
-    AND,
-    FIRST_WORDS,
-    KINDS,
-    LEFT_OUT,
-    NAME,
-    VALUE,
-    Chosen,
-    Kind,
-    Phrase,
-    Unreadable,
-    fill,
-    holes_of,
-    split_outside,
 )
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.spec.scenario.claim_kinds import ClaimKind
@@ -69,13 +55,13 @@ class Below(NamedTuple):
         key, _, noun = hole.partition(":")
         if not key:
             return FORMS[noun].read(self)
-        value = holes.get(key, LEFT_OUT)
-        if value is LEFT_OUT:
+        value = holes.get(key, phrases.LEFT_OUT)
+        if value is phrases.LEFT_OUT:
             return value
         if isinstance(value, Condition):
             matcher = value.matcher(self)
             return self.by_channel(matcher) if noun == "channels" else matcher
-        if isinstance(value, Chosen):
+        if isinstance(value, phrases.Chosen):
             return value.key(lambda agent: self.name("agent", agent))
         if noun in ("schema", "upper"):
             return self.schema(value) if noun == "schema" else value.upper()
@@ -99,16 +85,6 @@ class Condition(NamedTuple):
     """Returns the matcher; raises TableInvalid."""
     takes: tuple[str, ...] = ()
     """The required part below the step: `table`, `text`, or one of both."""
-
-
-class Words(NamedTuple):
-    """One wording of a condition."""
-
-    text: str
-    matcher: Any
-    """The template of the matcher."""
-    example: str = ""
-    """The condition in a feature, if the words do not show it."""
 
 
 class Form(NamedTuple):
@@ -175,6 +151,7 @@ _EITHER: Final = ("text", "table")
 FORMS: Final[Mapping[str, Form]] = {
     "text": Form(_TEXT, lambda below: below.text),
     "line": Form(_TEXT, lambda below: _mapping_of(below, "a reply line")),
+    "settings": Form(_TEXT, lambda below: _mapping_of(below, "keys of a scenario file")),
     "claims": Form(_TEXT, lambda below: _mapping_of(below, "claims")),
     # Expected values: a cell may be a condition.
     "pairs": Form(_TABLE, lambda below: pairs_of(below.table or (), _read_cells(below))),
@@ -197,7 +174,7 @@ FORMS: Final[Mapping[str, Form]] = {
 
 def forms_taken(template: Any) -> tuple[str, ...]:
     """Return the kinds that a step with this template takes below it: `table`, `text`, or both."""
-    forms = [hole[1:] for hole in holes_of(template) if hole.startswith(":")]
+    forms = [hole[1:] for hole in phrases.holes_of(template) if hole.startswith(":")]
     return FORMS[forms[0]].takes if forms else ()
 
 
@@ -205,75 +182,7 @@ _VERBS: Final = (
     "is", "are", "has", "have", "contains", "contain", "starts", "start", "ends", "end", "matches",
     "match", "equals", "equal", "fits", "fit", "does", "do",
 )  # fmt: skip
-_NOTES: Final = "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"
-_PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
-
-CONDITIONS: Final = tuple(Words(*row) for row in (
-    ("(is|are) {value}", "{value}"),
-    ("(is|are):", "{:value}", 'is:\n  """\n  Logged your pizza.\n  """'),
-    ("(is|are) the list {list}", "{list}"),
-    ("(is|are) these items:", "{:records}", f"are these items:{_NOTES}"),
-    ("(has|have) {amount} (items|item|characters|character)", {"$len": "{amount}"}),
-    ("(has|have) {matching}", "{matching}"),
-    ("(has|have):", "{:pairs}", f"has:{_PAIRS}"),
-    ("(equals|equal) {value}", {"$eq": "{value}"}),
-    ("(equals|equal):", {"$eq": "{:plain_value}"}, f"equals:{_PAIRS}"),
-    ("(is|are) not {value}", {"$ne": "{value}"}),
-    ("(is|are) one of {list}", {"$in": "{list}"}, 'is one of "simple" or "complex"'),
-    ("(is|are) none of {list}", {"$not": {"$in": "{list}"}}, 'is none of "simple" or "complex"'),
-    ("(is|are) (a|an) {type}", {"$type": "{type}"}),
-    ("(is|are) there", {"$any": True}),
-    ("(is|are) absent", {"$absent": True}),
-    ("(does|do) not {condition}", {"$not": "{condition}"}, 'does not contain "pizza"'),
-    ("(is|are) not {predicate}", {"$not": "{predicate}"}),
-    ("{condition} or {other:condition}", {"$either": ["{condition}", "{other}"]},
-     'is "pizza" or starts with "pasta"'),
-    ("{condition} and {other:condition}", {"$all": ["{condition}", "{other}"]},
-     'contains "pizza" and ends with "."'),
-    ("(fits|fit) the schema {word}", {"$schema": "{word:schema}"},
-     "fits the schema RouterDecision"),
-    ("(is|are) (more than|above) {number}", {"$gt": "{number}"}),
-    ("(is|are) at least {number}", {"$gte": "{number}"}),
-    ("(is|are) (less than|below|fewer than) {number}", {"$lt": "{number}"}),
-    ("(is|are) at most {number}", {"$lte": "{number}"}),
-    ("(is|are) between {low:number} and {high:number}", {"$gte": "{low}", "$lte": "{high}"},
-     "is between 5 and 8"),
-    ("(is|are) about {number}[ give or take {spread:number}]",
-     {"$approx": ({"value": "{number}", "abs": "{spread}"}, "{number}")},
-     "is about 8 give or take 0.5"),
-    ("(is|are) within {percent} of {number}",
-     {"$approx": {"value": "{number}", "rel": "{percent}"}}, "is within 5 % of 800"),
-    ("(contains|contain) {texts}", {"$contains": "{texts}"}),
-    ("(contains|contain):", {"$contains": "{:text}"},
-     'contains:\n  """\n  your pizza\n  """'),
-    ("(starts|start) with {text}", {"$starts": "{text}"}),
-    ("(ends|end) with {text}", {"$ends": "{text}"}),
-    ("(matches|match) {pattern}", {"$regex": "{pattern}"}),
-    ("(is|are) empty", {"$len": 0}),
-    ("(has|have) only items that {condition}", {"$each": "{condition}"},
-     'have only items that contain "pizza"'),
-    ("(has|have) only items with {matching}", {"$each": "{matching}"},
-     'have only items with role "user"'),
-    ("(has|have) an item that {condition}", {"$has": ["{condition}"]},
-     'has an item that contains "pizza"'),
-    ("(has|have) an item with {matching}", {"$has": ["{matching}"]},
-     'has an item with agent "nutrition"'),
-    ("(has|have) among others:", {"$has": "{:records}"}, f"have among others:{_NOTES}"),
-    ("(has|have) in this order, among others:", {"$in_order": "{:records}"},
-     f"have in this order, among others:{_NOTES}"),
-    ("(has|have) {list} in this order, among others", {"$in_order": "{list}"},
-     'have "router" and "nutrition" in this order, among others'),
-    ("(has|have) in any order:", {"$unordered": "{:records}"}, f"have in any order:{_NOTES}"),
-    ("(has|have) {list} in any order", {"$unordered": "{list}"},
-     'have "router" and "nutrition" in any order'),
-    ("(has|have) no two equal items", {"$unique": True}),
-    ("(has|have) no two items with the same {names}", {"$unique": "{names}"},
-     "have no two items with the same tool and args"),
-    ("(has|have) exactly {matching}", {"$exact": "{matching}"},
-     'has exactly food "pizza" and kcal 800'),
-    ("(has|have) exactly:", {"$exact": "{:pairs}"}, f"has exactly:{_PAIRS}"),
-    ("(has|have) the keys {names}", {"$keys": "{names}"}, "has the keys food and kcal"),
-))  # fmt: skip
+CONDITIONS: Final = phrases.ROWS["conditions"]
 """All wordings of conditions. If two fit, the first one wins."""
 
 
@@ -285,7 +194,7 @@ def condition_of(text: str) -> Condition | None:
         if holes is not None:
             return _condition(words, holes)
     for words, joint in _JOINTS:
-        pieces = split_outside(text, joint)
+        pieces = phrases.split_outside(text, joint)
         for place in range(1, len(pieces), 2):
             left = condition_of("".join(pieces[:place]))
             right = condition_of("".join(pieces[place + 1 :]))
@@ -294,10 +203,10 @@ def condition_of(text: str) -> Condition | None:
     return None
 
 
-def _condition(words: Words, holes: Mapping[str, Any]) -> Condition:
+def _condition(words: phrases.Row, holes: Mapping[str, Any]) -> Condition:
     return Condition(
-        lambda below: fill(words.matcher, lambda hole: below.value_of(hole, holes)),
-        forms_taken(words.matcher) or forms_taken_in(holes),
+        lambda below: phrases.fill(words.value, lambda hole: below.value_of(hole, holes)),
+        forms_taken(words.value) or forms_taken_in(holes),
     )
 
 
@@ -310,7 +219,7 @@ def forms_taken_in(holes: Mapping[str, Any]) -> tuple[str, ...]:
 def _read(text: str) -> Condition:
     condition = condition_of(text)
     if condition is None:
-        raise Unreadable(text)
+        raise phrases.Unreadable(text)
     return condition
 
 
@@ -320,10 +229,10 @@ def _predicate(text: str) -> Condition:
 
 def _matching(text: str) -> Condition:
     """Return the condition of ``food that contains "pizza", kcal 800 and no salt``."""
-    pieces = split_outside(text, AND)
+    pieces = phrases.split_outside(text, phrases.AND)
     conditions = _pairs(pieces)
     if conditions is None:
-        raise Unreadable(text)
+        raise phrases.Unreadable(text)
     return Condition(
         lambda below: {name: condition.matcher(below) for name, condition in conditions.items()}
     )
@@ -342,8 +251,8 @@ def _pairs(pieces: list[str]) -> dict[str, Condition] | None:
 
 
 _PAIR: Final = re.compile(
-    rf"(?:no (?P<no>{NAME})|(?P<name>{NAME}) (?P<value>{VALUE})|"
-    rf"(?P<whose>{NAME}) that (?P<is>.+))",
+    rf"(?:no (?P<no>{phrases.NAME})|(?P<name>{phrases.NAME}) (?P<value>{phrases.VALUE})|"
+    rf"(?P<whose>{phrases.NAME}) that (?P<is>.+))",
     re.DOTALL,
 )
 
@@ -361,7 +270,7 @@ def _pair(text: str) -> tuple[str, Condition] | None:
     return (match["whose"], inner) if inner is not None and not inner.takes else None
 
 
-_SECTION: Final = rf"{NAME}(?:[ -](?!in\b)\w+)*?"
+_SECTION: Final = rf"{phrases.NAME}(?:[ -](?!in\b)\w+)*?"
 
 
 def _subjects(rows: Mapping[str, ClaimKind]) -> list[str]:
@@ -371,32 +280,32 @@ def _subjects(rows: Mapping[str, ClaimKind]) -> list[str]:
 
 _NO_PARTS: Final = (*CONTEXT_CLAIMS, *_subjects(CONTEXT_CLAIMS))
 _NO_SECTIONS: Final = (
-    *_NO_PARTS, *_subjects(RUN_CLAIMS), "context", "run", "every", "last", *FIRST_WORDS
+    *_NO_PARTS, *_subjects(RUN_CLAIMS), "context", "run", "every", "last", *phrases.FIRST_WORDS
 )  # fmt: skip
 """First words that begin something else than a section."""
 
-CLAIM_KINDS: Final[Mapping[str, Kind]] = {
-    **KINDS,
-    "condition": Kind(
-        rf"(?:{'|'.join(_VERBS)})(?: .+|:)", _read, 'contains "pizza"', "what must be so"
+CLAIM_KINDS: Final[Mapping[str, phrases.Kind]] = {
+    **phrases.KINDS,
+    "condition": phrases.Kind(
+        rf"(?:{'|'.join(_VERBS)})(?: .+|:)", _read, 'contains "pizza"', "what must hold"
     ),
-    "matching": Kind(
-        rf"(?:no )?{NAME}(?: .+)?", _matching, 'food "pizza" and kcal that is at least 500',
+    "matching": phrases.Kind(
+        rf"(?:no )?{phrases.NAME}(?: .+)?", _matching, 'food "pizza" and kcal that is at least 500',
         "names with values, `that` and a condition, or `no` before the name",
     ),
-    "pattern": Kind(
+    "pattern": phrases.Kind(
         r"/(?:[^/\\]|\\.)+/", lambda text: text[1:-1].replace(r"\/", "/"), r"/piz+a/",
         "a regular expression between slashes",
     ),
-    "predicate": Kind(".+", _predicate, "at least 3", "what follows `is` in a condition"),
-    "type": Kind(f"(?:{'|'.join(TYPE_NAMES)})", str, "number", "the name of a type"),
-    "section": Kind(
+    "predicate": phrases.Kind(".+", _predicate, "at least 3", "what follows `is` in a condition"),
+    "type": phrases.Kind(f"(?:{'|'.join(TYPE_NAMES)})", str, "number", "the name of a type"),
+    "section": phrases.Kind(
         rf"(?!(?:{'|'.join(_NO_SECTIONS)})\b){_SECTION}", str, "history",
-        "a section of the context, underscores spoken or not",
+        "a section of the context, with underscores or blanks",
     ),
-    "part": Kind(
+    "part": phrases.Kind(
         rf"(?!(?:{'|'.join(_NO_PARTS)})\b){_SECTION}", str, "history",
-        "a section of the context, underscores spoken or not",
+        "a section of the context, with underscores or blanks",
     ),
 }  # fmt: skip
 """The kinds of holes in claims."""
@@ -406,6 +315,8 @@ _JOINED: Final[Mapping[str, str]] = {
     "{condition} and {other:condition}": " and ",
 }
 _PHRASES: Final = [
-    (words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS if words.text not in _JOINED
+    (words, phrases.Phrase(words.text, CLAIM_KINDS))
+    for words in CONDITIONS
+    if words.text not in _JOINED
 ]
 _JOINTS: Final = [(words, _JOINED[words.text]) for words in CONDITIONS if words.text in _JOINED]

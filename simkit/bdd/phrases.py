@@ -11,17 +11,21 @@ that hole:
   empty then;
 - ``"{:pairs}"`` is the table or text below the step, in one of the forms of ``FORMS``;
 - ``"{names:agent}"`` is the kind of name, if the hole has another name;
-- a tuple is a list of alternatives: the first one with all holes filled counts;
+- the key ``"|"`` alone has a list of alternatives: the first one with all holes filled counts;
 - the key ``"**"`` adds the entries of a mapping to those beside it.
 
-The kinds of holes are an agent, a value, a count, a time; ``conditions`` adds those of conditions.
+All phrases are in ``steps.yaml``. The kinds of holes are an agent, a value, a count, a time;
+``conditions`` adds those of conditions.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from simkit.bdd.cells import ROLES, TableInvalid, typed
 from simkit.providers.failures import FAILURES
@@ -31,6 +35,30 @@ from simkit.spec.scenario.model import ScenarioLimits
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
 LEFT_OUT: Final = object()
 """The value of a hole that a line leaves out."""
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One row of ``steps.yaml``: a phrase, and what it stands for."""
+
+    text: str
+    """The phrase; with a colon at its end it requires a part below it."""
+    does: str = ""
+    """The name of the function for the step; empty if the row is one claim."""
+    claim: str = ""
+    """The claim that it makes: `reply`, `context.tokens`."""
+    is_of_run: bool = False
+    """Whether its claim is about the whole run, whatever turn the line is about."""
+    path: tuple[str, ...] = ()
+    """The path of the scenario under which it puts a value."""
+    value: Any = None
+    """The template of what it gives, says or claims."""
+    example: str = ""
+    """The line in a feature, if the words with filled holes do not show it."""
+
+
+ROWS: Final = msgspec.yaml.decode(
+    Path(__file__).with_name("steps.yaml").read_bytes(), type=dict[str, list[Row]]
+)
 
 
 class Unreadable(ValueError):
@@ -95,9 +123,10 @@ def fill(template: Any, hole_value: Callable[[str], Any]) -> Any:
     """
     if isinstance(template, str):
         return hole_value(template[1:-1]) if template.startswith("{") else template
-    if isinstance(template, tuple):
-        whole = (each for each in template if LEFT_OUT not in map(hole_value, holes_of(each)))
-        return fill(next(whole, template[-1]), hole_value)
+    if isinstance(template, dict) and "|" in template:
+        options = template["|"]
+        whole = (each for each in options if LEFT_OUT not in map(hole_value, holes_of(each)))
+        return fill(next(whole, options[-1]), hole_value)
     if isinstance(template, list):
         items = [fill(inner, hole_value) for inner in template]
         filled: Any = [item for item in items if item is not LEFT_OUT]
@@ -262,7 +291,7 @@ def _chosen(noun: str) -> Kind:
     selector = rf"(?:every|some|the(?: {_ORDINAL})?) {noun} of {AGENT}"
     in_run = "" if noun == "run" else rf"(?:{_IN_ITS}{_ORDINAL} run)?"
     pattern = rf"(?:{whole}|{selector}{in_run})"
-    says = f"a {noun} of an agent: the first, the last, some, every one"
+    says = f"a {noun} of an agent: the first, the last, some or every one"
     return Kind(pattern, read, f"the {noun} of nutrition", says)
 
 
@@ -284,17 +313,17 @@ def _words(names: Sequence[str]) -> str:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "agent": Kind(AGENT, agent_of, "nutrition", "an agent: `workout_coach`, the workout coach"),
+    "agent": Kind(AGENT, agent_of, "nutrition", "an agent, by its name in the file or in words"),
     "agents": Kind(
         rf"{AGENT}(?:(?:{AND}|{GROUP_WORD}){AGENT})*", _groups, "router and nutrition",
-        "agents, one after the other; `a beside b` ran side by side",
+        "agents, one after the other; `beside` joins two that ran side by side",
     ),
-    "channel": Kind(NAMES, str, "notes", "a channel of the pipeline, underscores spoken or not"),
+    "channel": Kind(NAMES, str, "notes", "a channel of the pipeline, with underscores or blanks"),
     "context": _chosen("context"),
-    "count": Kind(_COUNT, count_of, "2", "a count: 2, two"),
+    "count": Kind(_COUNT, count_of, "2", "a count, in digits or words"),
     "amount": Kind(
         f"{_MEASURE}{_COUNT}", lambda text: _measured(text, count_of), "at most 2",
-        "a count, or `at least`, `at most`, `more than`, `fewer than`, `about` one",
+        "a count, alone or after `at least`, `at most`, `more than`, `fewer than`, `about`",
     ),
     "failure": Kind(f"(?:{'|'.join(FAILURES)})", str, "rate_limit", "how a provider fails"),
     "lint": Kind(f"(?:{'|'.join(LINTS)})", str, "CTX-02", "a lint's id"),
@@ -308,7 +337,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         lambda text: [typed(item) for item in _list(text, f"{AND}|{OR}")],
         '"pizza" and "pasta"', "values",
     ),
-    "name": Kind(NAMES, str, "analysis delegation", "a name, underscores spoken or not"),
+    "name": Kind(NAMES, str, "analysis delegation", "a name, with underscores or blanks"),
     "names": Kind(
         rf"{NAMES}(?:{AND}{NAMES})*", lambda text: re.split(AND, text),
         "instructions and history", "names",
@@ -318,7 +347,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "role": Kind(f"(?:{'|'.join(ROLES)})", str, "user", "a message's role"),
     "share": Kind(
         f"(?:{_MEASURE}{_PERCENT}|nothing)", _share, "at most 20 %",
-        "a percentage, measured as an amount is",
+        "a percentage, alone or after the words of an amount",
     ),
     "text": Kind(TEXT, typed, '"pizza"', "a text in quotes"),
     "texts": Kind(
@@ -327,7 +356,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "time": Kind(
         _TIME, lambda text: text.replace(" ", "T"), "2026-01-05 09:00",
-        "a time; without a zone it is UTC",
+        "a time, in UTC if it has no zone",
     ),
     "value": Kind(VALUE, typed, '"Europe/Berlin"', 
         "a text in quotes, a number, true, false, null, a list in brackets"),

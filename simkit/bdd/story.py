@@ -8,19 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from simkit.bdd.addresses import in_steps
-from simkit.bdd.assembling import (
-    EVERY,
-    TURN,
-    WHOLE,
-    Assembly,
-    Claim,
-    Claims,
-    FeatureText,
-    Lines,
-    Places,
-    StoryParts,
-)
+from simkit.bdd import assembling
 from simkit.bdd.cells import Names, Table, names_of
 from simkit.bdd.conditions import Below
 from simkit.bdd.phrases import LEFT_OUT, fill
@@ -32,6 +20,7 @@ from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
+from simkit.trace.views import View
 
 _OF_EXPLORED: Final = "speaks of conversations that are explored"
 _EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do` first."
@@ -40,18 +29,25 @@ _EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do`
 class Exploration(Protocol):
     """The conversations of a story in which nobody says what happens."""
 
-    def claim(self, path: Sequence[str], matcher: Any, lines: Lines, turn: int | None) -> Judgement:
+    def claim(
+        self, path: Sequence[str], matcher: Any, lines: assembling.Lines, turn: int | None
+    ) -> Judgement:
         """Explore with one claim on every turn, or on whole conversations."""
 
-    def check(self, claim: Mapping[str, Any], lines: Lines, turn: int | None) -> None:
+    def check(self, claim: Mapping[str, Any], lines: assembling.Lines, turn: int | None) -> None:
         """Explore; raise SourceError for what breaks a claim, or any rule if there is none."""
 
-    def end(self, lines: Lines) -> Judgement:
+    def end(self, lines: assembling.Lines) -> Judgement:
         """Look for errors and lints, unless a line did."""
 
 
 EXPLORERS: Final[
-    list[Callable[[Library, Places, dict[str, Any], Sequence[str], str, int | None], Exploration]]
+    list[
+        Callable[
+            [Library, assembling.Places, dict[str, Any], Sequence[str], str, int | None],
+            Exploration,
+        ]
+    ]
 ] = []
 """The function that begins an exploration, if stories can explore."""
 
@@ -62,7 +58,14 @@ class _Answer(NamedTuple):
     path: tuple[str, ...]
     """The answer's path below the turn."""
     value: Any
-    lines: Lines
+    lines: assembling.Lines
+
+
+_STEP_KEYS: Final = (
+    *("version", "scenario", "pipeline", "turns", "expect", "examples"),
+    *("user", "resume", "replies", "session", "project", "restart", "pause"),
+)
+"""Keys that only steps may set: later steps read them."""
 
 
 class Story:
@@ -77,27 +80,27 @@ class Story:
         self, library: Library, *, root: Path, folders: Sequence[Path], seed: int | None = None
     ) -> None:
         self._library, self._root, self._folders = library, root, folders
-        self._assembly = Assembly(library, seed)
+        self._assembly = assembling.Assembly(library, seed)
         self._conversation: Conversation | None = None
         self._judged = 0
-        self._places = Places(FeatureText("", ""), (1, 1))
+        self._places = assembling.Places(assembling.FeatureText("", ""), (1, 1))
         self.values: dict[str, Any] = {"version": 1}
         """The scenario so far, without its claims."""
         self._names = Names()
-        self._claims = Claims()
+        self._claims = assembling.Claims()
         self._coming: list[_Answer] = []
         """Answers to the user's next message."""
         self._standing: dict[str, list[_Answer]] = {}
         """The answers of each tool in every later turn."""
         self._stood: list[set[str]] = []
         """For each turn, the tools with results for every later turn."""
-        self._restart: Lines | None = None
-        self._pause: tuple[str, Lines] | None = None
+        self._restart: assembling.Lines | None = None
+        self._pause: tuple[str, assembling.Lines] | None = None
         self._explored: Exploration | None = None
         """The conversations of a story that is explored; None if it says what happens."""
         self._times = 1
         """The number of turns of the user's last message."""
-        self.lines: Lines = (1, 1)
+        self.lines: assembling.Lines = (1, 1)
         """The lines of the current step."""
         self.text: str | None = None
         """The text below the current step; None if there is none."""
@@ -106,7 +109,7 @@ class Story:
         self.last_turn: int | None = None
         """The turn of the current step, by index; WHOLE; None is the last one."""
 
-    def begin(self, places: Places, name: str) -> None:
+    def begin(self, places: assembling.Places, name: str) -> None:
         """Begin the scenario of this name, whose steps are in these places."""
         self._places = places
         self.values["scenario"] = name
@@ -140,6 +143,22 @@ class Story:
         self._places.say(tuple(path), self.lines, below=0)
         self._assembly.begin_anew()
         self._begin_anew()
+
+    def settings(self, values: Mapping[str, Any], *, of_turn: bool) -> None:
+        """Set keys of a scenario file, or of its last turn, for which there is no phrase.
+
+        Raise SourceError for a key that has phrases.
+        """
+        for key, value in values.items():
+            if key in _STEP_KEYS:
+                raise self.error(f"`{key}` is said in steps, not here", "`simkit bdd steps`")
+            if not of_turn:
+                self.give((key,), value)
+                continue
+            for path, turn in self._last_turns():
+                turn[key] = value
+                self._places.say((*path, key), self.lines, below=assembling.TURN)
+                self._reopen(path[1])
 
     # Actions
 
@@ -182,7 +201,7 @@ class Story:
         """Explore without a claim of the story; raise SourceError for an error or a lint."""
         if self._explored is None:
             raise self.error(f"`nothing breaks` {_OF_EXPLORED}", _EXPLORE_FIRST)
-        self._explored.check({}, self.lines, WHOLE)
+        self._explored.check({}, self.lines, assembling.WHOLE)
 
     def reply(self, agent: str, line: Any, *, coming: bool = False) -> None:
         """Add a reply line of an agent's model: now, or for the user's next message."""
@@ -213,14 +232,14 @@ class Story:
         """Add a claim, and return the findings so far; explore if the story says no turn."""
         if self._explored is not None:
             return self._explored.claim(path, matcher, self.lines, self.last_turn)
-        if self.last_turn == EVERY:
+        if self.last_turn == assembling.EVERY:
             raise self.error(f"`it always holds that` {_OF_EXPLORED}", _EXPLORE_FIRST)
         turn = self._claimed_turn()
-        other = self._claims.add(Claim(turn, tuple(path), matcher, self.lines))
+        other = self._claims.add(assembling.Claim(turn, tuple(path), matcher, self.lines))
         if other is not None:
             raise self.error(f"line {other.lines[0]} claims another count: {other.matcher}")
         self._assembly.change(turn)
-        return self._judgement(None if turn == WHOLE else turn)
+        return self._judgement(None if turn == assembling.WHOLE else turn)
 
     def end(self) -> Judgement:
         """Check the whole story, including comparison runs."""
@@ -232,8 +251,28 @@ class Story:
         if self._pause is not None:
             self.lines = self._pause[1]
             raise self.error("the user waits, but says nothing after that")
+        if self._coming:
+            self.lines = self._coming[0].lines
+            raise self.error(
+                "this answers the user's next message, and the user says nothing after that",
+                "Remove it, or let the user speak.",
+            )
         with self._following(self._assembly.whole(self._parts())) as conversation:
-            return in_steps(conversation.finish().judgement, self._places.line_of)
+            outcome = conversation.finish()
+        self._check_standing(outcome.view)
+        return assembling.in_steps(outcome.judgement, self._places.line_of)
+
+    def _check_standing(self, view: View) -> None:
+        """Raise for a result for every turn that no turn asks for; backgrounds may have more."""
+        called = {tool.tool for turn in view.turns for tool in turn.tools}
+        for tool, answers in self._standing.items():
+            for entry in answers:
+                if tool not in called and entry.lines[0] > self._places.scenario[0]:
+                    self.lines = entry.lines
+                    raise self.error(
+                        f"RUN-01: tool {tool!r} was called in no turn, but has a result",
+                        "Remove it; results that several scenarios share stand in a `Background`.",
+                    )
 
     def filled(self, template: Any, values: StepValues) -> Any:
         """Return a template's value for a line's values; raise TableInvalid."""
@@ -277,7 +316,7 @@ class Story:
             places = None if turn is None else {turn, *range(self._judged, end)}
             judgement = conversation.judgement(places)
         self._judged = end
-        return in_steps(judgement, self._places.line_of)
+        return assembling.in_steps(judgement, self._places.line_of)
 
     @contextmanager
     def _following(self, prepared: Prepared) -> Iterator[Conversation]:
@@ -296,15 +335,15 @@ class Story:
             self._conversation.close()
         self._conversation, self._judged = None, 0
 
-    def _parts(self) -> StoryParts:
+    def _parts(self) -> assembling.StoryParts:
         if not self.values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge")
-        return StoryParts(self.values, self._claims, self._places, self._stood)
+        return assembling.StoryParts(self.values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
         last = len(self._parts().values["turns"]) - 1
         turn = last if self.last_turn is None else self.last_turn
-        if turn != WHOLE and not 0 <= turn <= last:
+        if turn != assembling.WHOLE and not 0 <= turn <= last:
             raise self.error(f"there is no turn {turn + 1} yet: this is turn {last + 1}")
         return turn
 
@@ -325,11 +364,11 @@ class Story:
             self._places.say((*path, key), self.lines, below=1)
         if self._restart is not None:
             turn["restart"] = True
-            self._places.say((*path, "restart"), self._restart, below=TURN)
+            self._places.say((*path, "restart"), self._restart, below=assembling.TURN)
             self._restart = None
         if self._pause is not None:
             turn["pause"], lines = self._pause
-            self._places.say((*path, "pause"), lines, below=TURN)
+            self._places.say((*path, "pause"), lines, below=assembling.TURN)
             self._pause = None
         self._assembly.change(len(turns) - 1)
         self._stood.append(set())
@@ -350,7 +389,7 @@ class Story:
             for step in above:
                 place = place.setdefault(step, {})
             answers = place.setdefault(key, [])
-            self._places.say((*path, *entry.path, len(answers)), entry.lines, below=TURN)
+            self._places.say((*path, *entry.path, len(answers)), entry.lines, below=assembling.TURN)
             answers.append(entry.value)
             self._reopen(path[1])
 
@@ -373,7 +412,7 @@ class Story:
                 answers = earlier if isinstance(earlier, list) else [earlier]
                 results[tool] = [*answers, entry.value]
                 at = (*at, len(answers))
-            self._places.say(at, entry.lines, below=TURN)
+            self._places.say(at, entry.lines, below=assembling.TURN)
             self._reopen(path[1])
 
     def _reopen(self, place: int) -> None:
@@ -430,6 +469,7 @@ class Story:
 
 StepValues = Mapping[str, Any]
 """The values of a phrase's holes."""
+Tell = Callable[[Story, StepValues], Judgement | None]
 
 
 class Step(NamedTuple):
@@ -437,7 +477,7 @@ class Step(NamedTuple):
 
     text: str
     """The phrase; with a colon at its end it requires a part below it."""
-    tell: Callable[[Story, StepValues], Judgement | None]
+    tell: Tell
     """Adds it to the story; a claim returns the findings."""
     takes: tuple[str, ...] = ()
     """The required part below it: `table`, `text`, or one of both."""

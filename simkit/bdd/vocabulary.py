@@ -5,16 +5,91 @@ phrases.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from simkit.bdd.assembling import EVERY, WHOLE
-from simkit.bdd.claims import THEN
-from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Words, forms_taken, forms_taken_in
-from simkit.bdd.phrases import VALUE, Phrase
-from simkit.bdd.story import Step, StepValues, Story
+from simkit.bdd.assembling import EVERY, WHOLE, claims_in
+from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, FORMS, forms_taken, forms_taken_in
+from simkit.bdd.phrases import ROWS, VALUE, Phrase, Row
+from simkit.bdd.story import Step, StepValues, Story, Tell
+from simkit.checks.judge import Judgement
+from simkit.core.text import other_words
 from simkit.language.yaml import near
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS
+
+
+def _path_of(claim: str) -> list[Any]:
+    """Return the template of a claim's path below `expect`."""
+    family, _, name = claim.partition(".")
+    if family == "context":
+        return [family, {"|": ["{context}", "{agent}"]}, "{section}" if name == "section" else name]
+    if family == "runs":
+        return [family, "{run}", name]
+    if family == "judge":
+        return [family, "{question}"]
+    return [family, "{agent}"] if family == "model_calls" else [family]
+
+
+def _each_included(story: Story, values: StepValues) -> Judgement | None:
+    path, judgement = story.filled(_path_of("context.includes"), values), None
+    for message in FORMS["messages"].read(story.below):
+        judgement = story.claim(path, message)
+    return judgement
+
+
+def _all_of_this(story: Story, _: StepValues) -> Judgement | None:
+    """Make the claims of a text in the format of a scenario file."""
+    judgement = None
+    for path, matcher in claims_in(FORMS["claims"].read(story.below)):
+        judgement = story.claim(path, matcher)
+    return judgement
+
+
+def _nothing_breaks(story: Story, _: StepValues) -> None:
+    story.explore_rules()
+
+
+_CLAIMS_BY_HAND: Final[Mapping[str, tuple[Tell, tuple[str, ...], tuple[str, ...]]]] = {
+    "each_included": (_each_included, ("table",), ("context.includes",)),
+    "all_of_this": (_all_of_this, ("text",), ()),
+    "nothing_breaks": (_nothing_breaks, (), ()),
+}
+"""The steps without a template: their function, the part below them, and their claims."""
+
+
+def _claim_step(row: Row) -> Step:
+    """Return the step of a row, which makes one claim, or does what the row says."""
+    if row.does:
+        return Step(row.text, *_CLAIMS_BY_HAND[row.does], row.example)
+    path = _path_of(row.claim)
+
+    def tell(story: Story, values: StepValues) -> Judgement:
+        story.last_turn = WHOLE if row.is_of_run else story.last_turn
+        return story.claim(story.filled(path, values), story.filled(row.value, values))
+
+    return Step(row.text, tell, forms_taken(row.value), (row.claim,), row.example)
+
+
+SUBJECTS: Final = tuple(
+    Row(
+        f"{row.phrase} {{condition}}",
+        claim=claim,
+        value="{condition:channels}" if row.refers_to == "channel" else "{condition}",
+        example=row.example,
+    )
+    for family, rows in (("", TURN_CLAIMS), ("context.", CONTEXT_CLAIMS), ("runs.", RUN_CLAIMS))
+    for claim, row in ((f"{family}{name}", row) for name, row in rows.items())
+    if row.phrase
+)
+"""Claims that any condition may follow."""
+
+THEN: Final = tuple(map(_claim_step, (*ROWS["then_agents_and_state"], *SUBJECTS, *ROWS["then"])))
+"""Claims on the turn of the user's last message, or on the one that a line names first."""
+
+
+# All phrases of each keyword
+
 
 TURN_PREFIX: Final = re.compile(
     r"(?:(?:at the end|in the whole conversation|in turn (?P<turn>\d+)), "
@@ -75,6 +150,15 @@ class Vocabulary:
         examples = {_words(example): (text, example) for example, text in self._examples()}
         return examples.get(near(line, examples), ("", ""))
 
+    def in_own_words(self, line_text: str) -> str:
+        """Return the line with one expression changed, so that it is a phrase; or nothing."""
+        for pattern, replacements in other_words("phrases").items():
+            for words in replacements:
+                changed = re.sub(pattern, words, line_text, count=1)
+                if changed != line_text and self.line(changed) is not None:
+                    return changed
+        return ""
+
     def _examples(self) -> Iterator[tuple[str, str]]:
         """Yield example lines, each with its phrase."""
         for step, phrase in self.phrases:
@@ -110,12 +194,15 @@ def hint(keyword: str, step_text: str) -> str:
     for other in VOCABULARIES:
         if other is not ours and other.line(step_text) is not None:
             return f"`{step_text}` is said after `{other.keyword}`, not after `{ours.keyword}`"
+    changed = ours.in_own_words(step_text)
+    if changed:
+        return f"did you mean `{changed}`?"
     text, example = ours.nearest(step_text)
     example_text = "" if example == text else f", as in `{example}`"
     return f"did you mean `{text}`{example_text}?" if text else ""
 
 
-def condition_phrases() -> list[tuple[Words, Phrase]]:
+def condition_phrases() -> list[tuple[Row, Phrase]]:
     """Return all wordings of conditions."""
     return [(words, Phrase(words.text, CLAIM_KINDS)) for words in CONDITIONS]
 
@@ -135,18 +222,6 @@ def listed_steps(word: str = "") -> Iterator[str]:
             yield from (f"      {line}" for line in example.splitlines())
 
 
-def tables() -> Iterator[tuple[str, list[str]]]:
-    """Yield the titles and the lines of Markdown tables: steps, conditions, holes."""
-    for title, rows in sections():
-        lines = [f"| {_code(text)} | {_code(_on_one_line(example))} |" for text, example in rows]
-        yield title, ["| phrase | for example |", "|---|---|", *lines]
-    kinds = [
-        f"| `{{{name}}}` | {_escaped(kind.says)} | {_code(kind.example)} |"
-        for name, kind in sorted(CLAIM_KINDS.items())
-    ]
-    yield "Holes", ["| hole | what stands there | for example |", "|---|---|---|", *kinds]
-
-
 def sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Yield every title with its phrases, each with an example and the part below it."""
     given_steps, when, then = VOCABULARIES
@@ -164,145 +239,72 @@ def _rows(vocabulary: Vocabulary, texts: set[str], is_other: bool) -> list[tuple
     return [_row(*row) for row in vocabulary.phrases if (row[0].text in texts) == is_other]
 
 
-def _row(step: Step | Words, phrase: Phrase) -> tuple[str, str]:
+def _row(step: Step | Row, phrase: Phrase) -> tuple[str, str]:
     return step.text, step.example or phrase.example
 
 
-def _on_one_line(example: str) -> str:
-    first, *below = example.splitlines()
-    return f"{first} …" if below else first
+def _pipeline(_: Row, story: Story, values: StepValues) -> None:
+    story.pipeline(values["name"])
 
 
-def _code(text: str) -> str:
-    return f"`{_escaped(text)}`"
+def _give(row: Row, story: Story, values: StepValues) -> None:
+    story.give(story.filled([*row.path], values), story.filled(row.value, values))
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
+def _add(row: Row, story: Story, values: StepValues) -> None:
+    (key,) = row.path
+    story.give((key,), [*story.values.get(key, ()), values["text"]])
 
 
-_PAIRS: Final = "\n  | food | pizza |\n  | kcal | 800   |"
-_QUOTES: Final = '\n  """\n  {}\n  """'
+def _settings(row: Row, story: Story, values: StepValues) -> None:
+    story.settings(story.filled(row.value, values), of_turn=row.does == "turn_settings")
 
 
-def _give(text: str, path: Sequence[str], value: Any, example: str = "") -> Step:
-    """Return the step that puts a value under a path of the scenario."""
-
-    def tell(story: Story, values: StepValues) -> None:
-        story.give(story.filled([*path], values), story.filled(value, values))
-
-    return Step(text, tell, forms_taken(value), (), example)
-
-
-def _add(text: str, key: str, example: str) -> Step:
-    """Return the step that adds a text to a list of the scenario."""
-
-    def tell(story: Story, values: StepValues) -> None:
-        story.give((key,), [*story.values.get(key, ()), values["text"]])
-
-    return Step(text, tell, example=example)
-
-
-def _state_of(story: Story, values: StepValues) -> None:
+def _state(_: Row, story: Story, values: StepValues) -> None:
     for channel, value in values["values"].items():
         story.state(channel, value)
 
 
-_FAKE: Final = {"count": "{count}", "locale": "{locale}"}
-_FAKES: Final = ("given", "fakes", "{who}")
-_STATE: Final = ("given", "state", "{channel}")
-
-BACKGROUND: Final = (
-    Step("the pipeline {name:text}", lambda story, values: story.pipeline(values["name"]),
-         example='the pipeline "fitness_coach"'),
-    _give("the seed {number}", ["seed"], "{number}", "the seed 7"),
-    _give("the cassette {name:text}", ["cassette"], "{name}", 'the cassette "coach"'),
-    _give("the judge {name:text}", ["judge"], "{name}", 'the judge "openai/gpt-5-mini"'),
-    _give("the time is {time}", ["start"], "{time}"),
-    _add("what {text} says", "use", 'what "berlin_runner.yaml" says'),
-    _add("{text} is installed", "needs", '"langgraph>=1.2" is installed'),
-    _give("a made-up {who:word}[ from {locale:word}]", _FAKES, _FAKE,
-          "a made-up customer from de_DE"),
-    _give("a made-up {who:word}[ from {locale:word}] with:", _FAKES,
-          {**_FAKE, "values": "{:plain_pairs}"},
-          "a made-up order with:\n  | number | ${fake.bothify('A-####')} |"),
-    _give("{count} made-up {who:word}[ from {locale:word}]", _FAKES, _FAKE,
-          "three made-up customers from de_DE"),
-    _give("{count} made-up {who:word}[ from {locale:word}] with:", _FAKES,
-          {**_FAKE, "values": "{:plain_pairs}"},
-          "two made-up customers with:\n  | tier | ${fake.random_element(('gold', 'silver'))} |"),
-    Step("the state has {values}", _state_of,
-         example='the state has user_timezone "Europe/Berlin"'),
-    _give("the state has these {channel}:", _STATE, "{:plain_records}",
-          "the state has these notes:"
-          "\n  | agent     | text                 |\n  | nutrition | Prefers metric units |"),
-    _give("the state has this {channel}:", _STATE, "{:plain_value}",
-          f"the state has this last meal:{_PAIRS}"),
-    _give("the state has the {channel} {list}", _STATE, "{list}",
-          'the state has the errors "timeout" and "no answer"'),
-    _give("at most {count} {limit}", ["limits", "{limit}"], "{count}"),
-    _give("the lint {lint} is off[ at {place:text}] because {text}",
-          ["lints", "{lint}", "{place}"], "{text}",
-          'the lint CTX-11 is off because "coaches chat"'),
-)  # fmt: skip
-"""Steps before the user speaks."""
+def _say(row: Row, story: Story, values: StepValues) -> None:
+    where = (values.get("session"), values.get("project"))
+    story.say(story.filled(row.value, values), *where, times=values.get("count", 1))
 
 
-def _says(text: str, user: Any, example: str) -> Step:
-    def tell(story: Story, values: StepValues) -> None:
-        where = (values.get("session"), values.get("project"))
-        story.say(story.filled(user, values), *where, times=values.get("count", 1))
-
-    return Step(text, tell, forms_taken(user), (), example)
+def _resume(row: Row, story: Story, values: StepValues) -> None:
+    story.resume(story.filled(row.value, values))
 
 
-def _resumes(text: str, answer: Any, example: str = "") -> Step:
-    def tell(story: Story, values: StepValues) -> None:
-        story.resume(story.filled(answer, values))
-
-    return Step(text, tell, forms_taken(answer), (), example)
-
-
-def _wait(story: Story, values: StepValues) -> None:
+def _wait(_: Row, story: Story, values: StepValues) -> None:
     story.pause(values["time"])
 
 
-def _explores(text: str, suffix: str, example: str) -> Step:
-    def tell(story: Story, values: StepValues) -> None:
-        texts, file = values.get("list", ()), values.get("file", "")
-        story.explore(tuple(map(str, texts)), file, values.get("count"))
-
-    return Step(f"{text}{suffix}", tell, (), (), f"{example}, whatever the models do")
+def _restart(_: Row, story: Story, values: StepValues) -> None:
+    story.restart()
 
 
-_IN: Final = "[ in {count} conversations], whatever the models do"
-_WHERE: Final = "[ in session {session:text}][ in project {project:text}]"
-
-SPEAKING: Final = (
-    _says(f"the user says {{text}}{_WHERE}", "{text}",
-          'the user says "I had pizza" in session "phone" in project "Ada"'),
-    _says(f"the user says {{text}} {{count}} times{_WHERE}", "{text}",
-          'the user says "And then?" three times'),
-    _says(f"the user says{_WHERE}:", "{:text}", f"the user says:{_QUOTES.format('I had pizza.')}"),
-    _says(f"the user sends {{values}}{_WHERE}", {"json": "{values}"},
-          'the user sends food "pizza" and kcal 800 in session "phone" in project "Ada"'),
-    _says(f"the user sends{_WHERE}:", {"json": "{:plain_pairs}"}, f"the user sends:{_PAIRS}"),
-    _resumes("the user answers {value}", "{value}", 'the user answers "The salami one"'),
-    _resumes("the user answers with {values}", "{values}"),
-    _resumes("the user answers:", "{:plain_value}",
-             f"the user answers:{_QUOTES.format('The salami one.')}"),
-    Step("the user waits {time:text}", _wait, example='the user waits "2 h"'),
-    _explores("users say anything", _IN, 'users say anything in 200 conversations'),
-    _explores("users say one of {list}", _IN,
-              'users say one of "Hello." or "Where is my order?" in 200 conversations'),
-    _explores("users speak as in {file:text}", _IN,
-              'users speak as in "refunds.simulation.yaml" in 200 conversations'),
-    Step("a new process takes over", lambda story, _: story.restart()),
-)  # fmt: skip
-"""Actions of the user; each line but the last begins a turn."""
+def _explore(_: Row, story: Story, values: StepValues) -> None:
+    texts, file = values.get("list", ()), values.get("file", "")
+    story.explore(tuple(map(str, texts)), file, values.get("count"))
 
 
-# Answers of models and tools: to the user's next message, or to the last one
+_DOES: Final[Mapping[str, Callable[[Row, Story, StepValues], None]]] = {
+    "pipeline": _pipeline,
+    "give": _give,
+    "add": _add,
+    "settings": _settings,
+    "turn_settings": _settings,
+    "state": _state,
+    "say": _say,
+    "resume": _resume,
+    "wait": _wait,
+    "restart": _restart,
+    "explore": _explore,
+}
+
+
+def _step(row: Row) -> Step:
+    return Step(row.text, partial(_DOES[row.does], row), forms_taken(row.value), (), row.example)
+
 
 _AROUND: Final[Mapping[str, dict[str, Any]]] = {
     "reply": {
@@ -313,86 +315,13 @@ _AROUND: Final[Mapping[str, dict[str, Any]]] = {
 }
 """Phrases that may stand around every answer."""
 
-_WHEN: Final = "[ after {delay:count} ms][ if it is shown {shown:text}]"
-_FOR: Final = "[ for {args:values}][ after {delay:count} ms]"
-_HANDOFF: Final = "{agent} hands off to {target:agent}[ as {type:name}][ asking {query:text}]"
-_TO_ANALYST: Final = "the workout coach hands off to the workout analyst"
-_CALLS: Final[Any] = [{"{tool}": ("{values}", {})}]
-_FOODS: Final = "\n  | food  | kcal |\n  | pizza | 800  |"
-
-
-def _passes(payload: str) -> dict[str, Any]:
-    named = {"type": "{type:handoff_type}", "query": "{query}"}
-    return {"handoff": {"to": "{target}", "payload": payload, **named}}
-
-
-_ANSWERS: Final[Sequence[tuple[str, str, Any, str]]] = (
-    (f"{{agent}} replies {{text}}{_WHEN}", "reply", {"text": "{text}"},
-     'nutrition replies "Logged your pizza."'),
-    ("{agent} replies:", "reply", {"text": "{:text}"},
-     f"nutrition replies:{_QUOTES.format('Logged your pizza.')}"),
-    (f"{{agent}} decides {{values}}{_WHEN}", "reply", {"json": "{values}"},
-     'the router decides primary_agent "nutrition" if it is shown "pizza"'),
-    ("{agent} answers nothing", "reply", {"json": None}, ""),
-    ("{agent} decides:", "reply", {"json": "{:plain_pairs}"},
-     "the router decides:\n  | primary_agent | nutrition |"),
-    (f"{{agent}} calls {{tool:word}}[ with {{values}}]{_WHEN}", "reply", {"calls": _CALLS},
-     'nutrition calls log_meal with food "pizza" after 500 ms'),
-    (f"{{agent}} says {{text}} and calls {{tool:word}}[ with {{values}}]{_WHEN}", "reply",
-     {"text": "{text}", "calls": _CALLS},
-     'nutrition says "Let me log that." and calls log_meal with food "pizza"'),
-    ("{agent} calls {tool:word} with:", "reply", {"calls": [{"{tool}": "{:plain_pairs}"}]},
-     f"nutrition calls log_meal with:{_PAIRS}"),
-    ("{agent} calls at the same time:", "reply", {"calls": "{:calls}"},
-     "nutrition calls at the same time:"
-     "\n  | tool        | food  |\n  | log_meal    | pizza |\n  | lookup_food | pizza |"),
-    (f"{_HANDOFF}[ with {{values}}]", "reply", _passes("{values}"),
-     f'{_TO_ANALYST} asking "Faster?" with distance_km 8'),
-    (f"{_HANDOFF} with:", "reply", _passes("{:plain_pairs}"),
-     f"{_TO_ANALYST} with:\n  | run | distance_km | 8     |\n  | run | unit        | miles |"),
-    ("{agent} asks the user {value}", "reply", {"interrupt": "{value}"},
-     'nutrition asks the user "Which pizza?"'),
-    ("{agent} asks the user:", "reply", {"interrupt": "{:plain_value}"},
-     "nutrition asks the user:\n  | question | Which pizza? |"),
-    ("the model of {agent} fails with {failure}", "reply", {"error": "{failure}"}, ""),
-    ("the model of {agent} fails with status {status:count} and {text}", "reply",
-     {"error": {"status": "{status}", "message": "{text}"}},
-     'the model of nutrition fails with status 503 and "Overloaded"'),
-    ("the model of {agent} fails with {failure} on its call {number:count}"
-     "[ and may be asked again after {seconds:number} s]", "fault",
-     {"error": ({"type": "{failure}", "retry_after": "{seconds}"}, "{failure}"),
-      "call": "{number}"},
-     "the model of nutrition fails with rate_limit on its call 2 "
-     "and may be asked again after 3 s"),
-    ("the function {text} answers for {agent}", "reply", {"function": "{text}"},
-     'the function "coaching.replies:calories" answers for nutrition'),
-    ("{agent} answers with this line:", "reply", {"**": "{:line}"},
-     "nutrition answers with this line:"
-     + _QUOTES.format("{text: One moment., calls: [log_meal: {food: pizza}]}")),
-    (f"{{tool:word}} returns {{value}}{_FOR}", "result", {"returns": "{value}"},
-     'log_meal returns 800 for food "pizza"'),
-    (f"{{tool:word}} returns {{values}}{_FOR}", "result", {"returns": "{values}"},
-     "log_meal returns kcal 800 after 500 ms"),
-    (f"{{tool:word}} returns the list {{list}}{_FOR}", "result", {"returns": "{list}"}, ""),
-    ("{tool:word} returns:", "result", {"returns": "{:plain_value}"},
-     f"log_meal returns:{_PAIRS}"),
-    ("{tool:word} returns these items:", "result", {"returns": "{:plain_records}"},
-     f"lookup_food returns these items:{_FOODS}"),
-    ("{tool:word} returns these items as {field:word}:", "result",
-     {"returns": {"{field}": "{:plain_records}"}},
-     f"lookup_food returns these items as foods:{_FOODS}"),
-    (f"{{tool:word}} fails with {{text}}{_FOR}", "result", {"error": "{text}"},
-     'log_meal fails with "no such food" for food "gravel"'),
-)  # fmt: skip
-"""Phrases, the methods of the story that they call, and templates of the answers."""
-
 
 def _answers(coming: bool) -> Iterator[Step]:
     """Yield the steps of answers: to the user's next message, or to the last one."""
-    for text, method, answer, example in _ANSWERS:
-        template = {**answer, **_AROUND.get(method, {})}
-        tell = partial(_answer, method, template, coming)
-        yield Step(text, tell, forms_taken(answer), (), example)
+    for row in ROWS["answers"]:
+        template = {**row.value, **_AROUND.get(row.does, {})}
+        tell = partial(_answer, row.does, template, coming)
+        yield Step(row.text, tell, forms_taken(row.value), (), row.example)
 
 
 def _answer(method: str, answer: Any, coming: bool, story: Story, values: StepValues) -> None:
@@ -400,10 +329,10 @@ def _answer(method: str, answer: Any, coming: bool, story: Story, values: StepVa
     getattr(story, method)(name, story.filled(answer, values), coming=coming)
 
 
-GIVEN: Final = (*BACKGROUND, *_answers(coming=True))
+GIVEN: Final = (*map(_step, ROWS["given"]), *_answers(coming=True))
 """Steps for the initial state, and for answers to the user's next message."""
 
-WHEN: Final = (*SPEAKING, *_answers(coming=False))
+WHEN: Final = (*map(_step, ROWS["when"]), *_answers(coming=False))
 """Steps for user messages, and their answers."""
 
 VOCABULARIES: Final = (

@@ -1,4 +1,4 @@
-"""Comparison of a claim with a value, and the event of the trace that a failing claim concerns.
+"""Comparison of a claim with a value, the event that a failing claim concerns; observability.
 
 A finding shows the differences, and nothing else; the page and its timeline pin it to its event.
 """
@@ -6,17 +6,27 @@ A finding shows the differences, and nothing else; the page and its timeline pin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+import msgspec
 
 from simkit.checks.findings import CLAIM, Difference, Finding
 from simkit.checks.scope import Path, Scope
-from simkit.checks.searching import Search
-from simkit.core.messages import or_nothing
+from simkit.checks.searching import Search, names_section
+from simkit.core.messages import JsonValue, or_nothing
 from simkit.core.text import counted
 from simkit.language.matching import Mismatch, compile_matcher
-from simkit.language.yaml import Document, path_text
+from simkit.language.paths import is_array, walk
+from simkit.language.yaml import Document, SourcePath, path_text
+from simkit.spec.scenario.claim_kinds import aspect
+from simkit.spec.scenario.claim_names import ClaimNames
+from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Expect, Selector
+from simkit.spec.scenario.known import KnownNames, ValueSchemas, values_in
+from simkit.spec.scenario.model import Scenario
 from simkit.trace import events as e
-from simkit.trace.views import RunView
+from simkit.trace.views import RunView, View
+from simkit.trace.views.contexts import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
 T = TypeVar("T")
 DIFFERENCES_MAX: Final = 12
@@ -24,6 +34,8 @@ NAMES_MAX: Final = 12
 LINES_MAX: Final = 8
 _CUT: Final = "\n…"
 """The end of a shortened excerpt."""
+Lines: TypeAlias = Iterable[str] | Callable[[Sequence[Mismatch]], Iterable[str]]
+"""Lines that explain a finding, or a function of the mismatches that they explain."""
 
 
 class FindingBuilder:
@@ -47,22 +59,51 @@ class FindingBuilder:
         label: str,
         *,
         several: bool = False,
-        event: Callable[[Sequence[Mismatch]], int | None] | None = None,
         **details: Any,
     ) -> list[Finding]:
-        """Return the finding that a value does not match; nothing if it does.
+        """Return the findings that a value does not match, one a line; nothing if it does.
 
-        ``details`` are those of `finding`; its ``context`` is only read for a finding, so it may be
-        an expensive generator. ``several`` says that the claim concerns other values, too; the
-        advice then does not propose the actual value. ``event`` returns the index of the event that
-        the mismatches concern.
+        ``several`` says that the claim concerns other values, too; the advice then does not propose
+        the actual value. The rest is as in `unlike`.
         """
-        misses = self.misses(matcher, value)
-        if not misses:
-            return []
-        details |= {"differences": differences(misses), "at": misses[0].at}
-        index = None if event is None else event(misses)
-        return [self.finding(path, f"{label} does not match", **details, event=index)]
+        return self.unlike(self.misses(matcher, value), path, label, **details)
+
+    def unlike(
+        self,
+        misses: Sequence[Mismatch],
+        path: Path,
+        label: str,
+        *,
+        event: Callable[[Sequence[Mismatch]], int | None] | None = None,
+        context: Lines = (),
+        fix: str = "",
+        **details: Any,
+    ) -> list[Finding]:
+        """Return a finding for each line of a claim with mismatches, in order, of many the first.
+
+        ``details`` are those of `finding`; ``context`` is only read for a finding, so it may be an
+        expensive generator. If it depends on a line's mismatches, it is a function of them, as is
+        ``event``, the index of the event that they concern; else only the first finding has it.
+        """
+        by_line: dict[int, list[Mismatch]] = {}
+        for miss in misses:
+            by_line.setdefault(self.document.line((*path, *miss.at)), []).append(miss)
+        lines = [some for _, some in sorted(by_line.items())]
+        left_out = sum(map(len, lines[LINES_MAX:]))
+        return [
+            self.finding(
+                # The first shows the whole claim, if that is short; the others their part.
+                (*path, *some[0].at) if number else path,
+                f"{label} does not match",
+                differences=differences(some, left_out if number + 1 == LINES_MAX else 0),
+                at=() if number else some[0].at,
+                context=context(some) if callable(context) else () if number else context,
+                fix="" if number else fix,
+                event=None if event is None else event(some),
+                **details,
+            )
+            for number, some in enumerate(lines[:LINES_MAX])
+        ]
 
     def holds(self, matcher: Any, value: Any) -> bool:
         """Return whether a whole claim holds for a value."""
@@ -110,15 +151,15 @@ class FindingBuilder:
         return excerpt
 
 
-def differences(misses: Sequence[Mismatch]) -> list[Difference]:
-    """Return the first differences, and the number of further ones."""
+def differences(misses: Sequence[Mismatch], others: int = 0) -> list[Difference]:
+    """Return the first differences, and the number of further ones with ``others``."""
     lines = [
         Difference(path_text(miss.path) if miss.path else "", miss.expected, miss.actual, miss.note)
         for miss in misses[:DIFFERENCES_MAX]
     ]
-    if len(misses) > DIFFERENCES_MAX:
-        more = counted(len(misses) - DIFFERENCES_MAX, "more difference")
-        lines.append(Difference("", "", "", f"and {more}"))
+    more = max(0, len(misses) - DIFFERENCES_MAX) + others
+    if more:
+        lines.append(Difference("", "", "", f"and {counted(more, 'more difference')}"))
     return lines
 
 
@@ -152,10 +193,10 @@ def listing(
     head = size if size <= LINES_MAX else LINES_MAX - 2
     yield title if size else otherwise
     for index in range(head):
-        yield f"  [{index}] {line_of(items[index])}"
+        yield f"  {index + 1}. {line_of(items[index])}"
     if head < size:
         yield f"  … {size - head - 1} more"
-        yield f"  [{size - 1}] {line_of(items[-1])}"
+        yield f"  {size}. {line_of(items[-1])}"
 
 
 Fits = Callable[[Any], bool]
@@ -263,3 +304,186 @@ def run_of(scope: Scope, run: RunView, moment: str, channels: Sequence[str] = ()
                 return index
     index = event_at(scope, e.ContextBuilt, is_its, last=True)
     return event_at(scope, e.AgentFinished, is_its, last=True) if index is None else index
+
+
+# Observability: a claim on something that the driver does not observe never passes
+
+
+EVENTS: Final[Mapping[str, str]] = {
+    "AgentStarted": "runs",
+    "AgentFinished": "runs",
+    "StateUpdated": "state",
+    "HandoffRequested": "handoffs",
+    "HandoffRejected": "handoffs",
+    "HandoffMade": "handoffs",
+    "LogRecorded": "logs",
+}
+_OF_MESSAGES: Final = "Claim `includes`, `excludes` or `messages`"
+_OTHERWISE: Final = "Remove the claim, or run a driver that sees them."
+
+
+def unobservable(scope: Scope, name: str) -> str:
+    """Return the aspect that a claim needs and the driver does not observe; empty if none."""
+    for need in TURN_CLAIMS[name].needs:
+        if not scope.can_observe(need):
+            return need
+    if name == "tool_calls" and _has_unseen_tools(scope):
+        return "tools"
+    if name == "events":
+        kinds = [word for path, word in walk(scope.expect.events) if "kind" in path]
+        for kind, need in EVENTS.items():
+            if not scope.can_observe(need) and kind in kinds:
+                return need
+    return ""
+
+
+def _has_unseen_tools(scope: Scope) -> bool:
+    """Return whether a tool was requested and its execution, or its result, is unknown.
+
+    Without an adapter a tool's result is only seen if a later request contains it.
+    """
+    facts = scope.pipeline
+    if not facts.is_code or {"state", "filters", "tools"} & {*facts.observes}:
+        return False
+    ids_of_calls = {tool.call_id for tool in scope.tools}
+    return any(
+        call.id not in ids_of_calls and not call.is_handoff
+        for run in scope.runs
+        for message in run.messages
+        for call in message.calls
+    )
+
+
+def unobservable_in_context(scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
+    """Return the same for a claim under ``context``, which may need sections."""
+    if selector.run is not None and not scope.can_observe("runs"):
+        return "runs"
+    kind = CONTEXT_CLAIMS.get(name, SECTION_CLAIM)
+    if kind.is_assignable and _is_named(scope, selector.agent):
+        return ""
+    for need in kind.needs:
+        if not scope.can_observe(need):
+            return need
+    if name == "tools" and _is_of_definitions(matcher) and _lacks_definitions(scope):
+        return "definitions"
+    return "sections" if names_section(matcher) and not scope.can_observe("sections") else ""
+
+
+def _is_of_definitions(matcher: Any) -> bool:
+    """Return whether a claim on tools says more than their names."""
+    return any(
+        key in ("description", "parameters", "strict") for path, _ in walk(matcher) for key in path
+    )
+
+
+def _lacks_definitions(scope: Scope) -> bool:
+    return (
+        bool(scope.view.calls)
+        and not scope.view.definitions
+        and any(call.context.tools for call in scope.all_calls)
+    )
+
+
+def not_observable(
+    scope: Scope, builder: FindingBuilder, path: Path, subject: str, need: str, agent: str = ""
+) -> Iterator[Finding]:
+    """Yield the finding that a claim is not observable; none if that was declared."""
+    if need in scope.pipeline.unseen:
+        builder.passed_over.append(
+            builder.finding(
+                path,
+                f"{subject} was not looked at: {_why_unseen(scope, need)}",
+                turn=scope.turn,
+                agent=agent,
+                fix="Claim something that the code shows, or report this in the code.",
+            )
+        )
+        return
+    driver = f"driver {scope.driver!r}" if scope.driver else "the driver of this trace"
+    yield builder.finding(
+        path,
+        f"{subject} is not observable by {driver}, which does not see {aspect(need).words}",
+        turn=scope.turn,
+        agent=agent,
+        fix=_in_code(need, str(path[-1]), agent) if builder.is_code else _OTHERWISE,
+    )
+
+
+def _why_unseen(scope: Scope, need: str) -> str:
+    """Return the author's reason; traces of older versions contain none."""
+    reason = " ".join(scope.pipeline.unseen_reasons.get(need, "").split())
+    return f"{need}: {reason}" if reason else f"{need}: declared `unseen`"
+
+
+def _in_code(need: str, claim: str, agent: str) -> str:
+    """Describe how code can show it, or what to claim instead."""
+    if need != "sections":
+        return aspect(need).advice or _OTHERWISE
+    kind = CONTEXT_CLAIMS.get(claim, SECTION_CLAIM)
+    if not kind.is_assignable or agent == "*":
+        return f"{_OF_MESSAGES}, or remove the claim."
+    is_known = claim in (*CONTEXT_CLAIMS, INSTRUCTIONS, HISTORY, CURRENT, RUN)
+    sections = "{}" if is_known else f"{{{claim}: {{system: {{$starts: …}}}}}}"
+    is_of_messages = claim in CONTEXT_CLAIMS and kind.form == "messages"
+    instead = "leave `section` out of it" if is_of_messages else f"c{_OF_MESSAGES[1:]}"
+    return (
+        "Say which messages are of which section, "
+        f"`agents: {{{agent}: {{sections: {sections}}}}}`, or {instead}."
+    )
+
+
+def _is_named(scope: Scope, agent: str) -> bool:
+    """Return whether the pipeline's file assigns an agent's messages to sections."""
+    agents = scope.view.pipeline.agents
+    return agent in agents and agents[agent].sections is not None
+
+
+# Names of arguments in claims on code: those of the schemas that its requests offered
+
+
+def schemas_of_calls(view: View) -> ValueSchemas:
+    """Return the schemas of the tools that code was offered and called, and of their arguments.
+
+    A function may receive more than the model asks for, so of a tool that was never called no names
+    of arguments are known.
+    """
+    offers: dict[str, dict[bytes, Any]] = {}
+    if view.pipeline.is_code and view.definitions:
+        for tool in view.definitions.values():
+            _add(offers, str(tool), tool.parameters)
+        calls = [event for event in view.events if type(event) is e.ToolCalled]
+        for call in calls:
+            if call.tool in offers:
+                for args in (call.args, view.requests.get(call.call_id)):
+                    _add(offers, call.tool, _schema_of(args))
+        offers = {call.tool: offers[call.tool] for call in calls if call.tool in offers}
+    args = {tool: {"anyOf": [*schemas.values()]} for tool, schemas in offers.items()}
+    return ValueSchemas(args, is_every_tool=False)
+
+
+def _add(offers: dict[str, dict[bytes, Any]], tool: str, schema: JsonValue) -> None:
+    offers.setdefault(tool, {})[msgspec.json.encode(schema)] = schema
+
+
+def _schema_of(value: JsonValue) -> JsonValue:
+    """Return a schema with the names in a value."""
+    if isinstance(value, Mapping):
+        properties = {key: _schema_of(part) for key, part in value.items()}
+        return {"type": "object", "properties": properties}
+    if is_array(value):
+        return {"type": "array", "items": {"anyOf": [_schema_of(part) for part in value]}}
+    return {"type": "string"}
+
+
+def check_called(
+    scenario: Scenario,
+    document: Document,
+    claims: Iterable[tuple[SourcePath, Expect]],
+    view: View,
+) -> None:
+    """Raise SourceError for the first argument in a claim that no call of its tool can have."""
+    schemas = schemas_of_calls(view)
+    if schemas.args:
+        names = ClaimNames(document, KnownNames(values=schemas), {}, partial(values_in, scenario))
+        for path, expect in claims:
+            names.check(expect, path)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from simkit.checks.claims import FindingBuilder, index_error, listed
+from simkit.checks.cache_reuse import model_of, reused_tokens, rule_lines, rule_of
+from simkit.checks.claims import FindingBuilder, index_error, listed, unobservable_in_context
 from simkit.checks.findings import Finding
-from simkit.checks.observing import unobservable_in_context
 from simkit.checks.provenance import (
+    NEAREST_MAX,
     around,
     circumstances,
     distance_of_nearest,
@@ -18,6 +19,7 @@ from simkit.checks.provenance import (
     left_out,
     lost,
     message_lines,
+    message_text,
     nearest,
     sizes_by_section,
     unshown_counts,
@@ -34,22 +36,26 @@ from simkit.checks.selection import (
     meant_agent,
     ran_text,
 )
-from simkit.core.messages import UNMADE, NoShare
+from simkit.core.messages import UNMADE, Message, NoShare
 from simkit.core.text import counted
-from simkit.language.matching import compile_matcher
+from simkit.language.matching import FAR, Matcher, compile_matcher
+from simkit.language.paths import walk
 from simkit.language.yaml import Document
 from simkit.spec.pipeline.agents import RUN_SECTION
 from simkit.spec.pipeline.root_names import keys_in
 from simkit.spec.scenario.claims import (
     ALL_AGENTS,
     CONTEXT_CLAIMS,
+    SOME,
     Selector,
     claimed_polarity,
     selected,
 )
 from simkit.spec.scenario.model import Scenario
-from simkit.trace.views import CallView, View, run_ids
+from simkit.trace.views import CallView, ContextView, View, prefix_of, run_ids, shows_past
 
+CALLS_MAX: Final = 200
+"""The number of model calls, the last ones, that are searched for a missing message."""
 _LISTS = ("includes", "excludes")
 """Claims that are lists of matchers of messages."""
 
@@ -75,7 +81,7 @@ class ContextChecks(ItemChecks[CallView]):
         most = max(len(calls) for calls in scope.calls.values())
         return (
             f"no agent made a model call [{selector.item_index}] {scope.words}: the first is [0], "
-            f"and nobody made more than {most}"
+            f"and no agent made more than {most}"
         )
 
     def unobservable(self, scope: Scope, selector: Selector, name: str, matcher: Any) -> str:
@@ -87,6 +93,8 @@ class ContextChecks(ItemChecks[CallView]):
             # A section without messages is an empty list, and absent.
             return claim.item.context.section(claim.name) or UNMADE
         value = kind.read(claim.item.context)
+        if claim.name == "prefix" and value is not None:
+            return value | _reuse(claim.item.context, claim.source_matcher)
         if claim.name != "share":
             return value
         # An agent or section without messages has the share 0.
@@ -96,6 +104,8 @@ class ContextChecks(ItemChecks[CallView]):
         return {**shares, **{key: none for key, none in claimed.items() if key not in shares}}
 
     def holds(self, claim: Claim[CallView], builder: FindingBuilder) -> bool:
+        if claim.name == "prefix" and claim.item.context.before is None:
+            return claim.selector.which != SOME
         if claim.name in _LISTS:
             return not self._wrong(claim, builder)
         return super().holds(claim, builder)
@@ -126,6 +136,10 @@ class ContextChecks(ItemChecks[CallView]):
             return self._check_list(claim, builder)
         if name == "handoffs" and context.handoffs is None:
             return (_unnamed_targets(claim, builder),)
+        if name == "prefix" and context.before is None:
+            return _check_first(claim, builder)
+        if name == "prefix" and _asks_provider(claim.source_matcher) and rule_of(context) is None:
+            return (_unknown_provider(claim, builder),)
         value = self.value(claim)
         if builder.holds(claim.matcher, value):
             return ()
@@ -168,16 +182,19 @@ class ContextChecks(ItemChecks[CallView]):
             drops = [drop for drop in context.dropped() if matcher.holds(drop.message)]
             by = list(dict.fromkeys(drop.by for drop in drops))
             unshown = list(unshown_texts(context, matcher))
+            near = [] if drops or unshown else nearest(matcher, messages)
+            why_missing = [] if drops or unshown or near else missing_lines(claim, matcher, builder)
             title = f"the context holds {counted(len(messages), 'message')}"
             yield builder.finding(
                 (*claim.path, index),
-                f"{_title(claim)}[{index}] matches no message",
+                f"{_title(claim)}{_element(claim, index)} matches no message",
                 **_fields(claim),
-                differences=[] if drops or unshown else nearest(matcher, messages),
+                differences=near,
                 context=[
                     *self.which(claim, builder),
                     *lost(drops),
                     *unshown,
+                    *why_missing,
                     *message_lines(title, messages),
                 ],
                 fix=_let_in(claim, by[0], builder.is_code) if by else "",
@@ -191,7 +208,7 @@ class ContextChecks(ItemChecks[CallView]):
                 continue
             yield builder.finding(
                 (*claim.path, index),
-                f"{_title(claim)}[{index}] matches a message",
+                f"{_title(claim)}{_element(claim, index)} matches a message",
                 **_fields(claim),
                 context=[
                     f"{_shower(match.section)} shows {around(match, unwanted)}",
@@ -259,9 +276,29 @@ def _title(claim: Claim[CallView]) -> str:
     return f"context.{claim.key}.{claim.name}"
 
 
+def _element(claim: Claim[CallView], index: int) -> str:
+    """Return which of several matchers of a list fails, as its path says it."""
+    return f"[{index}]" if len(claim.matcher) > 1 else ""
+
+
 def _fields(claim: Claim[CallView]) -> dict[str, Any]:
     """Return the place fields of a finding."""
     return {"turn": claim.item.turn, "agent": claim.item.agent, "call": claim.item.index}
+
+
+def _check_first(claim: Claim[CallView], builder: FindingBuilder) -> Iterator[Finding]:
+    """Yield that a claim on prefixes judges nothing, if no call that it selects has one before."""
+    agent, scope = claim.selector.agent, claim.scope
+    calls = scope.all_calls if agent == ALL_AGENTS else scope.calls[agent]
+    is_one = claim.selector.item_index is not None
+    if is_one or not any(call.context.before for call in calls):
+        yield builder.finding(
+            claim.path,
+            f"{_title(claim)} judges nothing: no call before this one of {claim.item.agent!r} in "
+            "the session, with which its request could begin",
+            **_fields(claim),
+            fix="Claim it in a later turn, or on a later call.",
+        )
 
 
 def _unnamed_targets(claim: Claim[CallView], builder: FindingBuilder) -> Finding:
@@ -305,9 +342,53 @@ def _explained(claim: Claim[CallView], value: Any, builder: FindingBuilder) -> I
     elif name == "tokens":
         sizes = [f"{section} {size}" for section, size in sizes_by_section(context).items()]
         yield f"tokens by section: {listed(sizes)}"
+    elif name == "prefix":
+        yield from _end_of_prefix(context, claim.source_matcher)
     elif name == "share":
         shares_text = [f"{agent} {share:.2f}" for agent, share in value.items() if share]
         yield f"shares: {listed(shares_text)}"
+
+
+def _asks_provider(matcher: Any) -> bool:
+    """Return whether a claim on prefixes is about what the provider reuses: `provider: true`."""
+    return any(path[-1:] == ("provider",) and value is True for path, value in walk(matcher))
+
+
+def _reuse(context: ContextView, matcher: Any) -> dict[str, Any]:
+    """Return what a claim measures instead of the front if it is about the provider's part."""
+    rule, prefix, old = rule_of(context), prefix_of(context), context.before
+    is_asked = _asks_provider(matcher)
+    if not is_asked or rule is None or prefix is None or old is None:
+        return {"provider": is_asked}
+    tokens = reused_tokens(old, context, prefix, rule)
+    return {"provider": True, "tokens": tokens, "share": tokens / prefix.total}
+
+
+def _unknown_provider(claim: Claim[CallView], builder: FindingBuilder) -> Finding:
+    model = model_of(claim.item.context)
+    which = f"model {model!r}" if model else "this model, which the trace does not name,"
+    return builder.finding(
+        claim.path,
+        f"{_title(claim)} is not observable: what the provider of {which} reuses is in no rule",
+        **_fields(claim),
+        fix="Leave `provider` out, and claim the front itself.",
+    )
+
+
+def _end_of_prefix(context: ContextView, matcher: Any) -> Iterator[str]:
+    """Yield where a request first differs from the one before, and what the claim counts of it."""
+    prefix, old, rule = prefix_of(context), context.before, rule_of(context)
+    assert prefix is not None
+    assert old is not None
+    if rule is not None and _asks_provider(matcher):
+        yield from rule_lines(old, context, rule)
+    behind = counted(prefix.total - prefix.tokens, "token")
+    if not prefix.place:
+        yield f"it begins with all that the call before was sent, and {behind} are new"
+        return
+    yield f"the first difference from the call before is in {prefix.where}: {behind} behind it"
+    yield f"  before: {prefix.before or 'nothing'}"
+    yield f"  now:    {prefix.after or 'nothing'}"
 
 
 def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
@@ -318,6 +399,56 @@ def _let_in(claim: Claim[CallView], by: str, is_code: bool) -> str:
 def _shower(section: str) -> str:
     """Return who shows a message; contexts of code have no sections unless a file assigns them."""
     return f"section {section}" if section else "the context"
+
+
+def _memory_lines(
+    call: CallView, holders: Sequence[CallView], builder: FindingBuilder, view: View
+) -> Iterator[str]:
+    """Yield that code keeps no conversation, where only calls of earlier turns have a message."""
+    are_earlier = all(other.turn < call.turn for other in holders)
+    if builder.is_code and are_earlier and not shows_past(view):
+        yield (
+            "no agent is sent anything of an earlier turn: the code keeps no conversation "
+            "between turns (a LangGraph graph needs a checkpointer for it)"
+        )
+
+
+def missing_lines(
+    claim: Claim[CallView], matcher: Matcher, builder: FindingBuilder
+) -> Iterator[str]:
+    """Yield why a wanted message of the run is not in a context: who else is sent it, or nobody."""
+    call, view = claim.item, claim.scope.view
+    calls = [*view.calls.values()][-CALLS_MAX:]
+    holders = [other for other in calls if builder.search.occurs(other.context, matcher)]
+    places = dict.fromkeys(
+        f"{other.agent} in turn {other.turn}"
+        for other in holders
+        if (other.agent, other.turn) != (call.agent, call.turn)
+    )
+    if places:
+        yield f"what it wants is sent to {listed([*places])}, but not in this call"
+    if holders:
+        yield from _memory_lines(call, holders, builder, view)
+        return
+    messages = [*view.messages.values()]
+    message_there = next(
+        (message for message in reversed(messages) if matcher.holds(message)), None
+    )
+    if message_there is None:
+        yield _nearest_line(messages[-NEAREST_MAX:], matcher)
+    elif call.reply is not None and message_there.number >= call.reply.number > 0:
+        yield f"what it wants comes later: {message_text(message_there)}"
+    else:
+        reads = builder.is_code or bool(histories(call.context))
+        why = "" if reads else f": no section of {call.agent!r} reads the conversation"
+        yield f"what it wants is sent to nobody{why}: {message_text(message_there)}"
+
+
+def _nearest_line(messages: Sequence[Message], matcher: Matcher) -> str:
+    closest = min(messages, key=matcher.distance, default=None)
+    if closest is None or matcher.distance(closest) >= FAR:
+        return "no message of the run is near what it wants"
+    return f"nearest in the run, and not sent here: {message_text(closest)}"
 
 
 def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:

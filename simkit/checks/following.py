@@ -108,6 +108,9 @@ class _Causes:
         error = turns[finding.turn - 1].error
         if error is not None and ERRORS.get(error.type) != _LEFT_OVER:
             return next(iter(self._ends(error, finding.turn)), None)
+        for other in self._by_turn[finding.turn] if finding.call is None else ():
+            if other.id == _LEFT_OVER and other.call is not None:
+                return other  # A call without a line: what it kept from running has lines left.
         ran = self._ran.get(finding.turn)
         if not finding.agent or not ran or finding.agent in ran:
             return None
@@ -137,7 +140,7 @@ class _Causes:
                 if other.id == _LEFT_OVER and other.agent in missing and other is not finding:
                     yield other
         for other in self._by_turn.get(finding.turn, ()):
-            if other is not finding and missing & self._handed_to(other):
+            if not _is_beside(other, finding) and missing & self._handed_to(other):
                 yield other
 
     def _handed_to(self, finding: Finding) -> set[str]:
@@ -162,6 +165,12 @@ class _Causes:
         if finding.path[len(scope.path) :][:1] != ("agents",):
             return set()
         return {*_texts(scope.expect.agents)} - self._ran.get(scope.turn, set())
+
+
+def _is_beside(other: Finding, finding: Finding) -> bool:
+    """Return whether two findings stand in one claim."""
+    size = finding.path.index("expect") + 2 if "expect" in finding.path else 0
+    return bool(size) and other.path[:size] == finding.path[:size]
 
 
 def _is_cut_off(finding: Finding, claim: str, scope: Scope) -> bool:

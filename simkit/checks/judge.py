@@ -11,39 +11,15 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.called_tools import check_called
-from simkit.checks.claims import FindingBuilder
+from simkit.checks import turn_claims, unclaimed
+from simkit.checks.claims import FindingBuilder, check_called, not_observable, unobservable
 from simkit.checks.contexts import check_contexts
 from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
 from simkit.checks.following import with_causes
 from simkit.checks.lints import LintRunner
 from simkit.checks.lints.facts import Facts
-from simkit.checks.observing import not_observable, unobservable
 from simkit.checks.runs import check_agents, check_runs
 from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
-from simkit.checks.turn_claims import (
-    check_error,
-    check_events,
-    check_handoffs,
-    check_interrupt,
-    check_judge,
-    check_logs,
-    check_model_calls,
-    check_reply,
-    check_state,
-    check_tool_calls,
-)
-from simkit.checks.unclaimed import (
-    Endings,
-    HitsByTurn,
-    as_finding,
-    check_endings,
-    check_lint_claims,
-    check_waivers,
-    ended_by,
-    sorted_hits,
-    turns_left,
-)
 from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
 from simkit.core.gc_pause import collected_meanwhile
@@ -115,19 +91,19 @@ def _place_of(problem: BaseException) -> str:
 _VACUOUS: Final = "RUN-03"
 _CARRIED_OVER: Final = "RUN-08"
 CHECKS: Final[Mapping[str, Callable[[Scope, FindingBuilder], Iterator[Finding]]]] = {
-    "error": check_error,
-    "interrupt": check_interrupt,
+    "error": turn_claims.check_error,
+    "interrupt": turn_claims.check_interrupt,
     "agents": check_agents,
-    "reply": check_reply,
-    "handoffs": check_handoffs,
+    "reply": turn_claims.check_reply,
+    "handoffs": turn_claims.check_handoffs,
     "context": check_contexts,
     "runs": check_runs,
-    "tool_calls": check_tool_calls,
-    "model_calls": check_model_calls,
-    "state": check_state,
-    "logs": check_logs,
-    "events": check_events,
-    "judge": check_judge,
+    "tool_calls": turn_claims.check_tool_calls,
+    "model_calls": turn_claims.check_model_calls,
+    "state": turn_claims.check_state,
+    "logs": turn_claims.check_logs,
+    "events": turn_claims.check_events,
+    "judge": turn_claims.check_judge,
 }
 """Claim to its check; those that explain others come first."""
 
@@ -227,7 +203,7 @@ def judge_seen(
     ``places`` are the only turns, by index, whose claims and hits count; None means all.
     """
     builder = FindingBuilder(document, view.pipeline.is_code)
-    endings = Endings(facts, view.events)
+    endings = unclaimed.Endings(facts, view.events)
     if places is None:
         places = range(endings.turns)
     else:
@@ -241,34 +217,36 @@ def judge_seen(
         claimed += check_satisfies(scope, builder, view, find)
     unheld = [claim.path for claim in (*claimed, *builder.passed_over)]
     hits_ = [*hits, *vacuous_claims(claims, view, builder, unheld)]
-    by_turn = HitsByTurn(hits_, scopes)
-    sorted_ = sorted_hits(by_turn, scenario.lints, builder)
-    findings = [*check_endings(scenario, endings, sorted_, builder), *claimed]
-    findings += check_lint_claims(scopes, by_turn, builder)
+    if len(places) == len(scenario.turns):
+        hits_ += unclaimed.rules_without_calls(scenario, builder.document, view)
+    by_turn = unclaimed.HitsByTurn(hits_, scopes)
+    sorted_ = unclaimed.sorted_hits(by_turn, scenario.lints, builder)
+    findings = [*unclaimed.check_endings(scenario, endings, sorted_, builder), *claimed]
+    findings += unclaimed.check_lint_claims(scopes, by_turn, builder)
     if len(places) == len(scenario.turns) == endings.turns:
-        findings += check_waivers(scenario.lints, hits, builder)
-    missing = turns_left(scenario, endings)
+        findings += unclaimed.check_waivers(scenario.lints, hits, builder)
+    missing = unclaimed.turns_left(scenario, endings)
     causes, others = _causes_and_others(sorted_.failing, endings, missing, builder)
     findings += others
     return Judgement(
         tuple(with_causes(_ranked(findings, causes), scopes, view)),
-        tuple(as_finding(hit, builder) for hit in sorted_.warnings),
-        tuple(as_finding(hit, builder) for hit in sorted_.noted),
+        tuple(unclaimed.as_finding(hit, builder) for hit in sorted_.warnings),
+        tuple(unclaimed.as_finding(hit, builder) for hit in sorted_.noted),
         tuple(reasons(scenario.lints)),
         tuple(builder.passed_over),
     )
 
 
 def _causes_and_others(
-    failing: Sequence[Hit], endings: Endings, missing: str, builder: FindingBuilder
+    failing: Sequence[Hit], endings: unclaimed.Endings, missing: str, builder: FindingBuilder
 ) -> tuple[list[Finding], list[Finding]]:
     """Return the failing hits that explain others, and the others.
 
     They ended a turn or the run, or tell that an earlier scenario changed this one.
     """
-    ends = [hit for hit in failing if hit.id == _CARRIED_OVER or ended_by(hit, endings)]
-    causes = [as_finding(hit, builder, [missing] if missing else []) for hit in ends]
-    return causes, [as_finding(hit, builder) for hit in failing if hit not in ends]
+    ends = [hit for hit in failing if hit.id == _CARRIED_OVER or unclaimed.ended_by(hit, endings)]
+    causes = [unclaimed.as_finding(hit, builder, [missing] if missing else []) for hit in ends]
+    return causes, [unclaimed.as_finding(hit, builder) for hit in failing if hit not in ends]
 
 
 def strictly(judgement: Judgement) -> Judgement:
@@ -348,10 +326,12 @@ def lints_hold(scenario: Scenario, document: Document, events: Sequence[e.AnyEve
     view = runner.view
     builder = FindingBuilder(document, view.pipeline.is_code)
     scopes = scopes_of(scenario, view, range(len(view.turns)))
-    by_turn = HitsByTurn(runner.hits, scopes)
-    sorted_ = sorted_hits(by_turn, scenario.lints, builder)
-    claimed = check_lint_claims(scopes, by_turn, builder)
-    ends = check_endings(scenario, Endings(runner.facts, events), sorted_, builder)
+    by_turn = unclaimed.HitsByTurn(runner.hits, scopes)
+    sorted_ = unclaimed.sorted_hits(by_turn, scenario.lints, builder)
+    claimed = unclaimed.check_lint_claims(scopes, by_turn, builder)
+    ends = unclaimed.check_endings(
+        scenario, unclaimed.Endings(runner.facts, events), sorted_, builder
+    )
     return not sorted_.failing and not any(True for _ in chain(claimed, ends))
 
 

@@ -1,181 +1,36 @@
 """Trace mutants: one fact of a trace changed, which a claim or a lint should notice.
 
-No mutant is run: the changed trace is judged again, whatever framework it came from. The events
-of a mutant stay consistent (a changed argument is changed in the message that asks for the call,
-too), so that lints do not notice it for the wrong reason.
+No mutant is run: the changed trace is judged again, whatever framework it came from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
+from simkit.checks.trace_edits import (
+    Changes,
+    Events,
+    fixed,
+    put_at,
+    with_arguments,
+    with_payload,
+    with_target,
+    without_message,
+    without_part,
+    without_piece,
+)
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.trace import events as e
 from simkit.trace.views import CallView, View
 
-Changes: TypeAlias = Mapping[int, e.AnyEvent]
-"""Index of an event in its trace to the event that stands there instead."""
-Events: TypeAlias = Sequence[e.AnyEvent]
-
-
-def fixed(changes: Changes) -> Callable[[], Changes]:
-    """Return a function that returns changes which are made already."""
-    return lambda: changes
-
-
-def without_part(index: int, event: e.ContextBuilt, part: int, after: Changes) -> Changes:
-    """Return a context without one part."""
-    left_out = event.parts[part]
-    tokens = left_out.tokens if isinstance(left_out, e.Made) else left_out.rendered_tokens
-    parts = _but(event.parts, part)
-    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
-
-
-def without_piece(index: int, event: e.ContextBuilt, part: int, inner: int) -> Changes:
-    """Return a context in which one section is missing from a message that several share."""
-    message_part = event.parts[part]
-    assert isinstance(message_part, e.Made)
-    piece, pieces = message_part.pieces[inner], _but(message_part.pieces, inner)
-    parts = _but(event.parts, part)
-    if pieces:
-        content = message_part.message.content.replace(piece.content, "", 1)
-        message = replace(message_part.message, content=content)
-        tokens = message_part.tokens - piece.tokens
-        changed = replace(message_part, pieces=pieces, message=message, tokens=tokens)
-        parts = put_at(event.parts, part, changed)
-    return {index: replace(event, parts=parts, tokens=event.tokens - piece.tokens)}
-
-
-def without_message(
-    *,
-    index: int,
-    event: e.ContextBuilt,
-    part: int,
-    at: int,
-    settled: Sequence[int],
-    cuts: Sequence[e.Cut],
-    sizes: tuple[int, int],
-    tokens: int,
-    after: Changes,
-) -> Changes:
-    """Return a context that shows a history of its own, which lacks a message.
-
-    ``settled`` are the settled messages of the stream, to which later contexts add; ``sizes`` the
-    numbers of settled messages and of cuts so far.
-    """
-    history_part = event.parts[part]
-    assert isinstance(history_part, e.Shown)
-    history = replace(
-        history_part,
-        stream=f"{history_part.stream}~{index}",
-        kept=_but(settled[: sizes[0]], at),
-        cuts=tuple(cuts[: sizes[1]]),
-        tail=_but(history_part.tail, at - sizes[0]),
-        restarts=False,
-    )
-    parts = put_at(event.parts, part, history)
-    return {**after, index: replace(event, parts=parts, tokens=event.tokens - tokens)}
-
-
-def with_payload(
-    events: Events, index: int, event: e.HandoffRequested, payload: JsonValue, asks: int
-) -> Changes:
-    """Return a handoff with another payload, from the model's request to the target's context."""
-    changes: dict[int, e.AnyEvent] = {}
-    if asks >= 0:
-        changes[asks] = _asking(events[asks], event.call_id, {"payload": payload})
-    target = ""
-    for later, other in enumerate(events[index:], index):
-        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
-            changes[later] = replace(other, payload=payload)
-        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
-            target = other.run
-        elif target and isinstance(other, e.ContextBuilt) and other.run == target:
-            parts = tuple(_payload_shown(part, event.payload, payload) for part in other.parts)
-            changes[later] = replace(other, parts=parts)
-    return changes
-
-
-def _payload_shown(part: e.Part, old: Any, new: Any) -> e.Part:
-    """Return the part of a context without the values that a payload no longer has."""
-    if not isinstance(part, e.Made) or not isinstance(old, Mapping):
-        return part
-    sections = {part.section, *(piece.section for piece in part.pieces)}
-    if "handoff" not in sections:
-        return part
-    message, pieces = part.message, part.pieces
-    for key, value in old.items():
-        left = new.get(key, "") if isinstance(new, Mapping) else ""
-        if left == value:
-            continue
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        other = left if isinstance(left, str) else msgspec.json.encode(left).decode()
-        if text:
-            message = replace(message, content=message.content.replace(text, other), data=None)
-            pieces = tuple(
-                replace(piece, content=piece.content.replace(text, other)) for piece in pieces
-            )
-    return replace(part, message=message, pieces=pieces)
-
-
-def with_target(events: Events, event: e.HandoffRequested, target: str) -> Changes:
-    """Return a handoff to another agent, which then runs in the target's place."""
-    changes: dict[int, e.AnyEvent] = {}
-    runs: set[str] = set()
-    for index, other in enumerate(events):
-        if isinstance(other, e.HandoffEvent) and other.handoff == event.handoff:
-            changes[index] = replace(other, to_agent=target)
-        elif isinstance(other, e.AgentStarted) and other.handoff == event.handoff:
-            runs.add(other.run)
-            changes[index] = replace(other, agent=target)
-        elif other.run in runs and other.agent == event.to_agent:
-            changes[index] = replace(other, agent=target)
-    return changes
-
-
-def with_arguments(
-    events: Events, index: int, event: e.ToolCalled, args: JsonValue, asks: int
-) -> Changes:
-    """Return a tool call with other arguments, in the message that asks for it, too."""
-    changes: dict[int, e.AnyEvent] = {index: replace(event, args=args)}
-    if asks >= 0:
-        changes[asks] = _asking(events[asks], event.call_id, args, is_whole=True)
-    return changes
-
-
-def _asking(
-    event: e.AnyEvent, call_id: str, args: JsonValue, *, is_whole: bool = False
-) -> e.AnyEvent:
-    """Return the event of a message whose call has other arguments."""
-    assert isinstance(event, e.MessageAdded)
-    calls = []
-    for call in event.message.calls:
-        if call.id == call_id:
-            old = call.args if isinstance(call.args, Mapping) else {}
-            known = args if is_whole else {**old, **{k: v for k, v in args.items() if k in old}}
-            call = replace(call, args=known)
-        calls.append(call)
-    return replace(event, message=replace(event.message, calls=tuple(calls)))
-
-
-def _but(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    """Return all values but the one at an index, which may be outside."""
-    return tuple(value for at, value in enumerate(values) if at != place)
-
-
-def put_at(values: Sequence[Any], place: int, value: Any) -> tuple[Any, ...]:
-    """Return the values with another one at an index."""
-    return (*values[:place], value, *values[place + 1 :])
-
-
 KINDS: Final[Mapping[str, str]] = {
-    "contexts": "context", "payloads": "handoffs", "state": "state", "targets": "agents",
-    "arguments": "tool_calls", "results": "tool_calls", "replies": "reply",
+    "contexts": "context", "definitions": "tools", "payloads": "handoffs", "state": "state",
+    "targets": "agents", "arguments": "tool_calls", "results": "tool_calls", "replies": "reply",
 }  # fmt: skip
 """The kinds of trace mutants, in the order of reports, each with the claim that speaks of it."""
 CHANGED: Final = "changed"
@@ -203,7 +58,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """One observed fact: the claims under `expect` that speak of it, with its value."""
 
     claim: str
-    """``context``, ``handoffs``, ``state``, ``agents``, ``tool_calls`` or ``reply``."""
+    """``context``, ``tools``, ``handoffs``, ``state``, ``agents``, ``tool_calls`` or ``reply``."""
     value: Any
     """The value, or the message."""
     name: str = ""
@@ -274,6 +129,12 @@ class _Mutants:
         }
         """Tool call to the event that adds the message that asks for it."""
         self._streams: dict[str, tuple[list[int], list[e.Cut]]] = {}
+        self._defined = {
+            event.number: (place, event)
+            for place, event in enumerate(self._events)
+            if isinstance(event, e.ToolDefined)
+        }
+        """The definitions that no context before has offered, each with its place."""
 
     def all(self) -> Iterator[TraceMutant]:
         last_writes = self._last_writes()
@@ -281,6 +142,7 @@ class _Mutants:
             match event:
                 case e.ContextBuilt():
                     yield from self._contexts(place, event)
+                    yield from self._definitions(event)
                 case e.HandoffRequested():
                     yield from self._payloads(place, event)
                     yield from self._targets(place, event)
@@ -371,9 +233,27 @@ class _Mutants:
     ) -> TraceMutant:
         name = f"{event.agent}[{call.index}]" if call.index else event.agent
         size = len(call.context.section(section))
-        text = f"{event.agent} is not sent a message of role {message.role} in section `{section}`"
+        where = f" in section `{section}`" if section else ""
+        text = f"{event.agent} is not sent a message of role {message.role}{where}"
         fact = {"name": name, "section": section, "size": size}
         return _mutant("contexts", event, text, changes, message, **fact)
+
+    def _definitions(self, event: e.ContextBuilt) -> Iterator[TraceMutant]:
+        """Yield mutants of what a model is sent of its tools, where each is offered first."""
+        for number in event.definitions:
+            if number not in self._defined:
+                continue
+            place, tool = self._defined.pop(number)
+            if tool.description:
+                text = f"the description of {tool.tool} was changed"
+                fact = {"name": tool.tool, "description": tool.description}
+                changes = fixed({place: replace(tool, description=other_value(tool.description))})
+                yield _mutant("definitions", event, text, changes, fact, name=event.agent)
+            for name, parameters, fact in _parameters(tool.parameters):
+                text = f"parameter `{name}` of {tool.tool} was lost"
+                changes = fixed({place: replace(tool, parameters=parameters)})
+                fact = {"name": tool.tool, "parameters": fact}
+                yield _mutant("definitions", event, text, changes, fact, name=event.agent)
 
     # Handoffs
 
@@ -464,6 +344,23 @@ class _Mutants:
         text = f"the reply of a turn that ends with {agent} was changed"
         changes = fixed({place: replace(event, reply=CHANGED)})
         yield _mutant("replies", event, text, changes, turn.reply)
+
+
+def _parameters(schema: JsonValue) -> Iterator[tuple[str, JsonValue, JsonValue]]:
+    """Yield each parameter of a tool's schema, with the schema without it, and what said it."""
+    if not isinstance(schema, Mapping):
+        return
+    properties, required = schema.get("properties"), schema.get("required")
+    own = properties if isinstance(properties, Mapping) else {}
+    needed = required if isinstance(required, (list, tuple)) else ()
+    for name in [*dict.fromkeys((*own, *needed))][:KEYS_MAX]:
+        less = dict(schema)
+        if name in own:
+            less["properties"] = {key: value for key, value in own.items() if key != name}
+        if name in needed:
+            less["required"] = [key for key in needed if key != name]
+        fact = {"properties": {name: own[name]}} if name in own else {"required": {"$has": [name]}}
+        yield name, less, fact
 
 
 def _with_written(event: e.StateUpdated, name: str, value: JsonValue) -> e.StateUpdated:

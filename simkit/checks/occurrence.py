@@ -20,7 +20,7 @@ from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.matching.general import TYPE_NAMES
 from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, is_operator
-from simkit.language.matching.values import Content, ToolName, number_of, patterns_of
+from simkit.language.matching.values import Content, ToolName, number_of, patterns_of, value_in
 from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of
 from simkit.spec.scenario.claims import claim_kind_at, claim_size
@@ -39,6 +39,7 @@ _SHAPES_NEEDED: Final[Mapping[str, Callable[[Any], bool]]] = {
     "$unique": is_array,
     "$exact": is_object,
     "$keys": is_object,
+    "$json": lambda value: value_in(value) is not ABSENT or is_object(value) or is_array(value),
     **dict.fromkeys(OF_NUMBERS, lambda value: number_of(value) is not None),
 }
 """Operator to whether a value has the only shape that it can hold for."""

@@ -39,7 +39,7 @@ def message_text(value: Message | Dropped) -> str:
     """Return a message on one line: speaker, turn, content."""
     if isinstance(value, Dropped):
         return f"{message_text(value.message)} — {_cut_words(value)}"
-    content = short(value.content, CONTENT_MAX)
+    content = short_from(" ".join(value.content.split()), 0, CONTENT_MAX)
     calls = ", ".join(map(_call, value.calls))
     if calls:
         content = f"{content} calls {calls}".strip()
@@ -174,7 +174,7 @@ def wanted_but_left_out(
         compiled = compile_matcher(matcher_there)
         drop = next((drop_ for drop_ in drops if compiled.holds(drop_.message)), None)
         if drop is not None:
-            yield f"what [{at[-1]}] wants is not shown: {message_text(drop)}"
+            yield f"what element {at[-1] + 1} wants is not shown: {message_text(drop)}"
 
 
 _OTHER_ROLE: Final = 0.5

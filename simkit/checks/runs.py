@@ -7,9 +7,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from simkit.checks.claims import FindingBuilder, differences, element_of, event_at, listed, run_of
+from simkit.checks.claims import (
+    FindingBuilder,
+    element_of,
+    event_at,
+    listed,
+    not_observable,
+    run_of,
+)
 from simkit.checks.findings import Finding
-from simkit.checks.observing import not_observable
 from simkit.checks.scope import Scope
 from simkit.checks.selection import (
     Claim,
@@ -20,6 +26,7 @@ from simkit.checks.selection import (
     ran_text,
 )
 from simkit.core.text import short
+from simkit.language.matching import Mismatch
 from simkit.spec.scenario.claims import ALL_AGENTS, RUN_CLAIMS, Selector
 from simkit.trace import events as e
 from simkit.trace.views import RunView
@@ -64,7 +71,7 @@ class RunChecks(ItemChecks[RunView]):
         if agent == ALL_AGENTS:
             most = max(map(len, runs_by_agent.values()), default=0)
             return (
-                f"no agent has a run [{index}] {scope.words}: the first is [0], and nobody has "
+                f"no agent has a run [{index}] {scope.words}: the first is [0], and none has "
                 f"more than {most}"
             )
         return ran_text(agent, len(runs_by_agent[agent]), index, scope)
@@ -149,25 +156,31 @@ def check_agents(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     lines = [f"agents that ran {scope.words}: {listed([_name(group) for group in groups])}"]
     if scope.error is not None:
         lines.append(error_line(scope))
-    at = misses[0].at
-    yield builder.finding(
+    source = scope.expect.agents
+
+    def event(some: Sequence[Mismatch]) -> int | None:
+        return _run_at(element_of(source, actual, some), scope, actual is groups)
+
+    yield from builder.unlike(
+        [_as_written(miss) for miss in misses],
         (*scope.path, "agents"),
-        "agents does not match",
+        "agents",
         turn=scope.turn,
         context=lines,
-        event=_run_at(element_of(claimed, actual, misses), scope, actual is groups),
-        differences=[
-            replace(difference, expected=difference.expected.replace(f"{_GROUP}: [", "the group ["))
-            for difference in differences(misses)
-        ],
-        fix=_group_advice(scope.expect.agents, groups),
-        # The matcher that replaces a nested list here is in no file.
-        at=tuple(
-            step
-            for index, step in enumerate(at)
-            if step != _GROUP or index == 0 or isinstance(at[index - 1], str)
-        ),
+        event=event,
+        fix=_group_advice(source, groups),
     )
+
+
+def _as_written(miss: Mismatch) -> Mismatch:
+    """Return the mismatch without the matcher that replaces a nested list: that is in no file."""
+    expected = miss.expected.replace(f"{_GROUP}: [", "the group [")
+    at = tuple(
+        step
+        for index, step in enumerate(miss.at)
+        if step != _GROUP or index == 0 or isinstance(miss.at[index - 1], str)
+    )
+    return replace(miss, expected=expected, at=at)
 
 
 def _run_at(index: int | None, scope: Scope, by_group: bool) -> int | None:

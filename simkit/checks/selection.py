@@ -9,14 +9,13 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from simkit.checks.claims import FindingBuilder, index_error, listed
+from simkit.checks.claims import FindingBuilder, index_error, listed, not_observable
 from simkit.checks.findings import Finding
-from simkit.checks.observing import not_observable
 from simkit.checks.scope import Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.text import counted
 from simkit.language.matching import compile_matcher
-from simkit.language.matching.polarity import Polarity
+from simkit.language.matching.contradictions import Polarity
 from simkit.language.yaml import near
 from simkit.spec.scenario.claims import (
     ALL_AGENTS,
@@ -191,7 +190,7 @@ class ItemChecks(ABC, Generic[ItemT]):
     def _check_some(
         self, rows: Sequence[Sequence[Claim[ItemT]]], group: Group[ItemT], builder: FindingBuilder
     ) -> Iterator[Finding]:
-        """Yield a finding about the nearest item if no item satisfies all claims."""
+        """Yield what the nearest item fails if no item satisfies all claims."""
         if any(all(self.holds(claim, builder) for claim in row) for row in rows):
             return
         distances = [sum(self.distance(claim, builder) for claim in row) for row in rows]
@@ -202,7 +201,6 @@ class ItemChecks(ABC, Generic[ItemT]):
                 line = f"no one of {several} of {group.agent!r} satisfies all claims; nearest is "
                 context = (f"{line}`{group.name(claim.item)}`", *finding.context)
                 yield replace(finding, context=context)
-                return
 
     def _concerned(self, claim: Claim[ItemT]) -> Iterator[Claim[ItemT]]:
         """Yield the claim on each item that it concerns."""
@@ -232,11 +230,11 @@ class ItemChecks(ABC, Generic[ItemT]):
         count = counted(len(group.items), self.noun)
         all_of = f"{count} of {group.agent!r} {run}{claim.scope.words}"
         if claim.is_denial or not polarity.affirms:
-            subject = "what it denies is" if polarity.affirms else "it denies or bounds, so it is"
-            yield f"{subject} of all {all_of}; it does not hold of {listed(failing)}"
+            subject = f"what `{claim.name}` denies" if polarity.affirms else f"`{claim.name}`"
+            yield f"{subject} must hold in all {all_of}; it fails in {listed(failing)}"
         else:
-            others = listed(holding) if holding else "none of the others"
-            yield f"it affirms, so it is of the first of {all_of}; it holds of {others}"
+            others = f"{listed(holding)} would match" if holding else "no other would match"
+            yield f"`{claim.name}` is checked in the first of {all_of}; {others}"
 
 
 def _concerning(claims: Iterable[Claim[ItemT]], is_first: bool) -> Iterator[Claim[ItemT]]:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
-from simkit.checks.claims import (
-    LINES_MAX,
-    FindingBuilder,
-    cut_short,
-    element_of,
-    end_of,
-    event_at,
-    listed,
-    listing,
-    run_of,
-    write_of,
-)
+from simkit.checks import claims
 from simkit.checks.findings import Finding
 from simkit.checks.runs import error_line
 from simkit.checks.scope import Scope
 from simkit.core.text import counted, short
 from simkit.language.matching import Mismatch
 from simkit.language.matching.operators import is_operator
+from simkit.language.matching.values import value_in
 from simkit.language.paths import head_of, walk
 from simkit.spec.scenario.questions import Question
 from simkit.trace import events as e
@@ -43,10 +34,10 @@ def _compare(
     name: str,
     claimed: Any,
     value: Any,
-    lines: Iterable[str],
+    lines: claims.Lines,
     event: Locate,
     scope: Scope,
-    builder: FindingBuilder,
+    builder: claims.FindingBuilder,
 ) -> Iterator[Finding]:
     path = (*scope.path, name)
     yield from builder.compare(
@@ -61,18 +52,18 @@ def _check_list(
     lines: Iterator[str],
     event_of: Callable[[int], int | None],
     scope: Scope,
-    builder: FindingBuilder,
+    builder: claims.FindingBuilder,
 ) -> Iterator[Finding]:
     """Check a list; ``event_of`` returns the event of the element at an index."""
 
     def event(misses: Sequence[Mismatch]) -> int | None:
-        index = element_of(claimed, values, misses)
+        index = claims.element_of(claimed, values, misses)
         return None if index is None else event_of(index)
 
     return _compare(name, claimed, values, lines, event, scope, builder)
 
 
-def check_handoffs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_handoffs(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check handoff requests in order; an element of a plain list means a made one by default."""
     handoffs = [handoff.fields() for handoff in scope.handoffs]
     title = f"handoffs requested {scope.words}:"
@@ -80,10 +71,10 @@ def check_handoffs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
 
     def event_of(index: int) -> int | None:
         id_ = scope.handoffs[index].id
-        return event_at(scope, e.HandoffRequested, lambda event: event.handoff == id_)
+        return claims.event_at(scope, e.HandoffRequested, lambda event: event.handoff == id_)
 
     claimed = _made_by_default(scope.expect.handoffs)
-    lines = listing(title, handoffs, _handoff_line, otherwise)
+    lines = claims.listing(title, handoffs, _handoff_line, otherwise)
     return _check_list("handoffs", claimed, handoffs, lines, event_of, scope, builder)
 
 
@@ -121,7 +112,7 @@ def _handoff_line(handoff: Mapping[str, Any]) -> str:
     return f"{handoff['from']} → {handoff['to']} ({kind}), {handoff['outcome']}{reason}"
 
 
-def check_tool_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_tool_calls(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check tool calls in order."""
     calls = [tool.fields() for tool in scope.tools]
     title, otherwise = f"tools called {scope.words}:", f"no tool was called {scope.words}"
@@ -129,16 +120,33 @@ def check_tool_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]
     def event_of(index: int) -> int | None:
         tool = scope.tools[index]
         key = tool.call_id, tool.tool, tool.at
-        return event_at(
+        return claims.event_at(
             scope, e.ToolCalled, lambda event: (event.call_id, event.tool, event.at) == key
         )
 
     claimed = scope.expect.tool_calls
-    lines = listing(title, calls, lambda call: f"{call['tool']} by {call['agent']}", otherwise)
+    lines = chain(
+        claims.listing(title, calls, lambda call: f"{call['tool']} by {call['agent']}", otherwise),
+        _asked_for(scope),
+    )
     return _check_list("tool_calls", claimed, calls, lines, event_of, scope, builder)
 
 
-def check_logs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def _asked_for(scope: Scope) -> Iterator[str]:
+    """Yield the calls that models asked for and an error kept from being made."""
+    call_ids = {tool.call_id for tool in scope.tools}
+    replies = [call.reply for call in scope.all_calls if call.reply is not None]
+    names = [
+        f"{call.name} by {reply.agent}"
+        for reply in replies
+        for call in reply.calls
+        if call.id not in call_ids and not call.is_handoff
+    ]
+    if names and scope.error is not None:
+        yield f"asked for, and not made before the turn ended: {claims.listed(names)}"
+
+
+def check_logs(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the log records of the code's own loggers, in order."""
     records = [
         (index, event)
@@ -147,7 +155,7 @@ def check_logs(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     ]
     logs = [log_fields(event) for _, event in records]
     title, otherwise = f"log records {scope.words}:", f"nothing was logged {scope.words}"
-    lines = listing(title, logs, _log_line, otherwise)
+    lines = claims.listing(title, logs, _log_line, otherwise)
     claimed = scope.expect.logs
     return _check_list("logs", claimed, logs, lines, lambda i: records[i][0], scope, builder)
 
@@ -156,7 +164,7 @@ def _log_line(record: Mapping[str, Any]) -> str:
     return f"{record['level']} {record['logger']}: {short(record['message'], 160)}"
 
 
-def check_events(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_events(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check fields of the events."""
     events = [event_fields(scope.view.whole_event(event)) for event in scope.events]
     first, claimed = scope.span.start or 0, scope.expect.events
@@ -175,7 +183,7 @@ def _events_near(scope: Scope) -> Iterator[str]:
         yield f"kinds of events {scope.words}: {', '.join(known_kinds) or 'none'}"
         return
     yield f"events of these kinds {scope.words}:"
-    lines = cut_short([f"[{index}] {_event_line(event)}" for index, event in near])
+    lines = claims.cut_short([f"{index + 1}. {_event_line(event)}" for index, event in near])
     yield from (f"  {line}" for line in lines)
 
 
@@ -194,18 +202,17 @@ def _event_line(event: e.AnyEvent) -> str:
     return " ".join(words)
 
 
-def check_state(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_state(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the channels after the turn, or after the run."""
     claimed, state = scope.expect.state, scope.state
-    lines = _writers(builder.misses(claimed, state), scope)
-    event = partial(_write_of, scope=scope)
+    lines, event = partial(_writers, scope=scope), partial(_write_of, scope=scope)
     return _compare("state", claimed, state, lines, event, scope, builder)
 
 
 def _write_of(misses: Sequence[Mismatch], scope: Scope) -> int | None:
     """Return the last write of the first differing channel that was written."""
     channels = [_channel(str(miss.path[0]), scope) for miss in misses if miss.path]
-    places = (write_of(scope, channel) for channel in channels)
+    places = (claims.write_of(scope, channel) for channel in channels)
     return next((index for index in places if index is not None), None)
 
 
@@ -213,7 +220,7 @@ def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
     """Yield the agents that wrote the differing channels."""
     keys = dict.fromkeys(str(miss.path[0]) for miss in misses if miss.path)
     channels = dict.fromkeys(_channel(key, scope) for key in keys)
-    for channel in [name for name in channels if name][:LINES_MAX]:
+    for channel in [name for name in channels if name][: claims.LINES_MAX]:
         facts = scope.pipeline.channels.get(channel)
         if facts is not None and facts.scope == "agent_run":
             yield f"channel {channel} has scope agent_run: it is in no state, only in `runs`"
@@ -223,7 +230,7 @@ def _writers(misses: Sequence[Mismatch], scope: Scope) -> Iterator[str]:
             for scope_update in scope.updates
             if channel in scope_update.update and not scope_update.state
         ]
-        by = listed(list(dict.fromkeys(_writer(update) for update in writes)))
+        by = claims.listed(list(dict.fromkeys(_writer(update) for update in writes)))
         yield (
             f"channel {channel} was written {scope.words} by {by}"
             if writes
@@ -247,7 +254,7 @@ def _writer(update: e.StateUpdated) -> str:
     return f"{update.agent}{rule}"
 
 
-def check_reply(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_reply(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the output of the last finished run."""
     lines, last = [], scope.replying_run
     if scope.error is not None:
@@ -259,14 +266,22 @@ def check_reply(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
 
     def event(_: Sequence[Mismatch]) -> int | None:
         if scope.error is not None:
-            return end_of(scope)
-        return None if last is None else run_of(scope, last, "end")
+            return claims.end_of(scope)
+        return None if last is None else claims.run_of(scope, last, "end")
 
-    claimed = scope.expect.reply
-    return _compare("reply", claimed, scope.reply, lines, event, scope, builder)
+    claimed, reply = scope.expect.reply, scope.reply
+    if isinstance(claimed, str) and isinstance(reply, (dict, list)):
+        # A text is compared with the words, of which `parse:` or code has made a value.
+        words = "" if last is None or last.message is None else last.message.content
+        reply = words if value_in(words) == reply else reply
+        lines.append(
+            "the agent's text is JSON, so simkit reads it as a value: claim the value, or give "
+            "the agent `parse: text`"
+        )
+    return _compare("reply", claimed, reply, lines, event, scope, builder)
 
 
-def check_model_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_model_calls(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the number of each agent's model calls."""
     for agent, expected in (scope.expect.model_calls or {}).items():
         ids = [call.id for call in scope.calls.get(agent, ())]
@@ -281,12 +296,12 @@ def check_model_calls(scope: Scope, builder: FindingBuilder) -> Iterator[Finding
             f"agent {agent!r} made {calls} {scope.words}, wanted {expected}",
             turn=scope.turn,
             agent=agent,
-            context=[f"model calls {scope.words}: {listed(counts)}"],
-            event=event_at(scope, e.ContextBuilt, lambda event: event.call == first),  # noqa: B023
+            context=[f"model calls {scope.words}: {claims.listed(counts)}"],
+            event=claims.event_at(scope, e.ContextBuilt, lambda event: event.call == first),  # noqa: B023
         )
 
 
-def check_error(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_error(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the error that ended the turn, or the run; a plain text is its type."""
     claimed, error = scope.expect.error, scope.error
     if isinstance(claimed, str):
@@ -297,14 +312,14 @@ def check_error(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
     fields: dict[str, Any] = msgspec.to_builtins(error)
     actual = {name: value for name, value in fields.items() if value not in ("", 0)}
     lines = [error_line(scope)]
-    return _compare("error", claimed, actual, lines, lambda _: end_of(scope), scope, builder)
+    return _compare("error", claimed, actual, lines, lambda _: claims.end_of(scope), scope, builder)
 
 
-def check_interrupt(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_interrupt(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Check the question with which the turn ended."""
     claimed, question = scope.expect.interrupt, scope.interrupt
     lines = [] if question is not None else [f"nothing was asked {scope.words}"]
-    index = event_at(scope, e.TurnInterrupted, last=True)
+    index = claims.event_at(scope, e.TurnInterrupted, last=True)
     return _compare("interrupt", claimed, question, lines, lambda _: index, scope, builder)
 
 
@@ -318,13 +333,13 @@ _RECORDED_ANEW = (
 )
 
 
-def check_judge(scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def check_judge(scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     """Yield the questions whose answer does not match, is of another kind, or is missing."""
     for question in scope.expect.questions:
         yield from _check(question, scope, builder)
 
 
-def _check(question: Question, scope: Scope, builder: FindingBuilder) -> Iterator[Finding]:
+def _check(question: Question, scope: Scope, builder: claims.FindingBuilder) -> Iterator[Finding]:
     path = (*scope.path, "judge", question.text)
     index, answered = _answer_at(scope.view, scope.turn, question)
     if answered is None:

@@ -14,11 +14,12 @@ from simkit.checks.lints.facts import Facts
 from simkit.checks.scope import Path, Scope
 from simkit.core.text import counted
 from simkit.language.matching import holds
-from simkit.spec.lint_catalogue import LINTS
+from simkit.language.yaml import Document
+from simkit.spec.lint_catalogue import LINTS, PREFIX
 from simkit.spec.pipeline.waivers import is_off, names_place, places_off
 from simkit.spec.scenario.model import CUTS, Scenario
-from simkit.spec.validation_catalogue import PREFIX
 from simkit.trace import events as e
+from simkit.trace.views import View
 
 Waived = Mapping[str, Mapping[str, str]]
 
@@ -151,6 +152,30 @@ def sorted_hits(
 
 def _claims(scope: Scope, hit: Hit) -> bool:
     return any(holds(claim, hit.fields()) for claim in scope.expect.findings or ())
+
+
+def rules_without_calls(scenario: Scenario, document: Document, view: View) -> Iterator[Hit]:
+    """Yield rules for agents of code that fit no call, if calls that fit no rule have an agent.
+
+    That agent is the framework's, or the pipeline's only one. A rule with a misspelt text then does
+    nothing, and what the scenario denies of its agent always holds. Only rules in the scenario's
+    own file count: a table for many scenarios has more agents than each of them runs.
+    """
+    rule_names = [name for name, rule in scenario.agents.items() if rule.matchers()]
+    if not rule_names:
+        return
+    agents = dict.fromkeys(call.agent for call in view.calls.values())
+    others = [agent for agent in agents if agent not in rule_names]
+    if not view.pipeline.is_code or not others or any(turn.error for turn in view.turns):
+        return
+    for name in rule_names:
+        is_own = document.position(("agents", name)) != document.position(("agents",))
+        if is_own and name not in agents:
+            problem = (
+                f"no model call fits the rule of agent {name!r}; calls that fit no rule are those "
+                f"of {', '.join(map(repr, others))}"
+            )
+            yield Hit("RUN-01", problem, 0, name, severity="W", path=("agents", name))
 
 
 def _is_about_the_script(hit: Hit) -> bool:

@@ -14,11 +14,11 @@ from simkit.checks.searching import has_alternatives
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Message
 from simkit.language.matching import Matcher, compile_matcher, patterns_of
+from simkit.language.matching.contradictions import polarity_of
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.mappings import CALL_FIELDS, MESSAGE_FIELDS
 from simkit.language.matching.misses import line
 from simkit.language.matching.operators import OF_NUMBERS, is_operator
-from simkit.language.matching.polarity import polarity_of
 from simkit.language.paths import as_text, head_of, parse, walk
 from simkit.language.yaml import path_text
 from simkit.spec.scenario.claim_kinds import ALL_NAMES

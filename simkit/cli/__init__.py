@@ -11,22 +11,17 @@ import io
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
 
 from simkit.cli.commands import TRACEBACK_VARIABLE, cli
+from simkit.core import stopping
+from simkit.core.answers import answering, refuse, wants_json
 from simkit.core.errors import OutputFailed, OutputUnread, SimkitError, Terminated
 from simkit.core.requirements import missing_package, was_asked_by_simkit
-from simkit.core.stopping import (
-    BROKEN,
-    TERMINATED,
-    interruptible,
-    stop_in,
-    sudden_end_told,
-    terminable,
-)
 
 STOPPED: Final = 130
 UNREAD: Final = 141
@@ -57,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             reconfigure(errors="backslashreplace")
     if is_closed:
         _say("stdout is closed: there is nowhere to write to")
-        sys.exit(BROKEN)
-    with terminable(), interruptible(), sudden_end_told():
+        sys.exit(stopping.BROKEN)
+    with stopping.terminable(), stopping.interruptible(), stopping.sudden_end_told():
         try:
             code = _exit_code(arguments)
         except KeyboardInterrupt as problem:  # The signal came while an error was printed.
@@ -67,13 +62,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _exit_code(arguments: Sequence[str] | None) -> int:
+    """Run a command; return its exit code. A program that asked for JSON gets one object."""
+    words = None if arguments is None else list(arguments)
+    run = partial(cli.main, words, prog_name="simkit", standalone_mode=False)
+    if not wants_json(sys.argv[1:] if words is None else words):
+        return _outcome(run)
+    from simkit import __version__
+    from simkit.core.output import echo_json
+
+    with answering() as answer:
+        code = _outcome(run)
+
+    def tell() -> int:
+        echo_json(answer.text(__version__, code))
+        return code
+
+    return code if code == UNREAD else _outcome(tell)
+
+
+def _outcome(run: Callable[[], object]) -> int:
     """Run a command; return its exit code, which is a signal's if one came before it failed."""
     try:
-        code = cli.main(
-            list(arguments) if arguments is not None else None,
-            prog_name="simkit",
-            standalone_mode=False,
-        )
+        code = run()
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except (BrokenPipeError, OutputUnread):
@@ -83,29 +93,33 @@ def _exit_code(arguments: Sequence[str] | None) -> int:
     except OutputFailed as problem:
         _leave(sys.stdout)
         _say(str(problem))
-        return BROKEN
+        return stopping.BROKEN
     except (KeyboardInterrupt, click.exceptions.Abort) as problem:
+        refuse(problem, "stopped")
         _say("stopped")
         return _stopped_code(problem.__cause__ or problem)
     except click.ClickException as problem:
         output = io.StringIO()
         problem.show(file=output)
+        refuse(problem, problem.format_message())
         _say(output.getvalue().rstrip("\n"))
-        return BROKEN
+        return stopping.BROKEN
     except (Exception, BaseExceptionGroup) as problem:
-        is_stop = stop_in(problem) is not None
-        if isinstance(problem, SimkitError):
-            _say(str(problem))
-        elif not is_stop or os.environ.get(TRACEBACK_VARIABLE):
-            _say(bug_text(problem, "simkit --traceback …"))
+        is_stop = stopping.stop_in(problem) is not None
+        text = str(problem)
+        if not isinstance(problem, SimkitError):
+            text = bug_text(problem, "simkit --traceback …")
+        refuse(problem, text)
+        if isinstance(problem, SimkitError) or not is_stop or os.environ.get(TRACEBACK_VARIABLE):
+            _say(text)
         if is_stop:
             _say("stopped")
             return _stopped_code(problem)
-        return BROKEN
+        return stopping.BROKEN
 
 
 def _stopped_code(problem: BaseException) -> int:
-    return TERMINATED if stop_in(problem) is Terminated else STOPPED
+    return stopping.TERMINATED if stopping.stop_in(problem) is Terminated else STOPPED
 
 
 def _say(text: str) -> None:

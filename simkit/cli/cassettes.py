@@ -25,6 +25,7 @@ from simkit.capture.cassettes import (
     save,
     scan_file,
 )
+from simkit.core.answers import answer
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
@@ -144,6 +145,7 @@ def import_cassette(source: str, target: str) -> int:
         for item, protocol in zip(interactions, protocols, strict=True)
     ]
     save(target, items, Keying(Redactor(os.environ)))
+    answer(cassette=target, interactions=len(interactions))
     echo(f"{target}: {counted(len(interactions), 'interaction')} from {source}")
     return 0
 

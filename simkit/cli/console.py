@@ -12,6 +12,7 @@ from contextlib import redirect_stdout, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
+from simkit.core.answers import current_answer
 from simkit.core.gc_pause import current_frames
 from simkit.core.output import clean, mark, styled
 from simkit.core.text import short
@@ -19,7 +20,7 @@ from simkit.report.table import TABLE_WIDTH
 from simkit.report.wording import WIDTH, Paint, plain, set_columns, wrapped
 
 if TYPE_CHECKING:
-    from simkit.spec.explanations import Explanation
+    from simkit.spec.lint_catalogue import Explanation
 
 COLUMNS_LEAST: Final = 40
 """A narrower terminal wraps lines."""
@@ -38,7 +39,7 @@ def paint_for(color: bool) -> Paint:
 
 def wants_color() -> bool:
     """Return whether stdout is a terminal, or FORCE_COLOR is set; NO_COLOR turns colours off."""
-    if os.environ.get("NO_COLOR"):
+    if os.environ.get("NO_COLOR") or current_answer() is not None:
         return False
     forced = os.environ.get("FORCE_COLOR", "")
     if forced:
@@ -108,6 +109,8 @@ class Progress:
         """Remove the line for good."""
         self.clear()
         self._over.set()
+        if self._thread is not None:
+            self._thread.join()  # A process with a thread is not copied.
 
     def draw(self) -> None:
         """Draw the line, if the run is long and no debugger uses the terminal."""

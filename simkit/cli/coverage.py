@@ -8,8 +8,8 @@ from typing import Final
 
 from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.judge import ObservedRuns
-from simkit.cli.pages import make_default_folder, write_coverage_page, write_file
-from simkit.cli.plan import share_exit_code
+from simkit.cli.plan import RunPlan, share_exit_code
+from simkit.cli.view import make_default_folder, write_coverage_page, write_file
 from simkit.core.files import check_place
 from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
@@ -34,7 +34,8 @@ def coverage(
     """
     if file:
         check_place(file, "-o")
-    runs, collector = ObservedRuns(paths, expression, "running"), CoverageCollector()
+    runs = ObservedRuns(RunPlan(paths=paths, expression=expression))
+    collector = CoverageCollector()
     for run in runs:
         collector.add(run.prepared, run.outcome.view)
     collected = collector.coverage()

@@ -11,22 +11,13 @@ from msgspec.structs import replace
 
 from simkit import __version__
 from simkit.cli.console import Progress, fit_terminal, output_to_stderr, paint_for, wants_color
-from simkit.cli.other_pipelines import named_for, other_pipeline
-from simkit.cli.selection import select
+from simkit.cli.selection import named_for, other_pipeline, select
 from simkit.cli.traces import Identities, Stored, as_stored, stored, trace_files
 from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.language.yaml import Document
+from simkit.report import diffs
 from simkit.report.diff_lines import Sides
-from simkit.report.diffs import (
-    Compared,
-    diff_annotations,
-    diff_json,
-    diff_markdown,
-    exit_code,
-    pair_lines,
-    summary_line,
-)
 from simkit.report.last_run import FOLDER
 from simkit.report.results import Result
 from simkit.session.simulate import run
@@ -34,10 +25,10 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import scenarios_of
 from simkit.spec.scenario.items import ScenarioCase, parted
-from simkit.trace.diff import TraceDiff, trace_diff, without
+from simkit.trace.diff.traces import TraceDiff, trace_diff, without
 
 
-def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
+def tell(pairs: Iterable[diffs.Compared], sides: Sides, form: str) -> int:
     """Print the differences in the requested format; return the exit code."""
     rows = []
     fit_terminal()
@@ -46,27 +37,27 @@ def tell(pairs: Iterable[Compared], sides: Sides, form: str) -> int:
     paint = paint_for(wants_color() and form == "text")
     for pair in pairs:
         rows.append(pair)
-        lines = list(pair_lines(pair, sides, paint)) if form == "text" else []
+        lines = list(diffs.pair_lines(pair, sides, paint)) if form == "text" else []
         progress.clear()
         if lines:
             echo("\n".join(lines) + "\n")
         progress.begin(f"comparing, {len(rows)} done")
     progress.end()
     if form == "json":
-        echo_json(diff_json(rows, sides, __version__))
+        echo_json(diffs.diff_json(rows, sides, __version__))
     elif form == "markdown":
-        echo(diff_markdown(rows, sides))
+        echo(diffs.diff_markdown(rows, sides))
     else:
         if form == "github":
-            echo_commands(diff_annotations(rows, sides))
-        echo(summary_line(rows, sides, paint))
-    return exit_code(rows)
+            echo_commands(diffs.diff_annotations(rows, sides))
+        echo(diffs.summary_line(rows, sides, paint))
+    return diffs.exit_code(rows)
 
 
 # Stored traces
 
 
-def stored_pairs(left: str, right: str) -> Iterator[Compared]:
+def stored_pairs(left: str, right: str) -> Iterator[diffs.Compared]:
     """Yield the traces of two files or folders in pairs; ``""`` is the last run.
 
     Raise TraceError if there are none.
@@ -113,24 +104,26 @@ def _by_scenario(files: Iterable[str]) -> dict[str, list[str]]:
     return entries_by_name
 
 
-def _compared(left: str, right: str, identities: Identities) -> Compared:
+def _compared(left: str, right: str, identities: Identities) -> diffs.Compared:
     identity = identities.of(right or left) or identities.of(left or right)
     file = parted(identity)[0]
     line = identities.line_of(identity) if identity else 0
     try:
         mine, its = (stored(path) if path else None for path in (left, right))
     except TraceError as problem:
-        return Compared(identity or right or left, (left, right), None, str(problem), file, line)
+        return diffs.Compared(
+            identity or right or left, (left, right), None, str(problem), file, line
+        )
     names = dict.fromkeys(trace.started.scenario for trace in (mine, its) if trace is not None)
     name = identity or " → ".join(names)
     diff = None if mine is None or its is None else trace_diff(mine.view, its.view)
-    return Compared(name, (left, right), diff, "", file, line)
+    return diffs.Compared(name, (left, right), diff, "", file, line)
 
 
 # Two pipelines
 
 
-def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[Compared], Sides]:
+def on_two_pipelines(path: str, pipeline: str) -> tuple[Iterator[diffs.Compared], Sides]:
     """Yield scenarios run on their own pipeline and on another; nothing is kept.
 
     If the other pipeline implements theirs, its declared differences are left out, and a declared
@@ -153,7 +146,7 @@ class _Pairs:
         """File of an implementing pipeline to the pipeline, and its declared differences that
         occurred."""
 
-    def of(self, entries: Sequence[ScenarioCase | Result]) -> Iterator[Compared]:
+    def of(self, entries: Sequence[ScenarioCase | Result]) -> Iterator[diffs.Compared]:
         """Yield every scenario's two runs, then the declared differences that did not occur."""
         for entry in entries:
             yield self._pair(entry)
@@ -164,10 +157,10 @@ class _Pairs:
             every = scenarios_of(app, self._library.cache).values()
             yield from _stale(document, app, every, scenarios_compared, compared)
 
-    def _pair(self, entry: ScenarioCase | Result) -> Compared:
+    def _pair(self, entry: ScenarioCase | Result) -> diffs.Compared:
         if isinstance(entry, Result):
-            return Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
-        comparison = Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
+            return diffs.Compared(entry.id, ("", ""), None, entry.error, entry.file, entry.line)
+        comparison = diffs.Compared(entry.id, ("", ""), None, "", entry.file, entry.line)
         named = named_for(entry.file, self._pipeline, self._library.cache)
         try:
             own = self._library.prepared(entry)
@@ -200,7 +193,7 @@ def _stale(
     scenarios: Iterable[ScenarioCase],
     scenario_names: set[str],
     compared: set[str],
-) -> Iterator[Compared]:
+) -> Iterator[diffs.Compared]:
     """Yield the declared differences that no scenario shows, if all were compared."""
     assert app.implements is not None
     every = {os.path.realpath(scenario.file) + scenario.name for scenario in scenarios}
@@ -210,7 +203,7 @@ def _stale(
         if at not in scenario_names:
             where = document.position(("implements", "differs", at), key=True)
             error = f"{where}: `{at}` is declared to differ, and does not in any scenario"
-            yield Compared(document.file, ("", ""), None, error, document.file)
+            yield diffs.Compared(document.file, ("", ""), None, error, document.file)
 
 
 def _ran(prepared: Prepared, name: str) -> Stored:

@@ -22,7 +22,6 @@ from tabulate import tabulate
 from simkit import __version__
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
-from simkit.adapters.libraries import FRAMEWORKS, GROUP, PROVIDERS, adapter_of, installed
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.adapters.modules import server_text
 from simkit.capture.http.compat import transport_of
@@ -31,13 +30,23 @@ from simkit.capture.http.interception import intercepting, patched
 from simkit.capture.http.request_router import Decision
 from simkit.cli.console import output_to_stderr
 from simkit.cli.plan import only_case
-from simkit.core.compat import TRIED, version_of
+from simkit.core.answers import answer
+from simkit.core.compat import (
+    FRAMEWORKS,
+    GROUP,
+    LIBRARIES,
+    PROVIDERS,
+    TRIED,
+    adapter_of,
+    installed,
+    version_of,
+)
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest, header
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.session.execution import Execution
-from simkit.session.located_errors import placed
+from simkit.session.execution.running import placed
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
@@ -47,33 +56,6 @@ from simkit.trace.store import Trace
 _IMPORTED: Final = ("httpx2", "httpx", "aiohttp", "urllib3", "httplib2", "http.client")
 """The status of a patched library; one that is not imported is not patched yet."""
 
-OTHERS: Final[Mapping[str, str]] = {
-    "requests": "yes, through urllib3",
-    "botocore": "yes, through urllib3",
-    "websockets": "no: its connections are refused while a scenario runs",
-    "websocket-client": "no: its connections are refused while a scenario runs",
-    "tornado": "no: its connections are refused while a scenario runs",
-    "grpcio": "no, and it connects in C: use the client's REST transport, or `simkit serve`",
-    "pycurl": "no, and it connects in C: `simkit serve`",
-    "curl-cffi": "no: its requests are refused while a scenario runs",
-    "primp": "no: its requests are refused while a scenario runs",
-    "pyreqwest": "no, and it connects in Rust: `simkit serve`",
-}
-"""Libraries that are not patched themselves, and whether simkit sees their requests."""
-
-_APART: Final = frozenset(("claude-agent-sdk",))
-"""Frameworks whose model calls another process makes."""
-_TOLD_BY_SPANS: Final[Mapping[str, str]] = {
-    "agent-framework": "its OpenTelemetry spans",
-    "agent-framework-core": "its OpenTelemetry spans",
-    "autogen-agentchat": "its OpenTelemetry spans",
-    "semantic-kernel": (
-        "its OpenTelemetry spans, with\n"
-        "SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS=true"
-    ),
-    "strands-agents": "its OpenTelemetry spans",
-}
-"""Frameworks whose agents simkit recognizes by the spans that they emit."""
 
 ASPECTS: Final = ("contexts", "runs", "handoffs", "state", "filters")
 """Aspects that may be observed of a framework; a claim on another one is "not observable"."""
@@ -89,15 +71,6 @@ _SEEN_BY_OTHERS: Final = ("yes", "yes", "as it says", "as it says", "as it says"
 _SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
 _SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
 
-PLUGINS: Final[Mapping[str, str]] = {
-    "pytest-httpx": "replaces the same methods of httpx: a test uses `httpx_mock` or simkit",
-    "pytest-socket": "may forbid sockets to `simkit serve`; runs in process need none",
-    "pytest-vcr": "defines the mark `vcr`, as pytest-recording does: keep one of them",
-    "pytest-responses": "replaces what requests sends in every test: simkit sees none of it",
-    "pytest-freezer": "stops the clock of a test; simkit has its own",
-    "pytest-freezegun": "stops the clock of a test; simkit has its own",
-}
-"""pytest plugins that disturb simkit, and how."""
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 _ADDRESS: Final = re.compile(r"_(?:BASE_URL|API_BASE|ENDPOINT|API_URL|BASE|HOST)$")
@@ -122,8 +95,15 @@ def environment_text() -> str:
         ("Tried", ("library", "version", "oldest", "newest", "this one"), tested_versions()),
         ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
         ("pytest", ("plugin", "version", "beside simkit"), plugins()),
+        ("Servers", ("server", "file", "started by", "in a scenario"), servers(Path())),
     )
-    return "\n\n".join(_section(*section) for section in sections)
+    for title, head, rows in sections:
+        names = [word.replace(" ", "_") for word in head]
+        table = [dict(zip(names, row, strict=True)) for row in rows]
+        answer(**{title.lower() or "simkit_itself": table})
+    # Few projects have a file that names MCP servers.
+    tables = [section for section in sections if section[2] or section[0] != "Servers"]
+    return "\n\n".join(_section(*section) for section in tables)
 
 
 def _section(title: str, head: Sequence[str], rows: Rows) -> str:
@@ -144,7 +124,10 @@ def clients() -> Rows:
             (row.library, row.version, "yes" if row.way else "no", row.way.replace(", ", "\n"))
             for row in patched()
         ]
-    return [*rows, *((name, at, OTHERS[name], "") for name, at in installed(OTHERS))]
+    return [
+        *rows,
+        *((name, at, LIBRARIES.clients[name], "") for name, at in installed(LIBRARIES.clients)),
+    ]
 
 
 def providers() -> Rows:
@@ -168,13 +151,13 @@ def frameworks() -> Rows:
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
         libraries: tuple[str, ...] = _SEEN_BY_RULES
-        if name in _APART:
+        if name in LIBRARIES.other_process:
             how = "another process makes its calls: `simkit serve`"
         elif name.removesuffix("-slim") in adapters:
             how = f"its adapter, `{name.removesuffix('-slim')}`"
             libraries = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
-        elif name in _TOLD_BY_SPANS:
-            how = _TOLD_BY_SPANS[name]
+        elif name in LIBRARIES.told_by_spans:
+            how = LIBRARIES.told_by_spans[name]
             libraries = _SEEN_BY_SPANS
         rows.append((name, at, how, *libraries))
     return rows
@@ -227,18 +210,42 @@ def _host(value: str) -> str:
 def plugins() -> Rows:
     """Return pytest itself, and the plugins that disturb simkit."""
     rows: Rows = [(name, at, "") for name, at in installed(("pytest", "pytest-bdd"))]
-    return [*rows, *((name, at, PLUGINS[name]) for name, at in installed(PLUGINS))]
+    return [
+        *rows,
+        *((name, at, LIBRARIES.plugins[name]) for name, at in installed(LIBRARIES.plugins)),
+    ]
+
+
+_SERVER_FILES: Final = (".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json")
+
+
+def servers(folder: Path) -> Rows:
+    """Return the MCP servers that a project's files name for clients; no variable, no query."""
+    rows: Rows = []
+    for name in _SERVER_FILES:
+        try:
+            content = msgspec.json.decode((folder / name).read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError):
+            continue
+        named = content.get("mcpServers") or content.get("servers")
+        for server, options in named.items() if isinstance(named, dict) else ():
+            options = options if isinstance(options, dict) else {}
+            url, args = str(options.get("url") or ""), options.get("args")
+            words = [str(options.get("command", "")), *(args if isinstance(args, list) else ())]
+            rows.append(
+                (
+                    server,
+                    name,
+                    _host(url) if url else " ".join(map(str, words)),
+                    f"servers: {{{server}: {{mcp: recorded}}}}",
+                )
+            )
+    return rows
 
 
 # Probe of ``simkit doctor``: a scenario's first turn, and reasons why simkit saw no call
 
 
-_UNSEEN: Final = {
-    "grpc": "grpc is imported, and connects in C where nothing is seen of it",
-    "websockets": "websockets is imported: what goes over a websocket is no model call here",
-    "websocket": "websocket-client is imported: what goes over a websocket is no model call here",
-    "pycurl": "pycurl is imported, and connects in C where nothing is seen of it",
-}
 _STARTS: Final = ("subprocess.Popen", "os.posix_spawn", "os.fork", "os.system")
 
 
@@ -268,6 +275,7 @@ def first_turn(path: str) -> tuple[bool, str]:
     if prepared.skip is not None:
         return False, f"{title}It is skipped: {prepared.skip}"
     trace, requests, started, problem = _run_once(prepared)
+    answer(requests=requests)
     lines = [
         *_report_lines(trace, requests, prepared.pipeline),
         *problem,
@@ -403,7 +411,7 @@ def _reasons(trace: Trace, started: list[str]) -> Iterator[str]:
         )
     for client, transport in dict.fromkeys(_own_transports()):
         yield f"a {client} has a transport of its own, {transport}, which is never patched"
-    yield from (why for module, why in _UNSEEN.items() if module in sys.modules)
+    yield from (why for module, why in LIBRARIES.unseen.items() if module in sys.modules)
     if ended and ended[0].error is None:
         yield "the pipeline answered this message without asking a model, or from a cache"
 

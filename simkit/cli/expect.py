@@ -13,6 +13,7 @@ from simkit.cli.console import output_to_stderr, paint_for, wants_color
 from simkit.cli.plan import RunPlan, cases_at
 from simkit.cli.running import Job
 from simkit.cli.selection import SelectedEntry
+from simkit.core.answers import answer, answer_row, current_answer
 from simkit.core.output import clean, echo
 from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
@@ -25,8 +26,7 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.trace.views import view_of
 from simkit.update.files import FileChange, read_bytes, text_of, with_text, write
-from simkit.update.merging import changed_text, file_changes
-from simkit.update.proposals import Note, additions, note_lines
+from simkit.update.proposals import Note, additions, changed_text, file_changes, note_lines
 
 _TONES: Final[dict[str, Tone]] = {"+": "good", "-": "bad", "@": "quiet"}
 
@@ -54,8 +54,10 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
     Without a terminal nothing is written unless ``accepts_all``. Raise SourceError for a file that
     has changed meanwhile.
     """
+    answer(changes=[])
     paint = paint_for(wants_color())
     for change in changes:
+        answer_row("changes", {"file": change.file, "diff": change.diff()})
         echo(f"\n{_painted(change.diff(), paint)}")
     for place, line in enumerate(note_lines(notes)):
         echo(line if place else f"\n{line}")
@@ -73,7 +75,7 @@ def offer(changes: Sequence[FileChange], notes: Sequence[Note], accepts_all: boo
 
 def _is_answered() -> bool:
     """Return whether a user can answer questions."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
+    return sys.stdin.isatty() and sys.stdout.isatty() and current_answer() is None
 
 
 def _summary(count: int, files_written: Sequence[str]) -> str:

@@ -15,7 +15,8 @@ from simkit.adapters.input_shapes import input_advised
 from simkit.checks.coverage import coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.init.files import write_new
-from simkit.cli.pages import write_coverage_page
+from simkit.cli.view import write_coverage_page
+from simkit.core.answers import answer, answer_row
 from simkit.core.errors import DirectoryGone, OutputFailed, SimkitError, Terminated
 from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
@@ -28,7 +29,7 @@ from simkit.explore.campaigns import (
     is_exhaustive,
     turns_most,
 )
-from simkit.explore.causes import label_of, line_refused, lines_to_add, network_text
+from simkit.explore.causes import NO_PAST, label_of, line_refused, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.claims import conditions_in, reach_lines, unjudged_lines
 from simkit.explore.probe_runs import explore_with_probe_runs
@@ -37,6 +38,7 @@ from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named
 from simkit.explore.users import YES
 from simkit.report.scores import summary_line
+from simkit.session.execution.own_process import refused_at_exit
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.writing import flow
@@ -79,6 +81,7 @@ def explore(
         raise SimkitError(
             f"--to: {folder} is a file\n  Name a folder: scenarios are written there."
         )
+    answer(subjects=[], found=[])
     reads = FileReads().begin()
     tour = _Tour(name, bounds, folder, needs_met, is_strict, reads)
     try:
@@ -88,6 +91,9 @@ def explore(
                 break
     finally:
         reads.end()
+    for text in refused_at_exit():
+        echo(f"RUN-02: {text}")
+        tour.was_found = True
     if tour.broken:
         echo(f"not explored: {', '.join(tour.broken)}")
     if tour.skips == tour.count:
@@ -240,10 +246,31 @@ def progress_text(name: str, tally: Tally, runs: int, speed: float) -> str:
     return f"{name}: {', '.join((*counts, f'{speed:,.0f} a second', *reached))}"
 
 
+def _answer(campaign: Campaign, name: str) -> None:
+    """Add what was explored to the answer for programs."""
+    answer_row(
+        "subjects",
+        {
+            "name": name,
+            "conversations": campaign.runs,
+            "turns": campaign.turns,
+            "model_calls": campaign.model_calls,
+            "is_complete": campaign.is_complete,
+            "is_stopped": campaign.is_stopped,
+            "reached": {kind: [had, of] for kind, had, of in campaign.reach.counts()},
+            "not_explored": [
+                network_text(refused.cause.detail, refused.record.turns)
+                for refused in campaign.refused
+            ],
+        },
+    )
+
+
 def _lines(
     campaign: Campaign, bounds: Bounds, name: str, subject: Subject, took: float, folder: str
 ) -> Iterator[str]:
     stopped = "stopped: " if campaign.is_stopped else ""
+    _answer(campaign, name)
     yield (
         f"{stopped}{counted(campaign.runs, 'conversation')}, {counted(campaign.turns, 'turn')}, "
         f"{counted(campaign.model_calls, 'model call')} ({took:.2f} s)"
@@ -257,18 +284,21 @@ def _lines(
         limit = _NOT_VARIED if isinstance(subject.prepared.pipeline, App) else ""
         yield f"every {bound} was run{limit}" if campaign.is_complete else more
     # Errors that the drawn answers alone cause come last.
-    for discovery in sorted(campaign.discoveries, key=lambda each: bool(_guess(each, subject))):
+    failing = sorted(campaign.discoveries, key=lambda each: bool(_guess(each, subject)))
+    for discovery in (*failing, *campaign.warned):
         yield ""
         command = command_of(name, subject, bounds)
-        yield from _discovery_lines(discovery, subject, command, Path(folder))
+        yield from _discovery_lines(discovery, subject, command, Path(folder), name)
         if not discovery.is_alone:
             yield from (f"         {line}" for line in earlier_lines(campaign.growing))
     yield from _refused_lines(campaign, subject)
+    for discovery in campaign.noted:
+        yield f"  NOTE   {NO_PAST} ({counted(discovery.runs, 'run')})"
     if not campaign.runs:
         yield "nothing was explored: no conversation came to its end in that time"
     elif not campaign.discoveries:
         claims = ", no broken claim" if subject.has_claims else ""
-        more = "else " if campaign.refused else ""
+        more = "else " if campaign.refused or campaign.warned else ""
         yield f"nothing {more}was found: no error, no lint, no limit{claims}"
 
 
@@ -308,13 +338,27 @@ def _guess(discovery: Discovery, subject: Subject) -> str:
 
 
 def _discovery_lines(
-    discovery: Discovery, subject: Subject, command: str, folder: Path
+    discovery: Discovery, subject: Subject, command: str, folder: Path, name: str
 ) -> Iterator[str]:
     turns = discovery.record.turns
     count = reply_lines(turns)
     code = label_of(discovery.cause)
     guess = _guess(discovery, subject)
-    word = "NOT EXPLORED" if guess else "FOUND"
+    is_warning = discovery.record.causes[discovery.cause].severity == "W"
+    word = "NOT EXPLORED" if guess else "WARNING" if is_warning else "FOUND"
+    row = {
+        "subject": name,
+        "kind": word.lower().replace(" ", "_"),
+        "id": code,
+        "what": headline(discovery),
+        "advice": guess,
+        "conversations": discovery.runs,
+        "first": discovery.first,
+        "turns": len(turns),
+        "reply_lines": count,
+        "file": "",
+    }
+    answer_row("found", row)
     yield f"  {word}  {code}: {short(headline(discovery), 160)}"
     yield (
         f"         in {counted(discovery.runs, 'run')}, first in run {discovery.first}; "
@@ -330,6 +374,7 @@ def _discovery_lines(
     text = scenario_text(discovery, subject, folder.resolve(), command)
     file = _write(folder, discovery, text)
     if shows(file, discovery.cause, is_apart=not discovery.is_repeatable):
+        row["file"] = str(file)
         yield f"         simkit replay {shell_word(str(file))}"
     else:
         os.unlink(file)

@@ -6,51 +6,43 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from simkit import __version__
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Outcome, judge
-from simkit.cli import Command, bug_text
-from simkit.cli.console import (
-    Progress,
-    fit_terminal,
-    output_to_stderr,
-    paint_for,
-    table_width,
-    wants_color,
-)
+from simkit.cli import bug_text, console
+from simkit.cli.plan import RunPlan
 from simkit.cli.running import Job, Runner, ScenarioRun
-from simkit.cli.selection import paths_or_default, select
 from simkit.cli.traces import SUFFIX, Scenarios, Stored, stored, trace_files, unchanged
-from simkit.core.errors import SimkitError, SourceError, TraceError
+from simkit.core.errors import SimkitError, TraceError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted, shell_word, short
 from simkit.language.yaml import DocumentCache
-from simkit.report.github import result_annotations
-from simkit.report.json import json_text
 from simkit.report.last_run import FOLDER
-from simkit.report.results import Result, lints_off, not_run, result_of, skips, summary_of
-from simkit.report.text import summary_lines
+from simkit.report.results import (
+    Result,
+    json_text,
+    lints_off,
+    not_run,
+    result_of,
+    skips,
+    summary_of,
+)
+from simkit.report.text import result_annotations, summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
-from simkit.session.execution.own_process import app_of
-from simkit.session.simulate import simulate
 from simkit.spec.loading import validated
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Scenario
-from simkit.trace.views import said_in, view_of
-
-if TYPE_CHECKING:
-    from simkit.session.execution.applications import OwnProcesses
+from simkit.trace.views import said_in
 
 SECOND_RUN: Final = {
     "STA-06": "it holds a run against the same without restarts",
@@ -83,14 +75,14 @@ def judge_traces(
     Raise SimkitError if nothing can be checked.
     """
     started = time.perf_counter()
-    fit_terminal()
+    console.fit_terminal()
     with unchanged(traces or (FOLDER,)):
         files = files_at(traces)
         is_long = len(files) == 1 and not quiet
         job = Job(
             details="none" if form != "text" else "all" if is_long else "failing",
-            color=wants_color() and form == "text",
-            width=table_width(),
+            color=console.wants_color() and form == "text",
+            width=console.table_width(),
             strict=strict,
         )
         runner = JudgeRunner(job, question)
@@ -99,7 +91,7 @@ def judge_traces(
             ran = runner.ran_on(file)
             results.append(ran.result)
             if form == "text" and (ran.result.failed or not quiet):
-                echo(f"{paint_for(wants_color())(file, 'strong')}\n{ran.text}")
+                echo(f"{console.paint_for(console.wants_color())(file, 'strong')}\n{ran.text}")
                 is_open = not ran.text.endswith("\n")
     _echo_end(results, form, time.perf_counter() - started, is_open)
     return summary_of(results).exit_code
@@ -142,30 +134,30 @@ class JudgeRunner(Runner):
     def __init__(self, job: Job, question: str) -> None:
         super().__init__(job)
         self._question = question
-        self._scenarios = Scenarios(self._library.cache, question)
+        self._scenarios = Scenarios(self.library.cache, question)
 
     def ran_on(self, file: str) -> ScenarioRun:
         """Check one trace. Any error is its result, and does not stop the others."""
         try:
             trace = stored(file, with_lints=True)
-            prepared = _prepared(trace, self._library, self._scenarios)
+            prepared = _prepared(trace, self.library, self._scenarios)
             if prepared.skip is not None:
                 skipped = not_run(prepared.item, "skipped", reason=prepared.skip)
-                return self._report(self._judged(skipped, file), None)
-            with output_to_stderr():
+                return self.writer.report(self._judged(skipped, file))
+            with console.output_to_stderr():
                 outcome = judged_trace(prepared, trace)
         except SimkitError as problem:
-            return self._report(self._broken(file, str(problem)), None)
+            return self.writer.report(self._broken(file, str(problem)))
         except Exception as problem:
             again = f"simkit --traceback judge {shell_word(file)}"
-            return self._report(self._broken(file, bug_text(problem, again)), None)
-        outcome = self._strictly(outcome)
+            return self.writer.report(self._broken(file, bug_text(problem, again)))
+        outcome = self.strictly(outcome)
         result = result_of(prepared, outcome, trace.started.seed)
         pipeline, unjudged = trace.view.pipeline.name, _unjudged(prepared.scenario)
         judged = self._judged(
             result, file, pipeline=pipeline, strict=self._job.strict, unjudged=unjudged
         )
-        return self._report(judged, outcome, prepared)
+        return self.writer.report(judged, outcome, prepared)
 
     def _judged(self, result: Result, file: str, **more: Any) -> Judged:
         facts = {name: getattr(result, name) for name in Result.__struct_fields__}
@@ -246,7 +238,7 @@ def _last_lines(results: Sequence[Result], seconds: float) -> Iterator[str]:
         summary_of(results),
         lints_off(results),
         seconds,
-        paint_for(wants_color()),
+        console.paint_for(console.wants_color()),
         skips(results),
     )
 
@@ -272,67 +264,43 @@ class ObservedRun(msgspec.Struct, frozen=True):
 
 
 class ObservedRuns:
-    """The runs of some paths, one after the other, and those that could not be made."""
+    """The runs of a plan, one after the other, and those that could not be made.
 
-    def __init__(self, paths: Sequence[str], expression: str, verb: str) -> None:
-        """``verb`` says on the progress line what the command does."""
-        self.library = Library(DocumentCache())
+    A path may be a trace, or a folder of traces, which are read instead.
+    """
+
+    def __init__(self, plan: RunPlan) -> None:
         self.ran = self.failed = self.skipped = 0
         self.problems: list[str] = []
         """The first line of the error of each scenario that is broken."""
-        self._verb = verb
-        self._traces = [path for path in paths if _holds_traces(path)]
-        scenarios = [path for path in paths if not _holds_traces(path)]
-        entries: Sequence[ScenarioCase | Result] = ()
-        if scenarios or not self._traces:
-            cache = self.library.cache
-            places = paths_or_default(scenarios)
-            entries = select(places, cache, expression=expression).entries
-            if not entries:
-                fits = f" that fits -k {expression!r}" if expression else ""
-                raise SourceError(", ".join(places), f"there is no scenario{fits}")
-        self._entries = entries
+        self._traces = [path for path in plan.paths if _holds_traces(path)]
+        scenarios = tuple(path for path in plan.paths if not _holds_traces(path))
+        plan = msgspec.structs.replace(plan, paths=scenarios)
+        cache = DocumentCache()
+        selection = plan.selection(cache) if scenarios or not self._traces else None
+        self._runs = plan.start(selection.entries if selection else (), Job(), cache)
+        self.library = self._runs.runner.library
 
     @property
     def reads_traces(self) -> bool:
         """Return whether nothing is run: all runs come from traces."""
-        return not self._entries
+        return not self._runs.entries
 
     def __iter__(self) -> Iterator[ObservedRun]:
         """Yield each run; a scenario that is broken is only counted."""
-        processes = self._processes()
-        progress = Progress(len(self._entries))
+        progress = console.Progress(len(self._runs.entries))
         try:
-            with unchanged(self._traces):
+            with self._runs, unchanged(self._traces):
                 for file in (file for path in self._traces for file in trace_files(path)):
                     yield from self._runs_of(partial(self._judged, file))
-            for entry in self._entries:
-                if isinstance(entry, Result):
-                    self.problems.append(entry.error.partition("\n")[0])
-                    continue
-                progress.begin(f"{self._verb} {entry.name}")
-                yield from self._runs_of(partial(self._simulated, entry, processes))
+                for entry in self._runs.entries:
+                    if isinstance(entry, Result):
+                        self.problems.append(entry.error.partition("\n")[0])
+                        continue
+                    progress.begin(f"running {entry.name}")
+                    yield from self._runs_of(partial(self._simulated, entry))
         finally:
             progress.end()
-            if processes is not None:
-                processes.close()
-
-    def _processes(self) -> OwnProcesses | None:
-        """Return the processes for scenarios of code; None if all run in this one."""
-        cases = [entry for entry in self._entries if isinstance(entry, ScenarioCase)]
-        apps = []
-        for case in cases:
-            with suppress(SimkitError):
-                apps.append(app_of(self.library.prepared(case)) if ":" in case.pipeline else None)
-        if not any(apps) or not Command.owns_process:
-            return None
-        # Only code needs what starts processes.
-        from simkit.session.execution.applications import OwnProcesses
-        from simkit.session.workers import is_traced
-
-        if is_traced():
-            return None
-        return OwnProcesses([app for app in apps if app is not None])
 
     def notes(self, of_failed: str) -> Iterator[str]:
         """Yield lines about scenarios left out; ``of_failed`` says what became of failed ones."""
@@ -347,7 +315,7 @@ class ObservedRuns:
 
     def _runs_of(self, make: Callable[[], ObservedRun | None]) -> Iterator[ObservedRun]:
         try:
-            with output_to_stderr():
+            with console.output_to_stderr():
                 run = make()
         except SimkitError as problem:
             self.problems.append(str(problem).partition("\n")[0])
@@ -360,16 +328,12 @@ class ObservedRuns:
         self.failed += not run.outcome.passed and not is_expected
         yield run
 
-    def _simulated(self, item: ScenarioCase, processes: OwnProcesses | None) -> ObservedRun | None:
+    def _simulated(self, item: ScenarioCase) -> ObservedRun | None:
         prepared = self.library.prepared(item)
-        app = app_of(prepared)
         if prepared.skip is not None:
             return None
         with gc_paused():
-            if app is None or processes is None:
-                return ObservedRun(prepared, simulate(prepared))
-            trace, judgement = processes.simulate(app, prepared)
-            return ObservedRun(prepared, Outcome(trace, judgement, view_of(trace.events)))
+            return ObservedRun(prepared, self._runs.outcome_of(item, prepared))
 
     def _judged(self, file: str) -> ObservedRun | None:
         trace = stored(file, with_lints=True)

@@ -5,36 +5,26 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from simkit.capture.http.providers import client_package
+from simkit.cli import live_report
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.init.files import write_new
-from simkit.cli.live_report import (
-    FinishedRun,
-    LiveReport,
-    ScenarioRuns,
-    free_files,
-    report_json,
-    report_lines,
-    total_cost,
-    unique_stems,
-)
 from simkit.cli.plan import RunPlan, cases_at
-from simkit.cli.processes import start_marking_worker
 from simkit.cli.selection import keyword
 from simkit.core.errors import SimkitError, SourceError
-from simkit.core.output import echo, echo_json
+from simkit.core.output import echo, echo_json, marks, share_marks
 from simkit.core.text import counted
 from simkit.explore.live_simulations import LiveSimulation, check_tools
 from simkit.explore.subjects import simulation_subject
 from simkit.language.yaml import DocumentCache
+from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.own_process import app_of
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import (
     LiveSubject,
@@ -42,7 +32,7 @@ from simkit.session.live.trials import (
     replays,
     run_trial,
 )
-from simkit.session.workers import Pool, Worker, WorkerDied
+from simkit.session.workers import WorkerDied
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions, PriceTable, prices_in
 from simkit.spec.scenario.files import Library
@@ -61,13 +51,6 @@ K: Final = 3
 """The number of runs of pass@k and pass^k if the user says none."""
 _ROUNDING: Final = 1e-9
 """US dollars by which sums of costs may be off."""
-_NEEDED: Final = (
-    __name__,
-    "simkit.adapters.driver",
-    "simkit.adapters.programs.program",
-    "simkit.adapters.model_calls",
-)
-"""The modules that each run needs."""
 _CUT_SHORT: Final = "cut short: calls of runs that did not end are in no number above"
 
 
@@ -76,6 +59,8 @@ class LiveOptions(RunPlan, frozen=True, kw_only=True):
 
     runs: int
     budget_usd: float | None
+    timeout_s: float
+    """The seconds after which a run is ended."""
     prices: str
     """A file of prices; empty for the default file, if there is one."""
     first_turn: int
@@ -103,7 +88,7 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
     """The name of its files, without endings."""
     allowance_usd: float | None
     now: str
-    failed: FinishedRun | None = None
+    failed: live_report.FinishedRun | None = None
     """The failed run whose files are replayed; None for a run with real models."""
 
 
@@ -112,7 +97,7 @@ def live(options: LiveOptions) -> int:
     _refuse_in_ci(options.force)
     _check_options(options)
     prices = _prices(options)
-    library, scenarios, skipped = Library(DocumentCache()), list[ScenarioRuns](), []
+    library, scenarios, skipped = Library(DocumentCache()), list[live_report.ScenarioRuns](), []
     items = _items(options, library.cache)
     for item in items:
         plan = _plan(library, item, options)
@@ -121,7 +106,7 @@ def live(options: LiveOptions) -> int:
             skipped.append((item.id, prepared.skip))
             continue
         _check_models(plan, prices, options)
-        scenarios.append(ScenarioRuns(item.id, item.name, item.file, plan, []))
+        scenarios.append(live_report.ScenarioRuns(item.id, item.name, item.file, plan, []))
     chosen = [item for item in items if item.id in {runs.id for runs in scenarios}]
     campaign = _Campaign(options, prices, scenarios, chosen)
     try:
@@ -267,12 +252,12 @@ class _Campaign:
         self,
         options: LiveOptions,
         prices: PriceTable,
-        scenarios: Sequence[ScenarioRuns],
+        scenarios: Sequence[live_report.ScenarioRuns],
         items: Sequence[ScenarioCase],
     ) -> None:
         self._options, self._prices = options, prices
         self._scenarios, self._items = scenarios, items
-        self._stems = unique_stems([scenario.name for scenario in scenarios])
+        self._stems = live_report.unique_stems([scenario.name for scenario in scenarios])
         places = range(len(scenarios))
         # Each scenario has its first run before any has its second: a budget cuts all alike.
         self._waiting = deque((place, n + 1) for n in range(options.runs) for place in places)
@@ -285,9 +270,9 @@ class _Campaign:
         """Whether a run has ended."""
         self._end = ""
 
-    def report(self, end: str, skipped: Sequence[tuple[str, str]]) -> LiveReport:
+    def report(self, end: str, skipped: Sequence[tuple[str, str]]) -> live_report.LiveReport:
         """Return the report of the runs so far."""
-        return LiveReport(
+        return live_report.LiveReport(
             scenarios=self._scenarios,
             k=self._options.k or min(K, self._options.runs),
             runs_requested=self._options.runs * len(self._scenarios),
@@ -300,23 +285,30 @@ class _Campaign:
         """Make the runs; return why they ended before all were made, or an empty text."""
         total = len(self._waiting)
         progress = Progress()
-        start = partial(start_marking_worker, self._modules())
-        tasks: dict[Future[FinishedRun], _Task] = {}
+        tasks: dict[Future[live_report.FinishedRun], _Task] = {}
+        apps = [app_of(scenario.live.prepared) for scenario in self._scenarios]
+        # No run may find what another one has left in modules.
+        own = OwnProcesses(
+            [app for app in apps if app], keeps_keys=True, copies_this=None in apps,
+            silence_s=self._options.timeout_s,
+        )  # fmt: skip
+        threads = ThreadPoolExecutor(self._options.processes)
         try:
-            # No run may find what another one has left in modules.
-            with Pool(self._options.processes, start, is_fresh=True) as pool:
-                while True:
-                    while len(tasks) < self._options.processes and (task := self._next_task()):
-                        tasks[pool.submit(partial(_finished_in, task))] = task
-                    if not tasks:
-                        return self._end
-                    ended = sum(len(scenario.finished) for scenario in self._scenarios)
-                    progress.begin(f"{ended} of {total} runs, ${self._spent:.2f} spent")
-                    wait(tasks, return_when=FIRST_COMPLETED)
-                    done = next(future for future in tasks if future.done())
-                    task = tasks.pop(done)
-                    self._take(task, _result(done, task))
+            while True:
+                while len(tasks) < self._options.processes and (task := self._next_task()):
+                    app = apps[task.place]
+                    tasks[threads.submit(own.call, app, _do_task, task, marks())] = task
+                if not tasks:
+                    return self._end
+                ended = sum(len(scenario.finished) for scenario in self._scenarios)
+                progress.begin(f"{ended} of {total} runs, ${self._spent:.2f} spent")
+                wait(tasks, return_when=FIRST_COMPLETED)
+                done = next(future for future in tasks if future.done())
+                task = tasks.pop(done)
+                self._take(task, _result(done, task))
         finally:
+            own.close()
+            threads.shutdown(wait=True, cancel_futures=True)
             progress.end()
 
     def _next_task(self) -> _Task | None:
@@ -329,12 +321,6 @@ class _Campaign:
         task = self._task(place, number)
         self._running += 1
         return task
-
-    def _modules(self) -> list[str]:
-        """Return what runs need: simkit's drivers, and the clients of pipelines and users."""
-        models = [model for scenario in self._scenarios for model in _models_of(scenario.live)]
-        protocols = dict.fromkeys(model.protocol for model in models)
-        return [*_NEEDED, *dict.fromkeys(map(client_package, protocols))]
 
     @property
     def _left_usd(self) -> float:
@@ -385,7 +371,7 @@ class _Campaign:
             now=datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
 
-    def _take(self, task: _Task, finished: FinishedRun) -> None:
+    def _take(self, task: _Task, finished: live_report.FinishedRun) -> None:
         runs = self._scenarios[task.place].finished
         if task.failed is not None:
             runs[runs.index(task.failed)] = finished
@@ -399,7 +385,7 @@ class _Campaign:
         if finished.file:
             self._unchecked.append(msgspec.structs.replace(task, failed=finished))
         trial = finished.trial
-        cost = total_cost(trial.calls)
+        cost = live_report.total_cost(trial.calls)
         self.has_ended = True
         if cost is None:
             if self._options.budget_usd is not None:
@@ -413,23 +399,23 @@ class _Campaign:
         self._dearest = max(self._dearest, cost)
 
 
-def _result(done: Future[FinishedRun], task: _Task) -> FinishedRun:
+def _result(done: Future[live_report.FinishedRun], task: _Task) -> live_report.FinishedRun:
     """Return a run that ended; raise the SimkitError of its process."""
     try:
         return done.result()
     except WorkerDied as death:
-        raise SimkitError(
-            f"-j: the process of run {task.number} of {task.item.id} died (exit code {death.code})"
-        ) from None
+        run = f"run {task.number} of {task.item.id}"
+        if death.silent_s is not None:
+            raise SimkitError(
+                f"{run} took longer than {death.silent_s:g} s, and was ended\n"
+                "  The provider or the code hangs. --timeout SECONDS allows more time."
+            ) from None
+        raise SimkitError(f"-j: the process of {run} died (exit code {death.code})") from None
 
 
-def _finished_in(task: _Task, worker: Worker) -> FinishedRun:
-    finished: FinishedRun = worker.call(_do_task, task)
-    return finished
-
-
-def _do_task(task: _Task) -> FinishedRun:
-    """Make one run in this process, or replay one."""
+def _do_task(task: _Task, number: str) -> live_report.FinishedRun:
+    """Make one run in this process, or replay one; ``number`` is that of the command's marks."""
+    share_marks(number)
     with output_to_stderr():
         if task.failed is None:
             return _run(task)
@@ -437,11 +423,11 @@ def _do_task(task: _Task) -> FinishedRun:
         return msgspec.structs.replace(task.failed, is_replayed=is_replayed)
 
 
-def _run(task: _Task) -> FinishedRun:
+def _run(task: _Task) -> live_report.FinishedRun:
     """Run a scenario with real models, and keep the run if it failed."""
     options = task.options
     plan = _plan(Library(DocumentCache()), task.item, options, task.number)
-    files = free_files(Path(options.folder), f"{task.stem}-{task.number}")
+    files = live_report.free_files(Path(options.folder), f"{task.stem}-{task.number}")
     trial, text = run_trial(
         plan,
         files,
@@ -451,27 +437,27 @@ def _run(task: _Task) -> FinishedRun:
         now=task.now,
     )
     if not text:
-        return FinishedRun(number=task.number, trial=trial)
+        return live_report.FinishedRun(number=task.number, trial=trial)
     try:
         files.scenario.parent.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise SimkitError(f"{options.folder}: it cannot be made: {problem.strerror}") from None
     if not write_new(files.scenario, text):
         raise SimkitError(f"{files.scenario}: there is such a file, and nothing is overwritten")
-    return FinishedRun(number=task.number, trial=trial, file=str(files.scenario))
+    return live_report.FinishedRun(number=task.number, trial=trial, file=str(files.scenario))
 
 
-def _print(options: LiveOptions, report: LiveReport) -> None:
+def _print(options: LiveOptions, report: live_report.LiveReport) -> None:
     if options.form == "json":
         from simkit import __version__
 
-        echo_json(report_json(report, __version__))
+        echo_json(live_report.report_json(report, __version__))
         return
-    for line in report_lines(report):
+    for line in live_report.report_lines(report):
         echo(line)
 
 
-def exit_code(report: LiveReport, fail_under: float) -> int:
+def exit_code(report: live_report.LiveReport, fail_under: float) -> int:
     """Return 1 if a scenario held in fewer runs than asked for, or in none that was made."""
     rates = [scenario.rate for scenario in report.scenarios]
     below = any(not rate.runs or rate.passes * 100 < fail_under * rate.runs for rate in rates)

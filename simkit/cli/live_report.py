@@ -14,8 +14,7 @@ import msgspec
 from tabulate import tabulate
 
 from simkit.core.text import counted, shell_word, short
-from simkit.session.live.estimates import Rate, percentile
-from simkit.session.live.meter import ModelCallFacts
+from simkit.session.live.meter import CacheUse, ModelCallFacts, Rate, percentile
 from simkit.session.live.scripted_words import ClaimUnit
 from simkit.session.live.trials import LiveSubject, ReplayFiles, Trial
 from simkit.spec.scenario.items import SCENARIO_SUFFIX
@@ -126,6 +125,7 @@ def report_lines(report: LiveReport) -> Iterator[str]:
     yield f"{counted(len(report.trials), 'run')}, {_calls_text(report.calls)}"
     if report.user_calls:
         yield f"users: {_calls_text(report.user_calls)}"
+    yield from _cache_lines(report)
     if report.calls:
         yield _time_line(report)
     if report.end:
@@ -179,7 +179,7 @@ def _failed_lines(run: FinishedRun) -> Iterator[str]:
     elif run.file:
         yield f"    simkit replay {shell_word(str(run.file))}"
         if run.is_replayed is False:
-            yield "    It ends otherwise offline: what the code sends differs in each run."
+            yield "    The offline replay differs: the code's requests are not deterministic."
 
 
 def _calls_text(calls: Sequence[ModelCallFacts]) -> str:
@@ -193,6 +193,17 @@ def _calls_text(calls: Sequence[ModelCallFacts]) -> str:
     cost = total_cost(calls)
     price = "cost not known" if cost is None else f"${cost:.4f}"
     return f"{counted(len(calls), 'model call')}: {tokens}, {price}"
+
+
+def _cache_lines(report: LiveReport) -> Iterator[str]:
+    use = CacheUse.total(trial.cache for trial in report.trials)
+    if not use.calls:
+        return
+    price = f", which cost ${use.lost_usd:.4f} more" if use.lost_usd else ""
+    yield (
+        f"prompt caches: {counted(use.calls, 'call')} could reuse {use.expected:,} tokens at least "
+        f"(an estimate), the providers reused {use.read:,}{price}"
+    )
 
 
 def _time_line(report: LiveReport) -> str:
@@ -287,6 +298,7 @@ def _run_json(run: FinishedRun) -> dict[str, Any]:
         "seconds": trial.seconds,
         **_sums([call for call in trial.calls if not call.is_of_user]),
         **({"users": _sums(user_calls)} if user_calls else {}),
+        **({"prompt_caches": msgspec.structs.asdict(trial.cache)} if trial.cache.calls else {}),
         "scenario": run.file or None,
         "replays": run.is_replayed if run.file else None,
         "not_kept": trial.unsaved or None,

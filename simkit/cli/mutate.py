@@ -15,7 +15,7 @@ from simkit.checks.judge import claims_hold, expectation_holds, lints_hold
 from simkit.checks.mutants import IMPOSSIBLE, KINDS, TraceMutant, mutated, trace_mutants
 from simkit.cli.console import Progress, output_to_stderr
 from simkit.cli.judge import ObservedRun, ObservedRuns
-from simkit.cli.plan import share_exit_code
+from simkit.cli.plan import RunPlan, share_exit_code
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
@@ -36,8 +36,7 @@ from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_m
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library
 from simkit.trace.views import View, view_of
-from simkit.update.first_claims import claims_on, first_claims, parts_of
-from simkit.update.observed_values import StableClaims, words_of
+from simkit.update.observed_values import StableClaims, claims_on, first_claims, parts_of, words_of
 
 T = TypeVar("T")
 PLACES_MAX: Final = 30
@@ -45,7 +44,7 @@ PLACES_MAX: Final = 30
 
 
 def mutate(
-    paths: Sequence[str],
+    paths: tuple[str, ...],
     expression: str,
     most: int,
     seed: int,
@@ -53,8 +52,11 @@ def mutate(
     form: str,
     fail_under: float,
 ) -> int:
-    """Judge mutants and print their verdicts; return 1 if the score is below ``fail_under``."""
-    runs = ObservedRuns(paths, expression, "running")
+    """Judge mutants and print their verdicts.
+
+    Return 1 if the score is below ``fail_under``, or if no scenario holds to measure anything.
+    """
+    runs = ObservedRuns(RunPlan(paths=paths, expression=expression))
     # A scenario that fails already notices nothing.
     sound = [run for run in runs if run.outcome.passed]
     reports = [_traces(sound, most, seed)]
@@ -71,7 +73,11 @@ def mutate(
             echo(line)
     # Of scenarios that all fail, or are skipped, there is no mutant, and so no score.
     percent, nothing = report.percent if report.verdicts else None, "a score of no mutants"
-    return share_exit_code(percent, fail_under, "the mutation score", nothing, runs.problems)
+    code = share_exit_code(percent, fail_under, "the mutation score", nothing, runs.problems)
+    if not code and not sound and runs.failed:
+        echo("nothing was measured: no scenario held (`simkit replay` shows why)", err=True)
+        code = 1
+    return code
 
 
 def _traces(runs: Sequence[ObservedRun], most: int, seed: int) -> MutationReport:

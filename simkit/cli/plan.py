@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from simkit.cli.running import Job, Runner, Runs, is_code
+from simkit.cli.running import Job, Runner, Runs, entries_of_code
 from simkit.cli.selection import (
     DEFAULT_PATH,
     SelectedEntry,
@@ -78,7 +78,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def start(self, entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache) -> Runs:
         """Return the runs of the entries, in the processes that they need, which start now."""
-        if self.processes == 1 and not any(is_code(entry, job) for entry in entries):
+        if self.processes == 1 and not any(entries_of_code(entries, job, cache)):
             return Runs(entries, Runner(job, cache))
         from simkit.cli.processes import RunsInProcesses
 

@@ -7,17 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
+from simkit.checks.judge import Outcome
 from simkit.cli import Command
-from simkit.cli.running import Job, Runner, Runs, ScenarioRun, T, Work, is_code
+from simkit.cli.running import Job, Runner, Runs, ScenarioRun, T, Work, entries_of_code
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
 from simkit.language.yaml import DocumentCache
-from simkit.session.execution.applications import LateRefusal, OwnProcesses
-from simkit.session.execution.own_process import app_of
-from simkit.session.workers import Worker, WorkerDied, is_traced, start_worker
+from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.own_process import ProcessMessages, app_of
+from simkit.session.workers import WorkerDied, is_traced
 from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.items import ScenarioCase
+from simkit.trace.views import view_of
 
 BATCH_MAX: Final = 25
 """The largest number of scenarios of declared pipelines that one process takes at once."""
@@ -41,7 +44,7 @@ class RunsInProcesses(Runs):
         self._job = job
         is_alone = Command.owns_process and not (job.in_process or is_traced())
         self._count = count if is_alone else 1
-        self._apps = dict(self._applications()) if is_alone else {}
+        self._apps = dict(self._applications(cache)) if is_alone else {}
         """The applications of those entries that are code, by the entry's identity."""
         self._shares_declared = self._count > 1 and len(entries) - len(self._apps) >= SIZE_MIN
         self._own = OwnProcesses(
@@ -56,19 +59,28 @@ class RunsInProcesses(Runs):
         app = self._apps.get(id(entry))
         if app is None:
             return self.runner.run(entry, seed)
-        messages: list[int | str] = []
+        assert isinstance(entry, ScenarioCase)
+        messages = ProcessMessages()
         try:
             ran: ScenarioRun = self._own.call(
-                app, _run, entry, seed, self._job, marks(), hear=messages.append
+                app, _run, entry, seed, self._job, marks(), hear=messages.hear
             )
         except WorkerDied as death:
-            assert isinstance(entry, ScenarioCase)
-            turn = max((fact for fact in messages if isinstance(fact, int)), default=0)
-            how = next((fact for fact in messages if isinstance(fact, str)), "")
-            return self.runner.died(entry, seed, turn, how or death.how)
-        refused = [str(fact) for fact in messages if isinstance(fact, LateRefusal)]
-        assert isinstance(entry, ScenarioCase)
-        return self.runner.refused_late(entry, ran, refused) if refused else ran
+            return self.runner.died(entry, seed, messages, messages.how or death.how)
+        return self.runner.refused_late(entry, ran, messages.refused) if messages.refused else ran
+
+    def outcome_of(self, entry: SelectedEntry, prepared: Prepared) -> Outcome:
+        """Return what happens in an entry's scenario; raise SimkitError if it cannot be run."""
+        app = self._apps.get(id(entry))
+        if app is None:
+            return super().outcome_of(entry, prepared)
+        trace, judgement = self._own.simulate(app, prepared)
+        return Outcome(trace, judgement, view_of(trace.events))
+
+    def call(self, entry: SelectedEntry, function: Callable[..., T], *arguments: object) -> T:
+        """Return what a function of a module returns in a process of an entry's application."""
+        result: T = self._own.call(self._apps.get(id(entry)), function, *arguments)
+        return result
 
     def results(self, work: Work[T]) -> Iterator[T]:
         """Yield the results of ``work`` for batches of the entries, in order."""
@@ -83,15 +95,14 @@ class RunsInProcesses(Runs):
             self._own.close()
             threads.shutdown(wait=True, cancel_futures=True)
 
-    def _applications(self) -> Iterator[tuple[int, App]]:
-        for entry in self.entries:
-            if isinstance(entry, ScenarioCase) and is_code(entry, self._job):
-                try:
-                    app = app_of(self.runner.prepared(entry)[0])
-                except SimkitError:
-                    continue  # It is the result of its run.
-                if app is not None:
-                    yield id(entry), app
+    def _applications(self, cache: DocumentCache) -> Iterator[tuple[int, App]]:
+        for entry in entries_of_code(self.entries, self._job, cache):
+            try:
+                app = app_of(self.runner.prepared(entry)[0])
+            except SimkitError:
+                continue  # It is the result of its run.
+            if app is not None:
+                yield id(entry), app
 
     def _batches(self) -> Iterator[Sequence[SelectedEntry]]:
         """Yield the entries: those of code one by one, the others several at a time."""
@@ -129,13 +140,6 @@ class RunsInProcesses(Runs):
                 "  Run with -j 1 to see which one does it."
             ) from None
         return result
-
-
-def start_marking_worker(modules: Sequence[str]) -> Worker:
-    """Start a worker whose texts have this process's marks, since this process prints them."""
-    worker = start_worker(modules)
-    worker.call(share_marks, marks())
-    return worker
 
 
 # In a copy of this process, or in a new interpreter

@@ -19,6 +19,7 @@ from simkit.cli.console import Progress, fit_terminal, paint_for, table_width, w
 from simkit.cli.plan import KeptRun, RunPlan
 from simkit.cli.running import Job, ScenarioRun
 from simkit.cli.selection import DEFAULT_PATH, SelectedEntry, Selection
+from simkit.core.answers import current_answer
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.stopping import stop_in
@@ -61,6 +62,8 @@ def replay(options: ReplayOptions) -> int:
     cache = DocumentCache()
     selection = options.plan.selection(cache)
     if selection is None:
+        if options.form == "json":
+            _say_json([], "")
         return 0
     _check_files(options)
     if options.update:
@@ -77,10 +80,26 @@ def replay(options: ReplayOptions) -> int:
     return _replay(options, selection, cache)
 
 
+def _say_json(results: Sequence[Result], show: str) -> None:
+    from simkit import __version__
+    from simkit.core.compat import libraries
+    from simkit.report.contexts import call_object
+    from simkit.report.results import json_text
+    from simkit.trace.store import read_trace
+    from simkit.trace.views import view_of
+
+    echo_json(json_text(results, __version__, libraries()))
+    if (answered := current_answer()) is not None and show:
+        for scenario in answered.fields["scenarios"]:
+            file = scenario["trace"]
+            calls = view_of(read_trace(file).events).calls.values() if file else ()
+            scenario["contexts"] = [*map(call_object, calls)]
+
+
 def _check_files(options: ReplayOptions) -> None:
     """Raise SimkitError for a file or folder that cannot be used, before anything runs."""
     if options.base:
-        from simkit.report.github_actions import traces_in
+        from simkit.report.diffs import traces_in
 
         traces_in(options.base)
     if options.page:
@@ -119,11 +138,7 @@ def _replay(options: ReplayOptions, selection: Selection, cache: DocumentCache) 
     notes = [kept_run.close(results), *(ran.note for ran in rans)]
     printer.note(next(filter(None, notes), ""))
     if options.form == "json":
-        from simkit import __version__
-        from simkit.adapters.libraries import libraries
-        from simkit.report.json import json_text
-
-        echo_json(json_text(results, __version__, libraries()))
+        _say_json(results, options.show)
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
         pictures = {ran.result.id: ran.picture for ran in rans if ran.picture}
@@ -162,7 +177,7 @@ def _check_of_recordings(
 
 def _write_page(options: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:
     """Write the page of all runs, and print where it is."""
-    from simkit.cli.pages import write_page
+    from simkit.cli.view import write_page
 
     paths = options.plan.paths or (DEFAULT_PATH,)
     # On the page of somebody else `.` says nothing.
@@ -181,8 +196,7 @@ def _publish(
     if not options.base and options.form != "github":
         return
     from simkit.report.diff_lines import Sides
-    from simkit.report.diffs import summary_line
-    from simkit.report.github_actions import add_summary, compared, workflow_commands
+    from simkit.report.diffs import add_summary, compared, summary_line, workflow_commands
 
     pairs = list(compared(results, options.base)) if options.base else None
     if options.form == "github":
@@ -323,7 +337,7 @@ class _Printer:
             echo(f"{deselected} not selected")
         counts, off = summary_of(results), lints_off(results)
         if self._options.quiet and any(r.warnings and not r.failed for r in results):
-            echo("warnings: left out by -q; without it each stands under its scenario")
+            echo("warnings: hidden by -q; run without -q to see them")
         for line in summary_lines(counts, off, seconds, self._paint, skips(results)):
             echo(line)
 
@@ -377,7 +391,7 @@ def determinism_findings(
 
 
 def _difference(ran: ScenarioRun, answer: SecondRun, how: str) -> Finding | None:
-    from simkit.report.determinism import NOT_DETERMINISTIC, first_difference
+    from simkit.report.diff_lines import NOT_DETERMINISTIC, first_difference
 
     result = ran.result
     where = f"{result.file}:{result.line}:1"

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
 
 import msgspec
 
-from simkit.checks.judge import Outcome, strictly
+from simkit.checks.judge import Judgement, Outcome, strictly
 from simkit.cli import bug_text
 from simkit.cli.console import INDENT, output_to_stderr, paint_for
-from simkit.cli.other_pipelines import named_for, other_pipeline, turned
-from simkit.cli.selection import SelectedEntry
+from simkit.cli.selection import SelectedEntry, named_for, other_pipeline, turned
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.results import Result, not_run, refused_late, result_of, result_of_death
+from simkit.report.results import (
+    Result,
+    counts_of,
+    not_run,
+    refused_late,
+    result_of,
+    result_of_death,
+)
 from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
 from simkit.report.text import (
     judged_text,
@@ -30,12 +36,18 @@ from simkit.report.text import (
     warning_lines,
 )
 from simkit.report.wording import block, set_columns, wrapped
+from simkit.session.execution.own_process import ProcessMessages, noting_starts, refused_at_exit
 from simkit.session.execution.recorded import Recording
-from simkit.session.execution.starts import noting_starts
 from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.implementing import HOLDS, Standing
-from simkit.spec.scenario.items import ScenarioCase
+from simkit.spec.scenario.items import (
+    PIPELINE_SUFFIX,
+    SCENARIO_SUFFIX,
+    ScenarioCase,
+    is_pipeline,
+)
+from simkit.trace.views import view_of
 
 if TYPE_CHECKING:
     from simkit.update.proposals import Proposal
@@ -104,151 +116,48 @@ class ScenarioRun(msgspec.Struct, frozen=True):
     """The run as a Mermaid diagram, if it fails and is drawn; else empty."""
 
 
-def is_code(entry: SelectedEntry, job: Job) -> bool:
-    """Return whether an entry's pipeline may be code, before its file is read as a whole."""
-    return bool(job.pipeline) or ":" in getattr(entry, "pipeline", "")
+def entries_of_code(
+    entries: Sequence[SelectedEntry], job: Job, cache: DocumentCache
+) -> Iterator[ScenarioCase]:
+    """Yield the scenarios whose pipeline may be code, before their files are read as a whole."""
+    names_code: dict[tuple[str, str], bool] = {}
+    for entry in entries:
+        if isinstance(entry, ScenarioCase):
+            named = entry.file, entry.pipeline
+            if named not in names_code:
+                names_code[named] = bool(job.pipeline) or _names_code(*named, cache)
+            if names_code[named]:
+                yield entry
 
 
-class Runner:
-    """Runs scenarios in this process; reads each file once."""
+def _names_code(file: str, name: str, cache: DocumentCache) -> bool:
+    is_file = name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX))
+    if ":" in name and not is_file:
+        return True
+    try:
+        heads = cache.heads(str(Path(file).parent / name) if is_file else file)
+    except SimkitError:
+        return False  # It is the result of the scenario's run.
+    pipelines = [head for head in heads if is_pipeline(head.values)]
+    if not is_file:
+        pipelines = [head for head in pipelines if head.values["pipeline"] == name]
+    # A name that no document has is that of a module, which reads its input itself.
+    return not pipelines or any("code" in head.keys for head in pipelines)
 
-    def __init__(self, job: Job, cache: DocumentCache | None = None) -> None:
-        """``cache`` has the files that were read to select what is run."""
-        self._job = job
-        self._library = Library(cache)
-        self._ledger = Ledger(run=job.run)
-        self._paint = paint_for(job.color)
-        self._redactor = current_redactor()
 
-    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
-        """Run one scenario. Any error is its result, and does not stop the others.
+class RunWriter:
+    """Writes results of runs: their texts, pages and pictures."""
 
-        ``seed`` replaces the job's.
-        """
-        # Until its trace is freed: whatever is collected before would walk through all of it.
-        with gc_paused():
-            return self._run(entry, self._job.seed if seed is None else seed)
+    def __init__(self, job: Job) -> None:
+        self._job, self._paint = job, paint_for(job.color)
+        self.redactor = current_redactor()
+        """Replaces the secrets of the scenario that was read last."""
 
-    def _run(self, entry: SelectedEntry, seed: int | None) -> ScenarioRun:
-        if isinstance(entry, Result):
-            return self._report(entry, None)
-        standing = HOLDS
-        try:
-            prepared, standing = self.prepared(entry)
-            if standing.other:
-                return self._report(not_run(entry, "skipped", reason=standing.other), None)
-            if prepared is None:
-                return self._report(not_run(entry, "xfailed", reason=standing.left_out), None)
-            if prepared.skip is not None:
-                return self._report(self._left_out(entry, prepared, prepared.skip), None)
-            with output_to_stderr():
-                outcome, note = self._outcome(prepared, seed)
-        except SimkitError as problem:
-            return self._report(
-                self._turned(not_run(entry, "broken", error=str(problem)), standing)
-            )
-        except (Exception, SystemExit) as problem:
-            again = f"simkit --traceback replay {shell_word(entry.id)}"
-            return self._report(not_run(entry, "broken", error=bug_text(problem, again)), None)
-        outcome = self._strictly(outcome)
-        result = result_of(prepared, outcome, seed)
-        result = msgspec.structs.replace(result, strict=self._job.strict)
-        ran = self.finish_run(prepared, outcome, self._turned(result, standing))
-        if self._job.proposes and ran.result.outcome == "failed":
-            from simkit.update.proposals import fixes
-
-            proposal = fixes(prepared, outcome.view, outcome.judgement)
-            ran = msgspec.structs.replace(ran, proposal=proposal)
-        if note:
-            ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
-        return ran
-
-    def _strictly(self, outcome: Outcome) -> Outcome:
-        """Return the outcome with claims that prove nothing as findings, if the job is strict."""
-        if not self._job.strict:
-            return outcome
-        return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
-
-    def prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
-        """Return a scenario ready to run on the job's pipeline, and what is said of that.
-
-        Raise SimkitError if it cannot be read; None if it is not for this pipeline.
-        """
-        self._redactor = current_redactor()
-        if self._job.pipeline:
-            named = named_for(item.file, self._job.pipeline, self._library.cache)
-            other = other_pipeline(item, named, self._library)
-            prepared, standing = other.prepared, other.standing
-        else:
-            prepared, standing = self._library.prepared(item), HOLDS
-        if prepared is not None:
-            self._redactor = prepared.redactor(os.environ)
-        return prepared, standing
-
-    def _turned(self, result: Result, standing: Standing) -> Result:
-        return turned(result, standing, self._job.pipeline)
-
-    def _outcome(self, prepared: Prepared, seed: int | None) -> tuple[Outcome, str]:
-        """Run a scenario; return its outcome, and a text about its traffic."""
-        if self._job.recording is None:
-            with noting_starts() as note:
-                return simulate(prepared, seed=seed), note()
-        recorded = record(prepared, self._job.recording)
-        return recorded.outcome, recorded.note
-
-    def died(self, item: ScenarioCase, seed: int | None, turn: int, how: str) -> ScenarioRun:
-        """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
-        prepared, standing = self.prepared(item)
-        assert prepared is not None
-        result = result_of_death(prepared, self._job.seed if seed is None else seed, turn, how)
-        return self._report(self._turned(result, standing))
-
-    def refused_late(
-        self, item: ScenarioCase, ran: ScenarioRun, refused: Sequence[str]
-    ) -> ScenarioRun:
-        """Return a run with what its code was refused after its end as findings."""
-        prepared, _ = self.prepared(item)
-        if prepared is None or "RUN-02" in dict(ran.result.lints_off):
-            return ran
-        result = msgspec.structs.replace(
-            ran.result,
-            outcome="failed" if ran.result.outcome == "held" else ran.result.outcome,
-            findings=(*ran.result.findings, *refused_late(prepared, refused)),
-        )
-        again = self._report(result)
-        return msgspec.structs.replace(ran, result=result, text=again.text, page=again.page)
-
-    def _left_out(self, item: ScenarioCase, prepared: Prepared, reason: str) -> Result:
-        """Return the result of a scenario that does not run: skipped, or broken.
-
-        It is broken if its needs must be met.
-        """
-        if not self._job.needs_met or prepared.scenario.skip is not None:
-            return not_run(item, "skipped", reason=reason)
-        return not_run(item, "broken", error=str(prepared.refusal()))
-
-    def finish_run(self, prepared: Prepared, outcome: Outcome, result: Result) -> ScenarioRun:
-        """Store the trace of a finished run, and return its report."""
-        lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
-        # A run may have read secrets into the environment.
-        self._redactor = prepared.redactor(os.environ)
-        # Before the layout: a shortened secret would not be recognized.
-        outcome = outcome.redacted(self._redactor)
-        ran = self._report(result, outcome, prepared)
-        result, note = ran.result, ""
-        try:
-            if self._job.run:
-                trace = self._ledger.keep(result.id, outcome.trace.encoded())
-                result = msgspec.structs.replace(result, trace=trace)
-        except OSError as problem:
-            note = f"the traces of this run are not kept: {failure_text(problem)}"
-        return msgspec.structs.replace(ran, result=result, lines=lines, note=note)
-
-    def _report(
+    def report(
         self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
     ) -> ScenarioRun:
-        """Return a result as text, without secrets; ``outcome`` contains none already."""
-        result = without_secrets(result, self._redactor)
+        """Return a result with its text, without secrets; ``outcome`` contains none already."""
+        result = without_secrets(result, self.redactor)
         details = self._job.details
         set_columns(self._job.width + INDENT)
         is_long = details == "all" or (details == "failing" and result.failed)
@@ -312,10 +221,163 @@ class Runner:
 
             yield block(state_lines(view, job.turn, paint))
         elif job.show == "events":
-            from simkit.report.events import event_lines
+            from simkit.report.wording import event_lines
 
             yield block(event_lines(view.events, job.turn, job.agent, paint))
         set_columns(job.width + INDENT)
+
+
+class Runner:
+    """Runs scenarios in this process; reads each file once."""
+
+    def __init__(self, job: Job, cache: DocumentCache | None = None) -> None:
+        """``cache`` has the files that were read to select what is run."""
+        self._job = job
+        self.library = Library(cache)
+        """The files that were read."""
+        self._ledger = Ledger(run=job.run)
+        self.writer = RunWriter(job)
+        """Makes texts of the results."""
+
+    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
+        """Run one scenario. Any error is its result, and does not stop the others.
+
+        ``seed`` replaces the job's.
+        """
+        # Until its trace is freed: whatever is collected before would walk through all of it.
+        with gc_paused():
+            return self._run(entry, self._job.seed if seed is None else seed)
+
+    def _run(self, entry: SelectedEntry, seed: int | None) -> ScenarioRun:
+        if isinstance(entry, Result):
+            return self.writer.report(entry)
+        standing = HOLDS
+        try:
+            prepared, standing = self.prepared(entry)
+            if prepared is None or standing.other or prepared.skip is not None:
+                return self.writer.report(self._left_out(entry, prepared, standing))
+            with output_to_stderr():
+                outcome, note = self._outcome(prepared, seed)
+        except SimkitError as problem:
+            return self.writer.report(
+                self._turned(not_run(entry, "broken", error=str(problem)), standing)
+            )
+        except (Exception, SystemExit) as problem:
+            again = f"simkit --traceback replay {shell_word(entry.id)}"
+            return self.writer.report(not_run(entry, "broken", error=bug_text(problem, again)))
+        outcome = self.strictly(outcome)
+        result = result_of(prepared, outcome, seed)
+        result = msgspec.structs.replace(result, strict=self._job.strict)
+        ran = self.finish_run(prepared, outcome, self._turned(result, standing))
+        if self._job.proposes and ran.result.outcome == "failed":
+            from simkit.update.proposals import fixes
+
+            proposal = fixes(prepared, outcome.view, outcome.judgement)
+            ran = msgspec.structs.replace(ran, proposal=proposal)
+        if note:
+            ran = msgspec.structs.replace(ran, text=f"{ran.text}\n    {note}")
+        return ran
+
+    def strictly(self, outcome: Outcome) -> Outcome:
+        """Return the outcome with claims that prove nothing as findings, if the job is strict."""
+        if not self._job.strict:
+            return outcome
+        return msgspec.structs.replace(outcome, judgement=strictly(outcome.judgement))
+
+    def prepared(self, item: ScenarioCase) -> tuple[Prepared | None, Standing]:
+        """Return a scenario ready to run on the job's pipeline, and what is said of that.
+
+        Raise SimkitError if it cannot be read; None if it is not for this pipeline.
+        """
+        self.writer.redactor = current_redactor()
+        if self._job.pipeline:
+            named = named_for(item.file, self._job.pipeline, self.library.cache)
+            other = other_pipeline(item, named, self.library)
+            prepared, standing = other.prepared, other.standing
+        else:
+            prepared, standing = self.library.prepared(item), HOLDS
+        if prepared is not None:
+            self.writer.redactor = prepared.redactor(os.environ)
+        return prepared, standing
+
+    def _turned(self, result: Result, standing: Standing) -> Result:
+        return turned(result, standing, self._job.pipeline)
+
+    def _outcome(self, prepared: Prepared, seed: int | None) -> tuple[Outcome, str]:
+        """Run a scenario; return its outcome, and a text about its traffic."""
+        if self._job.recording is None:
+            with noting_starts() as note:
+                return simulate(prepared, seed=seed), note()
+        recorded = record(prepared, self._job.recording)
+        return recorded.outcome, recorded.note
+
+    def died(
+        self, item: ScenarioCase, seed: int | None, messages: ProcessMessages, how: str
+    ) -> ScenarioRun:
+        """Return the result of a scenario whose process has ended, with its trace until then."""
+        prepared, standing = self.prepared(item)
+        assert prepared is not None
+        seed = self._job.seed if seed is None else seed
+        result = self._turned(result_of_death(prepared, seed, messages.turn, how), standing)
+        trace = messages.trace(how)
+        if trace is None:
+            return self.writer.report(result)
+        result = msgspec.structs.replace(result, **counts_of(trace.events))
+        judgement = Judgement(result.findings, (), (), ())
+        outcome = Outcome(trace, judgement, view_of(trace.events))
+        return self.finish_run(prepared, outcome, result, messages.environment)
+
+    def refused_late(
+        self, item: ScenarioCase, ran: ScenarioRun, refused: Sequence[str]
+    ) -> ScenarioRun:
+        """Return a run with what its code was refused after its end as findings."""
+        prepared, _ = self.prepared(item)
+        if prepared is None or "RUN-02" in dict(ran.result.lints_off):
+            return ran
+        result = msgspec.structs.replace(
+            ran.result,
+            outcome="failed" if ran.result.outcome == "held" else ran.result.outcome,
+            findings=(*ran.result.findings, *refused_late(prepared, refused)),
+        )
+        again = self.writer.report(result)
+        return msgspec.structs.replace(ran, result=result, text=again.text, page=again.page)
+
+    def _left_out(
+        self, item: ScenarioCase, prepared: Prepared | None, standing: Standing
+    ) -> Result:
+        """Return the result of a scenario that does not run here; broken if it has to."""
+        if standing.other:
+            return not_run(item, "skipped", reason=standing.other)
+        if prepared is None:
+            return not_run(item, "xfailed", reason=standing.left_out)
+        if self._job.needs_met and prepared.scenario.skip is None:
+            return not_run(item, "broken", error=str(prepared.refusal()))
+        return not_run(item, "skipped", reason=prepared.skip or "")
+
+    def finish_run(
+        self,
+        prepared: Prepared,
+        outcome: Outcome,
+        result: Result,
+        environment: Mapping[str, str] = os.environ,
+    ) -> ScenarioRun:
+        """Store the trace of a finished run, and return its report.
+
+        ``environment`` is that of its process: a run may have read secrets into it.
+        """
+        lines = tuple(outcome.trace.lines()) if self._job.keeps_lines else ()
+        self.writer.redactor = prepared.redactor(environment)
+        # Before the layout: a shortened secret would not be recognized.
+        outcome = outcome.redacted(self.writer.redactor)
+        ran = self.writer.report(result, outcome, prepared)
+        result, note = ran.result, ""
+        try:
+            if self._job.run:
+                trace = self._ledger.keep(result.id, outcome.trace.stored())
+                result = msgspec.structs.replace(result, trace=trace)
+        except OSError as problem:
+            note = f"the traces of this run are not kept: {failure_text(problem)}"
+        return msgspec.structs.replace(ran, result=result, lines=lines, note=note)
 
 
 class Runs:
@@ -339,13 +401,16 @@ class Runs:
         """Return the result of an entry; ``seed`` replaces the job's."""
         return self.runner.run(entry, seed)
 
+    def outcome_of(self, entry: SelectedEntry, prepared: Prepared) -> Outcome:
+        """Return what happens in an entry's scenario; raise SimkitError if it cannot be run."""
+        return simulate(prepared)
+
     def refused_at_end(self, rans: Sequence[ScenarioRun]) -> ScenarioRun | None:
         """Return the last run with what code of this process is refused at its end; None if none.
 
         Call it when all have run.
         """
-        processes = sys.modules.get("simkit.capture.http.processes")
-        refused = [] if processes is None else processes.refused_at_exit()
+        refused = refused_at_exit()
         pairs = [*zip(self.entries, rans, strict=True)] if refused else []
         for entry, ran in reversed(pairs):
             if isinstance(entry, ScenarioCase):

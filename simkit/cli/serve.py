@@ -12,20 +12,25 @@ from typing import Final
 
 import msgspec
 
+from simkit import __version__
 from simkit.adapters.programs.program import variables_for
 from simkit.adapters.programs.served import ServedRun
+from simkit.capture.http.loopback import listening
 from simkit.capture.http.request_router import Decision
 from simkit.checks.judge import judge
 from simkit.cli.console import table_width, wants_color
 from simkit.cli.plan import KeptRun, only_case
 from simkit.cli.running import Job, Runner
-from simkit.core.errors import SimkitError, Unsupported
+from simkit.core.answers import answer
+from simkit.core.compat import libraries
+from simkit.core.errors import SimkitError
 from simkit.core.output import current_redactor, echo, echo_json
 from simkit.core.stopping import BROKEN
 from simkit.core.text import shell_word
 from simkit.providers.http import HttpRequest
-from simkit.report.results import Result, result_of, summary_of
+from simkit.report.results import Result, json_text, result_of, summary_of
 from simkit.runtime.functions import function_named
+from simkit.session.execution.running import placed
 from simkit.session.execution.serving import (
     answer_questions,
     served,
@@ -33,7 +38,6 @@ from simkit.session.execution.serving import (
     unused_of,
     variables_of,
 )
-from simkit.session.located_errors import placed
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.trace.store import Trace
 
@@ -87,12 +91,6 @@ def serve(options: ServeOptions) -> int:
 
 async def _serving(options: ServeOptions, run: ServedRun, own: Mapping[str, str]) -> int:
     """Return the program's exit status; 0 without a program."""
-    try:
-        from simkit.capture.http.loopback import listening
-    except ImportError:
-        raise Unsupported(
-            "`simkit serve` needs the extra `serve`: pip install 'agent-simkit[serve]'"
-        ) from None
     stopped = _stopped()
     async with contextlib.AsyncExitStack() as stack:
         try:
@@ -165,7 +163,9 @@ async def _then(
 def _print(url: str, variables: Mapping[str, str], form: str) -> None:
     if form == "json":
         visible = {name: value for name, value in variables.items() if not _is_hidden(value)}
-        echo_json(msgspec.json.encode({"url": url, "environment": visible}).decode())
+        server = {"url": url, "environment": visible}
+        answer(**server)
+        echo_json(msgspec.json.encode(server).decode(), at_once=True)
     else:
         for name, value in variables.items():
             if not _is_hidden(value):
@@ -188,7 +188,10 @@ def _judge(prepared: Prepared, trace: Trace, options: ServeOptions) -> int:
     facts = {name: getattr(result, name) for name in Result.__struct_fields__}
     served = Served(**facts, program=options.program)
     ran = Runner(kept_run.job).finish_run(prepared, outcome, served)
-    echo(ran.text)
+    if options.form == "json":
+        echo_json(json_text([ran.result], __version__, libraries()))
+    else:
+        echo(ran.text)
     sys.stdout.flush()
     if note := kept_run.close([ran.result]) or ran.note:
         echo(f"note: {note}", err=True)

@@ -1,16 +1,20 @@
-"""Implementation of ``simkit validate``: read every file, and look for flaws."""
+"""Implementation of ``simkit validate``: read every file, look for flaws, and report them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os.path import normpath
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from simkit.core.errors import SourceError
-from simkit.core.text import shell_word
+from simkit.core.text import counted, shell_word
 from simkit.language.yaml import Document
+from simkit.report.text import annotation_at, split_place
 from simkit.runtime.running import parsed
+from simkit.spec.lint_catalogue import CODES
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
@@ -26,7 +30,7 @@ from simkit.spec.scenario.items import (
     simulations_in,
 )
 from simkit.spec.scenario.simulations import prepare_simulation
-from simkit.spec.validation.problems import Problems, Report, code_of
+from simkit.spec.validation.problems import Problem, Problems, Report, code_of
 from simkit.spec.validation.usage import Usage, check_folder, named_files, yaml_files
 
 CHECKED: Final = (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
@@ -135,3 +139,62 @@ class _Checking:
             self._complete.update(map(normpath, files))
             check_folder(folder, files, self._named, self._library, self.problems)
         self._usage.finish(self._complete)
+
+
+# Reports: JSON, GitHub annotations, and a summary line
+
+
+def json_text(report: Report, version: str, exit_code: int) -> str:
+    """Return the JSON object, indented."""
+    whole = {
+        "simkit": version,
+        "problems": [_object(problem) for problem in report.problems],
+        "summary": {
+            "files": report.files,
+            "scenarios": report.scenarios,
+            "errors": report.count("E"),
+            "warnings": report.count("W"),
+            "turned_off": report.turned_off,
+            "exit_code": exit_code,
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
+
+
+def _object(problem: Problem) -> dict[str, Any]:
+    file, line, column = split_place(problem.where)
+    return {
+        "code": problem.code,
+        "name": CODES[problem.code].name,
+        "severity": problem.severity,
+        "file": file,
+        "line": line,
+        "column": column,
+        "at": problem.at,
+        "what": problem.what,
+        "near": problem.near,
+        "known": problem.known,
+        "advice": problem.advice,
+    }
+
+
+def github_lines(report: Report) -> Iterator[str]:
+    """Yield one workflow command for each problem."""
+    for problem in report.problems:
+        level: Any = "error" if problem.severity == "E" else "warning"
+        lines = problem.text.split("\n")[1:]
+        message = "\n".join([problem.what, *(line.strip() for line in lines)])
+        title = f"{problem.code} {CODES[problem.code].name}"
+        yield annotation_at(level, problem.where, message, title)
+
+
+def verdict(report: Report) -> str:
+    """Return the last line: the number of checked files, and the result."""
+    numbers = f"{counted(report.files, 'file')}, {counted(report.scenarios, 'scenario')}"
+    lines = [
+        counted(report.count(severity), noun)
+        for severity, noun in (("E", "error"), ("W", "warning"))
+        if report.count(severity)
+    ]
+    off = f" ({report.turned_off} turned off)" if report.turned_off else ""
+    return f"{numbers}: {', '.join(lines) or 'fine'}{off}"

@@ -1,4 +1,4 @@
-"""The lookup of undocumented parts of other libraries, and the tested versions.
+"""Other libraries: undocumented parts, tested versions, and what adapters require.
 
 A package of simkit that uses such parts has a module ``compat``. It alone names them, each with the
 reason, and looks each up when it is imported. If a new version of a library lacks one, the user
@@ -7,39 +7,50 @@ gets one clear message before anything has run.
 
 from __future__ import annotations
 
+import contextlib
 import platform
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from importlib import import_module, metadata
+from pathlib import Path
 from typing import Any, Final, TypeAlias
+
+import msgspec
+from packaging.requirements import InvalidRequirement, Requirement
 
 from simkit.core.errors import Unsupported
 
 PYTHON: Final = "Python"
-TRIED: Final[Mapping[str, tuple[str, str]]] = {
-    PYTHON: ("3.11", "3.13"),
-    "aiohttp": ("3.10.0", "3.14.5"),
-    "curl_cffi": ("0.17.0", "0.17.0"),
-    "google-adk": ("2.13.0", "2.13.0"),
-    "httplib2": ("0.22.0", "0.32.1"),
-    "httpx": ("0.27.0", "0.28.1"),
-    "httpx2": ("2.0.0", "2.16.2"),
-    "langchain": ("1.3.1", "1.5.2"),
-    "langchain-core": ("1.7.0", "1.8.3"),
-    "langchain-openai": ("1.7.0", "1.7.4"),
-    "langgraph": ("1.2.3", "1.2.24"),
-    "openai-agents": ("0.21.0", "0.24.0"),
-    "opentelemetry-api": ("1.30.0", "1.45.2"),
-    "opentelemetry-exporter-otlp-proto-grpc": ("1.30.0", "1.45.2"),
-    "opentelemetry-exporter-otlp-proto-http": ("1.30.0", "1.45.2"),
-    "opentelemetry-sdk": ("1.30.0", "1.45.2"),
-    "primp": ("2.0.1", "2.0.1"),
-    "pydantic-ai-slim": ("2.60.0", "2.68.0"),
-    "urllib3": ("1.26.20", "2.8.0"),
-    "vcrpy": ("7.0.0", "9.4.2"),
-}
-"""The oldest and the newest version of each library with which simkit's tests have passed."""
+
+
+class LibraryFacts(msgspec.Struct, frozen=True):
+    """Facts about the libraries of others, by the names of their distributions."""
+
+    tried: dict[str, tuple[str, str]]
+    """The oldest and the newest version with which simkit's tests have passed."""
+    distributions: dict[str, str]
+    """Modules that many programs import, with their distributions on PyPI."""
+    providers: tuple[str, ...]
+    """Clients of model providers."""
+    frameworks: tuple[str, ...]
+    other_process: tuple[str, ...]
+    """Frameworks whose model calls another process makes."""
+    told_by_spans: dict[str, str]
+    """Frameworks whose agents simkit recognizes by the spans that they emit."""
+    clients: dict[str, str]
+    """Clients that are not patched themselves, and whether simkit sees their requests."""
+    plugins: dict[str, str]
+    """pytest plugins that disturb simkit, and how."""
+    unseen: dict[str, str]
+    """Modules whose connections are never seen, and why."""
+
+
+LIBRARIES: Final = msgspec.yaml.decode(
+    Path(__file__).with_name("libraries.yaml").read_bytes(), type=LibraryFacts
+)
+TRIED: Final = LIBRARIES.tried
 
 Slot: TypeAlias = tuple[Any, str]
 """An object and the name of its attribute that is replaced while a scenario runs."""
@@ -143,3 +154,65 @@ def version_of(library: str) -> str:
         return metadata.version(library)
     except metadata.PackageNotFoundError:
         return "none"
+
+
+# Libraries of pipelines: installed versions, and requirements of adapters
+
+
+PROVIDERS: Final = LIBRARIES.providers
+FRAMEWORKS: Final = LIBRARIES.frameworks
+
+GROUP: Final = "simkit.adapters"
+"""The group of entry points of adapters, and the package of simkit's own."""
+
+
+def installed(names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the installed ones of these distributions, with their versions."""
+    for name in names:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            yield name, metadata.version(name)
+
+
+def libraries() -> dict[str, str]:
+    """Return the installed frameworks and provider clients, with their versions."""
+    return dict(installed((*FRAMEWORKS, *PROVIDERS)))
+
+
+def extra_for(module: str) -> str:
+    """Return the extra that installs a missing module; empty for none."""
+    for entry in metadata.entry_points(group=GROUP):
+        # Without any package of Google's, `google` is missing, and not `google.adk`.
+        is_named = f"{entry.name}.".startswith(f"{module}.") or module.startswith(f"{entry.name}.")
+        if is_named and entry.dist is not None:
+            extra = adapter_of(entry)
+            if extra in (entry.dist.metadata.get_all("Provides-Extra") or ()):
+                return extra
+    return ""
+
+
+def adapter_of(entry: metadata.EntryPoint) -> str:
+    """Return the name of an adapter for users: that of its package."""
+    return entry.value.partition(":")[0].rpartition(".")[2].replace("_", "-")
+
+
+@lru_cache
+def unfit(entry: metadata.EntryPoint) -> str:
+    """Return what is wrong with the version of an adapter's framework; empty if nothing is."""
+    if entry.dist is None or not entry.value.startswith(GROUP):
+        return ""
+    extra = adapter_of(entry)
+    for line in entry.dist.requires or ():
+        with contextlib.suppress(InvalidRequirement, metadata.PackageNotFoundError):
+            needed = Requirement(line)
+            if needed.marker is None or not needed.marker.evaluate({"extra": extra}):
+                continue
+            if needed.marker.evaluate({"extra": ""}):
+                continue
+            version = metadata.version(needed.name)
+            if not needed.specifier.contains(version, prereleases=True):
+                supported = f"{needed.name}{needed.specifier}"
+                return (
+                    f"{needed.name} {version} is installed, and simkit supports {supported}: "
+                    f"`pip install --upgrade '{supported}'`"
+                )
+    return ""

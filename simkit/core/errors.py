@@ -53,7 +53,7 @@ SIGTERM.
 
 Every exception keeps its data in positional ``args``, so that it survives pickle (pytest-xdist).
 Exceptions that are always caught inside simkit are defined in their modules:
-``language.yaml.nodes.Fault``, ``runtime.scheduler.TimedOut``,
+``language.yaml.syntax.Fault``, ``runtime.scheduler.TimedOut``,
 ``runtime.handoff_execution.TurnStopped``.
 """
 

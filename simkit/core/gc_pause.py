@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -13,6 +15,8 @@ SPARED_MIN: Final = 10_000
 FROZEN_MAX: Final = 2_000
 """The number of objects, at most, that Python itself keeps frozen: 3.12 does so with those that
 never end. A program that freezes what it has loaded freezes more."""
+RARE: Final = 100_000
+"""The number of new objects after which rare collections look at them."""
 SPARED_MAX: Final = 500_000
 """The number of objects that are spared before all of them are collected."""
 
@@ -120,6 +124,23 @@ def imports_frozen() -> _Change:
     of a command with one small scenario.
     """
     return _IMPORTING
+
+
+@contextmanager
+def collected_rarely() -> Iterator[None]:
+    """Let the collector run rarely while an application is imported, whose modules live on.
+
+    It takes a quarter of that time. It is not paused: an import may make cycles that hold much
+    memory.
+    """
+    usual = gc.get_threshold()
+    rare = (RARE, *usual[1:])
+    gc.set_threshold(*rare)
+    try:
+        yield
+    finally:
+        if gc.get_threshold() == rare:  # Else it is the application's.
+            gc.set_threshold(*usual)
 
 
 def current_frames() -> dict[int, FrameType]:

@@ -24,9 +24,10 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from simkit.core.answers import current_answer
 from simkit.core.errors import OutputFailed, OutputUnread
 from simkit.core.redact import Redactor, redactor_of
-from simkit.core.redact.names import secrets_of
+from simkit.core.redact.shapes import secrets_of
 from simkit.core.text import late_pattern
 
 T = TypeVar("T")
@@ -114,8 +115,12 @@ def current_redactor() -> Redactor:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Write a cleaned text to stdout or stderr."""
-    _write(clean(text) + "\n", err)
+    """Write a cleaned text to stdout or stderr; an answer in JSON takes what stdout would get."""
+    answer = current_answer()
+    if answer is not None:
+        (answer.messages if err else answer.printed).append(text)
+    if answer is None or err:
+        _write(clean(text) + "\n", err)
 
 
 def json_document(text: str) -> str:
@@ -127,8 +132,16 @@ def json_document(text: str) -> str:
     return neutral(visible(text))
 
 
-def echo_json(text: str) -> None:
-    """Write a cleaned JSON text to stdout; it stays JSON."""
+def echo_json(text: str, *, at_once: bool = False) -> None:
+    """Write a cleaned JSON text to stdout; it stays JSON.
+
+    The object is a part of the command's answer, if a program asked for one, unless the program
+    needs it ``at_once``.
+    """
+    answer = current_answer()
+    if answer is not None and not at_once:
+        answer.fields.update(json.loads(text))
+        return
     _write(json_document(text) + "\n", False)
 
 

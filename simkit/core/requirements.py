@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from simkit.core.text import late_pattern
@@ -9,27 +10,6 @@ from simkit.core.text import late_pattern
 DISTRIBUTION: Final = "agent-simkit"
 _NAMED_OTHERWISE: Final = {"pyyaml": "yaml", "vcrpy": "vcr"}
 """Modules with a name that differs from their distribution's."""
-_DISTRIBUTIONS: Final = {
-    **{module: name for name, module in _NAMED_OTHERWISE.items()},
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dateutil": "python-dateutil",
-    "docx": "python-docx",
-    "dotenv": "python-dotenv",
-    "fitz": "pymupdf",
-    "git": "gitpython",
-    "jose": "python-jose",
-    "jwt": "pyjwt",
-    "magic": "python-magic",
-    "multipart": "python-multipart",
-    "PIL": "pillow",
-    "pptx": "python-pptx",
-    "serial": "pyserial",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-}
-"""Modules that many programs import, with their distributions on PyPI."""
 _REQUIREMENT: Final = late_pattern(r"([A-Za-z0-9][\w.-]*)\s*([^;]*)")
 
 
@@ -45,10 +25,33 @@ def missing_package(problem: BaseException | None) -> str:
     return f"simkit needs {name}, which is not installed here: pip install {requirement}"
 
 
+def install_command(extra: str, *options: str) -> str:
+    """Return the command that installs an extra's packages by their own names.
+
+    The packages are on every index; simkit itself may have been installed from a file.
+
+    >>> install_command("explore")
+    "pip install 'hypothesis>=6.100'"
+    """
+    # Only an error needs it.
+    from packaging.requirements import Requirement
+
+    needed = []
+    for requirement in map(Requirement, _required_lines()):
+        marker = requirement.marker
+        if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
+            requirement.marker = None
+            needed.append(f"'{requirement}'")
+    return " ".join(["pip install", *options, *(needed or [f"'{DISTRIBUTION}[{extra}]'"])])
+
+
 def distribution_of(module: str) -> str:
     """Return the distribution that brings a module: mostly one of the same name."""
+    # Only an error needs it.
+    from simkit.core.compat import LIBRARIES
+
     top = module.partition(".")[0]
-    return _DISTRIBUTIONS.get(top, top)
+    return LIBRARIES.distributions.get(top, top)
 
 
 def was_asked_by_simkit(problem: BaseException) -> bool:
@@ -76,16 +79,20 @@ def missing_in_test(problem: BaseException, module_text: str = "") -> str:
 
 def _requirements() -> dict[str, tuple[str, str]]:
     """Return name and versions of each required package, by module."""
+    matches = [_REQUIREMENT.match(line) for line in _required_lines() if "extra ==" not in line]
+    pairs = [(match[1], match[2].strip()) for match in matches if match]
+    return {_module(name): (name, versions) for name, versions in pairs}
+
+
+def _required_lines() -> Sequence[str]:
+    """Return the requirements of simkit's own metadata, the extras' too."""
     # Only an error needs them.
     from importlib.metadata import PackageNotFoundError, requires
 
     try:
-        lines = requires(DISTRIBUTION) or ()
+        return requires(DISTRIBUTION) or ()
     except PackageNotFoundError:
-        return {}
-    matches = [_REQUIREMENT.match(line) for line in lines if "extra ==" not in line]
-    pairs = [(match[1], match[2].strip()) for match in matches if match]
-    return {_module(name): (name, versions) for name, versions in pairs}
+        return ()
 
 
 def _module(name: str) -> str:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.core.errors import RunHalted, SimkitError, Terminated
+from simkit.core.raw_threads import start_raw_thread
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 TERMINATED: Final = 128 + signal.SIGTERM
 """The exit code of a command that got SIGTERM, as shells count signals."""
+Handler = Callable[[int, FrameType | None], None]
 _AGAIN_S: Final = 0.005
 """Seconds after which a signal whose exception was lost comes again."""
 
@@ -49,15 +50,8 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
     _Stop.kind = None
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    with _handled_by(interrupt, signal.SIGINT, signal.default_int_handler):
         yield
-        return
-    signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
@@ -70,20 +64,29 @@ def terminable() -> Iterator[None]:
         _Stop.kind = Terminated
         raise Terminated
 
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+    with (
+        _handled_by(end, signal.SIGTERM, signal.SIG_DFL) as is_taken,
+        _raised_again(end) if is_taken else nullcontext(),
+    ):
         yield
-        return
-    signal.signal(signal.SIGTERM, end)
-    try:
-        with _raised_again(end):
-            yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @contextmanager
-def _raised_again(end: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+def _handled_by(handler: Handler, number: signal.Signals, usual: Any) -> Iterator[bool]:
+    """Give a signal a handler, unless it has another one than the usual; yield whether it has."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(number) is not usual:
+        yield False
+        return
+    signal.signal(number, handler)
+    try:
+        yield True
+    finally:
+        signal.signal(number, usual)
+
+
+@contextmanager
+def _raised_again(end: Handler) -> Iterator[None]:
     """Raise a signal's exception once more where Python has dropped it.
 
     A handler runs wherever the process is just then. Python drops what is raised in a callback of
@@ -108,7 +111,7 @@ def _raised_again(end: Callable[[int, FrameType | None], None]) -> Iterator[None
                 signal.signal(signal.SIGTERM, end)
             # From another thread: raised here, it would be dropped here. A `threading.Thread` is
             # waited for until it runs, and meanwhile its signal may come.
-            _thread.start_new_thread(_send_late, (number,))
+            start_raw_thread(_send_late, (number,))
         except KeyboardInterrupt as problem:
             return type(problem)
         return None
@@ -183,7 +186,7 @@ def sudden_end_told(
         place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         if tell is not None:
             with suppress(Exception):
-                tell(f"{place} called os._exit({status})")
+                tell(f"{os.path.basename(place)} called os._exit({status})")
             original(status)
         text = (
             f"{place}: the code under test called os._exit({status}), which ends this process at "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, cast
 
 # Regular expressions that are compiled when they are first used: a command uses few of all
@@ -68,8 +70,31 @@ def short_end(text: str, most: int) -> str:
 
 
 def short_from(text: str, start: int, most: int) -> str:
-    """Return a text from a place on, cut to ``most`` characters; it may hold no secret."""
-    return short_end(f"…{text[start:]}" if start else text, most)
+    """Return a text from a place on, cut to ``most`` characters, between words."""
+    text = f"…{text[word_start(text, start) :]}" if start else text
+    if len(text) > most:
+        text = without_secrets_in(text[: most + _KEY_LENGTH_MAX])
+    return text if len(text) <= most else text[: word_end(text, max(most - 1, 0))] + "…"
+
+
+_WORD_MAX: Final = 20
+"""The length of a word that is not cut."""
+
+
+def word_start(text: str, at: int) -> int:
+    """Return the place, or that of the next word after it, if the place is inside a word."""
+    if at <= 0 or text[at - 1].isspace():
+        return at
+    space = text.find(" ", at, at + _WORD_MAX)
+    return space + 1 if space >= 0 else at
+
+
+def word_end(text: str, at: int) -> int:
+    """Return the place, or the end of the word before it, if the place is inside a word."""
+    if at >= len(text) or text[at].isspace():
+        return at
+    space = text.rfind(" ", at - min(_WORD_MAX, at // 4), at)
+    return space + 1 if space >= 0 else at
 
 
 def short(text: str, most: int) -> str:
@@ -137,6 +162,30 @@ def near(word: str, known: Iterable[str]) -> str:
 
     matches = difflib.get_close_matches(word.lower(), spelled, n=1)
     return spelled[matches[0]] if matches else ""
+
+
+@cache
+def other_words(kind: str) -> Mapping[str, Sequence[str]]:
+    """Return words of other tools, of ``keys``, ``operators`` or ``phrases``, with those here."""
+    # Imported here because most files contain no foreign word.
+    import msgspec
+
+    words = msgspec.yaml.decode(Path(__file__).with_name("other_words.yaml").read_bytes())
+    return cast("Mapping[str, Sequence[str]]", words[kind])
+
+
+def likely_word(word: str, known: Collection[str]) -> str:
+    """Return the known word for an unknown one: its synonym, or the nearest in spelling.
+
+    >>> likely_word("stub", ["replies", "tool_results"])
+    'tool_results'
+    """
+    return synonym_of(word, known) or near(word, known)
+
+
+def synonym_of(word: str, known: Collection[str]) -> str:
+    """Return the known word that means the same as one of another tool; empty if there is none."""
+    return next((name for name in other_words("keys").get(word.lower(), ()) if name in known), "")
 
 
 class Open(tuple[str, ...]):

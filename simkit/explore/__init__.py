@@ -1,4 +1,4 @@
-"""Exploration: conversations that nobody wrote, on a declared pipeline or on a user's code.
+"""Exploration: unscripted conversations, on a declared pipeline or on a user's code.
 
 Models answer whatever their interface permits; what breaks a rule becomes the smallest scenario
 file that shows it. The package is the function, too: it returns an `Exploration`, with a finding

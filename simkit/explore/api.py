@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from simkit.core.errors import DirectoryGone, SimkitError
 from simkit.core.text import counted
 from simkit.explore.campaigns import RUNS, RUNS_LIMIT, Bounds, command_of
-from simkit.explore.causes import label_of, network_text
+from simkit.explore.causes import NO_PAST, label_of, network_text
 from simkit.explore.probe_runs import explore_with_probe_runs
 from simkit.explore.scenarios import earlier_lines, headline, scenario_text
-from simkit.explore.search import Campaign
+from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import PROFILES, Subject, scenario_subject, subjects_named
 from simkit.language.json_schema import is_number
 from simkit.language.yaml import near
@@ -58,6 +59,10 @@ class Exploration(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the time ended it."""
     unreached: tuple[str, ...]
     """The agents, handoffs, tools and claims that no conversation came to, each with its kind."""
+    warnings: tuple[ExplorationFinding, ...] = ()
+    """The causes that fail nothing, and say something about the application."""
+    notes: tuple[str, ...] = ()
+    """Sentences on the design: that no agent is ever sent anything of an earlier turn."""
 
     skipped: tuple[str, ...] = ()
     """The names of what was not explored, each with the reason."""
@@ -91,7 +96,7 @@ def explore(
     seconds: float | None = None,
     exhaustive: bool = False,
 ) -> Exploration:
-    """Run conversations that nobody wrote; return what breaks a rule.
+    """Run unscripted conversations; return what breaks a rule.
 
     ``subject`` is a simulation, a scenario, a pipeline's file, a folder, ``module:name``, or a
     loaded scenario. The options are those of ``simkit explore``. Nothing is written, and a finding
@@ -109,7 +114,7 @@ def explore(
         subjects = list(subjects_named(Library(), fspath(subject)))
     skipped: list[str] = []
     broken: list[str] = []
-    parts: list[tuple[Campaign, list[ExplorationFinding]]] = []
+    parts: list[_Part] = []
     for name, each in subjects:
         try:
             if isinstance(each, SimkitError):
@@ -126,14 +131,16 @@ def explore(
 
 
 def _joined(
-    parts: Sequence[tuple[Campaign, list[ExplorationFinding]]],
+    parts: Sequence[_Part],
     skipped: Sequence[str],
     broken: Sequence[str],
 ) -> Exploration:
     """Return the exploration of several subjects."""
-    campaigns = [campaign for campaign, _ in parts]
+    campaigns = [part.campaign for part in parts]
     return Exploration(
-        findings=tuple(finding for _, findings in parts for finding in findings),
+        findings=tuple(finding for part in parts for finding in part.findings),
+        warnings=tuple(warning for part in parts for warning in part.warnings),
+        notes=_notes_of(campaigns),
         conversations=sum(campaign.runs for campaign in campaigns),
         turns=sum(campaign.turns for campaign in campaigns),
         model_calls=sum(campaign.model_calls for campaign in campaigns),
@@ -156,6 +163,10 @@ def _joined(
             for each in campaign.refused
         ),
     )
+
+
+def _notes_of(campaigns: Sequence[Campaign]) -> tuple[str, ...]:
+    return (NO_PAST,) if any(campaign.noted for campaign in campaigns) else ()
 
 
 def _check(subject: object, bounds: Bounds) -> None:
@@ -191,22 +202,35 @@ def _check_number(
         raise SimkitError(f"`{name}` must be at most {most:,}, not {value:,}")
 
 
-def _explored(
-    name: str, subject: Subject, bounds: Bounds
-) -> tuple[Campaign, list[ExplorationFinding]]:
+class _Part(NamedTuple):
+    """The exploration of one subject."""
+
+    campaign: Campaign
+    findings: Sequence[ExplorationFinding]
+    warnings: Sequence[ExplorationFinding]
+
+
+def _explored(name: str, subject: Subject, bounds: Bounds) -> _Part:
     subject, campaign = explore_with_probe_runs(name, subject, bounds)
     command = command_of(name, subject, bounds)
-    return campaign, [
-        ExplorationFinding(
-            id=label_of(discovery.cause),
-            text=headline(discovery),
-            scenario=(
-                scenario_text(discovery, subject, Path.cwd(), command) if discovery.is_alone else ""
-            ),
-            note="" if discovery.is_alone else "\n".join(earlier_lines(campaign.growing)),
-            subject=name,
-            conversations=discovery.runs,
-            command=command,
-        )
-        for discovery in campaign.discoveries
-    ]
+    findings, warnings = (
+        [_finding_of(discovery, name, subject, command, campaign) for discovery in group]
+        for group in (campaign.discoveries, campaign.warned)
+    )
+    return _Part(campaign, findings, warnings)
+
+
+def _finding_of(
+    discovery: Discovery, name: str, subject: Subject, command: str, campaign: Campaign
+) -> ExplorationFinding:
+    return ExplorationFinding(
+        id=label_of(discovery.cause),
+        text=headline(discovery),
+        scenario=(
+            scenario_text(discovery, subject, Path.cwd(), command) if discovery.is_alone else ""
+        ),
+        note="" if discovery.is_alone else "\n".join(earlier_lines(campaign.growing)),
+        subject=name,
+        conversations=discovery.runs,
+        command=command,
+    )

@@ -4,37 +4,136 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from simkit.adapters.attribution import OF_NOBODY
+from simkit.adapters.modules import OwnModules
+from simkit.adapters.recorder.left_values import sizes_in
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.files import FileReads
 from simkit.core.text import counted, shell_word
-from simkit.explore.choices import SIMPLEST
+from simkit.explore.causes import label_of
+from simkit.explore.choices import SIMPLEST, ChoiceLog, TurnLog
 from simkit.explore.chunks import Tell, chunks_of
-from simkit.explore.conversations import converse, converse_by, restart_trials
+from simkit.explore.conversations import ExploredRun, converse, converse_by, restart_trials
 from simkit.explore.enumeration import Work
 from simkit.explore.journal import Journal, Memory, Parts, fingerprints, key_of
 from simkit.explore.processes import LOCAL as LOCAL
 from simkit.explore.processes import Processes, Setup, versions
+from simkit.explore.scenarios import as_scenario, shows_apart
 from simkit.explore.search import (
     Campaign,
+    Discovery,
     InProcess,
     conduct,
     search_all,
     with_first,
 )
 from simkit.explore.subjects import Subject, with_profile
-from simkit.explore.trials import checked_alone, first_turns_that_fail
+from simkit.language.paths import leaves
 from simkit.report.last_run import failure_text
 from simkit.spec.fields import METHOD_NAME
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.moments import EXHAUSTIVE
+
+_USER_DIGITS: Final = tuple(product(range(5), range(3)))
+"""The choices of who speaks first, and of what is said, that are tried."""
+
+
+def first_turns_that_fail(
+    first: ExploredRun, run: Callable[[ChoiceLog], ExploredRun]
+) -> Sequence[ChoiceLog]:
+    """Return conversations of one turn, if each one ends with the same error before a model call.
+
+    They differ in what the user says; ``first`` is the simplest. Return none if the pipeline can be
+    called.
+    """
+    if not _fails_at_once(first):
+        return ()
+    tapes = {_message_of(first): SIMPLEST}
+    for user in _USER_DIGITS:
+        tape = ChoiceLog((TurnLog(user=user),))
+        record = run(tape)
+        if not _fails_at_once(record) or {*record.causes} != {*first.causes}:
+            return ()
+        tapes.setdefault(_message_of(record), tape)
+    return [*tapes.values()]
+
+
+def _fails_at_once(record: ExploredRun) -> bool:
+    is_short = len(record.turns) == 1 and not record.model_calls
+    return is_short and any(label_of(cause) == "error" for cause in record.causes)
+
+
+def _message_of(record: ExploredRun) -> bytes:
+    return msgspec.json.encode(record.turns[0].get("user"))
+
+
+_NAMES_MAX: Final = 5
+"""The number of places of state that are named."""
+_ENDS_PROCESS: Final = frozenset(("restart", "crash"))
+"""Keys of turns after which, or before which, a new process begins."""
+
+
+def checked_alone(subject: Subject, campaign: Campaign, run: Callable[..., object]) -> Campaign:
+    """Return a campaign whose findings say whether their conversations show them alone.
+
+    Only user code can keep anything from one conversation to the next. ``run`` runs a conversation
+    in this process.
+    """
+    if campaign.is_stopped or not (
+        isinstance(subject.prepared.pipeline, App) or subject.names_function
+    ):
+        return campaign
+    discoveries, warned = (
+        tuple(msgspec.structs.replace(each, is_alone=_is_alone(subject, each)) for each in group)
+        for group in (campaign.discoveries, campaign.warned)
+    )
+    if all(each.is_alone for each in (*discoveries, *warned)):
+        return campaign
+    growing = tuple(_growing(subject, run))
+    return msgspec.structs.replace(
+        campaign, discoveries=discoveries, warned=warned, growing=growing
+    )
+
+
+def _is_alone(subject: Subject, discovery: Discovery) -> bool:
+    """Return whether a new process that runs the smallest conversation alone shows the cause."""
+    if isinstance(subject.prepared.pipeline, App) and any(
+        map(_ENDS_PROCESS.intersection, discovery.record.turns)
+    ):
+        # Replay restarts code within its process, where modules of others outlive it.
+        return discovery.is_repeatable
+    return shows_apart(as_scenario(discovery, subject), discovery.cause)
+
+
+def _growing(subject: Subject, run: Callable[..., object]) -> Iterator[str]:
+    """Yield the names in modules whose values one more conversation changes."""
+    pipeline = subject.prepared.pipeline
+    own = OwnModules(pipeline).has if isinstance(pipeline, App) else _is_of_functions(subject)
+    before = sizes_in(own)
+    run(SIMPLEST)
+    after = sizes_in(own)
+    changed = [name for name in after if name in before and before[name] != after[name]]
+    yield from changed[:_NAMES_MAX]
+
+
+def _is_of_functions(subject: Subject) -> Callable[[str, str], bool]:
+    """Return whether a module, by name and file, holds a function of a declared pipeline."""
+    data = (subject.prepared.pipeline_document.data, subject.lines)
+    homes = {text.partition(":")[0] for text in leaves(data) if isinstance(text, str)}
+    return lambda name, file: name in homes
+
+
+# Campaigns
+
 
 RUNS: Final = 300
 """The number of conversations, if nothing else is said."""
@@ -212,6 +311,7 @@ class _Exploration:
         return Setup(
             name=self._name,
             agents=dict(self._subject.found_agents),
+            stand_ins=self._subject.stand_ins,
             profile=self._bounds.profile,
             turns=self._turns,
             measures=self._bounds.measures,

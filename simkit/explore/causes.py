@@ -85,6 +85,14 @@ def lines_to_add(subject: Subject, refused: Sequence[Discovery]) -> Iterator[str
     yield from (f"  {line}" for line in block(tree, 0))
 
 
+def network_tools(subject: Subject, campaign: Campaign) -> tuple[str, ...]:
+    """Return the tools that need the network, in whose place simkit can answer without a file."""
+    if not isinstance(subject.prepared.pipeline, App) or not subject.is_made_up:
+        return ()
+    tools = dict.fromkeys(_tool_of(each.record.turns) for each in campaign.refused)
+    return tuple(tool for tool in tools if tool and tool not in subject.simulation.tools)
+
+
 def refused_lines(subject: Subject, campaign: Campaign) -> Iterator[str]:
     """Yield the parts of a campaign that need the network, and what answers in their place."""
     for each in campaign.refused:
@@ -210,6 +218,29 @@ def line_refused(cause: Cause, turns: Sequence[Mapping[str, Any]]) -> tuple[str,
     line = lines[-1] if isinstance(lines, list) else lines
     is_kept = isinstance(line, dict) and not {"unchecked", "error"} & {*line}
     return (agent, line) if is_kept else ("", None)
+
+
+OF_APPLICATION: Final = frozenset(
+    (
+        "CTX-06", "CTX-18", "CTX-19", "CTX-21", "CTX-22", "CTX-24", "FLW-06", "FLW-10", "FLW-11",
+        "FLW-12", "FLW-13", "HND-13", "HND-14", "STA-12", "STA-13",
+    )
+)  # fmt: skip
+"""The lints whose warnings are worth a conversation of their own: they say what the application
+does with what it knows, whatever models answer."""
+
+
+REFERENCE_LOST: Final = "CTX-22"
+"""The lint that is a note where an application has no past at all."""
+NO_PAST: Final = (
+    f"{REFERENCE_LOST}: no agent is ever sent anything of an earlier turn, so a user who refers to "
+    "one is not understood"
+)
+
+
+def is_of_application(warning: Finding) -> bool:
+    """Return whether a warning is about the application, and not about what models answer."""
+    return warning.id in OF_APPLICATION
 
 
 def is_error(finding: Finding) -> bool:

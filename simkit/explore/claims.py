@@ -8,13 +8,14 @@ from typing import Any, Final, NamedTuple
 from simkit.checks.coverage.measuring import edges_to
 from simkit.core.text import counted
 from simkit.language.matching import compile_matcher
+from simkit.session.live.scripted_words import is_by_name
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.claims import ALL_AGENTS, selected
 from simkit.spec.scenario.simulations import claim_against, is_of_whole, thing_denied, with_persona
 from simkit.trace import events as e
 from simkit.trace.event_parts import PipelineFacts
 from simkit.trace.events import Event, kind_of
-from simkit.trace.views import TurnView, View, event_fields, run_ids
+from simkit.trace.views import TurnView, View, event_fields, run_ids, shows_past
 
 
 def claims_on_turns(
@@ -50,7 +51,7 @@ def _applicable(
     for key, claim in always.items():
         if key in ("context", "runs"):
             claim = {name: inner for name, inner in claim.items() if _took_place(key, name, turn)}
-        elif key == "state" and _names_channels(claim):
+        elif key == "state" and is_by_name(claim):
             claim = {name: inner for name, inner in claim.items() if name in channels}
         elif key == "reply" and (turn.error is not None or turn.interrupt is not None):
             continue
@@ -58,11 +59,6 @@ def _applicable(
             continue
         claims[key] = with_persona(claim, persona)
     return claims
-
-
-def _names_channels(claim: Any) -> bool:
-    """Return whether a claim on the state is by channel, and no matcher of it as a whole."""
-    return isinstance(claim, Mapping) and not any(str(name).startswith("$") for name in claim)
 
 
 def _took_place(key: str, name: str, turn: TurnView) -> bool:
@@ -166,6 +162,10 @@ class Reach(NamedTuple):
                 yield kind, sum(part.kind == kind for part in self.reached), count
 
 
+PAST: Final = Part("past", "an earlier turn")
+"""Reached by a conversation in which an agent is sent anything of an earlier turn."""
+
+
 def parts_of(agent: str, tools: Iterable[str], handoffs: Iterable[str]) -> Iterator[Part]:
     """Yield the parts that a model call of an agent offers, or that its answer asks for."""
     yield from (Part("tool", f"{tool} of {agent}") for tool in tools)
@@ -189,7 +189,12 @@ def parts_declared(facts: PipelineFacts) -> Iterator[Part]:
 
 
 def parts_taken(view: View) -> Iterator[Part]:
-    """Yield the agents that ran, the edges on which they started, and the handoffs made."""
+    """Yield the agents that ran, the edges on which they started, and the handoffs made.
+
+    Also `PAST`, if an agent was sent anything of an earlier turn.
+    """
+    if shows_past(view):
+        yield PAST
     # A summarizing agent only makes model calls.
     names = {each.agent for each in view.events if type(each) in (e.AgentStarted, e.ContextBuilt)}
     yield from (Part("agent", name) for name in names)

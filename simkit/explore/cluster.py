@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from simkit.core.errors import SimkitError
+from simkit.core.requirements import install_command
 from simkit.core.text import counted
 from simkit.explore.chunks import Tally
 from simkit.explore.processes import (
@@ -187,7 +188,7 @@ class Cluster(Workers):
             raise SimkitError(died_text(task, None))
         raise SimkitError(
             f"a worker of {self._address} cannot run simkit: {problem}\n"
-            "  Install the same packages there as here, agent-simkit[explore] among them."
+            "  Install the same packages there as here, simkit and Hypothesis among them."
         ) from problem
 
     def _connected(self, seconds: float) -> Any:
@@ -318,7 +319,7 @@ def _distributed() -> Any:
             raise
         raise SimkitError(
             "--cluster needs dask.distributed, which is not installed here: "
-            "pip install 'agent-simkit[cluster]'"
+            f"{install_command('cluster')}"
         ) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return distributed

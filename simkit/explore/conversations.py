@@ -1,4 +1,4 @@
-"""One conversation that nobody wrote: it is run, judged, and kept as a script."""
+"""One unscripted conversation: it is run, judged, and kept as a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
-from simkit.checks.called_tools import check_called
+from simkit.checks.claims import check_called
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError, SourceError
@@ -22,6 +22,7 @@ from simkit.explore.causes import (
     cause_of,
     is_error,
     is_guardrail,
+    is_of_application,
     is_of_provider,
 )
 from simkit.explore.choices import (
@@ -46,7 +47,7 @@ from simkit.explore.claims import (
 )
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools
 from simkit.explore.orders import OrderChoices
-from simkit.explore.scene import Interfaces, Scene, interfaces_of
+from simkit.explore.scene import Scene, interfaces_of, interfaces_of_code
 from simkit.explore.subjects import Subject
 from simkit.explore.users import CUT_KEYS, SimulatedUsers
 from simkit.language.yaml import packed, unpacked
@@ -54,7 +55,7 @@ from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.models.faults import tool_moment
 from simkit.runtime.models.script import call_with
 from simkit.runtime.ports import Schedule, Tools, TurnModel
-from simkit.session.simulate import Conversation
+from simkit.session.simulate import Conversation, late_findings
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
@@ -66,13 +67,7 @@ from simkit.spec.scenario.simulations import (
     TURN_FAULTS,
     Simulation,
 )
-from simkit.trace.events import (
-    ContextBuilt,
-    ErrorFacts,
-    Event,
-    FaultInjected,
-    RunFinished,
-)
+from simkit.trace import events as e
 from simkit.trace.store import copied
 from simkit.trace.views import View
 
@@ -113,14 +108,14 @@ def check_restarts(
     prepared: Prepared,
     simulation: Simulation,
     of_profile: Container[str],
-    events: Sequence[Event],
+    events: Sequence[e.Event],
 ) -> None:
     """Raise SourceError if a conversation's process ended, and its code could not go on.
 
     ``of_profile`` are the faults that a profile asks for, and no file.
     """
     ended = events[-1]
-    if type(ended) is not RunFinished:
+    if type(ended) is not e.RunFinished:
         return
     for misfit in ended.misfits:
         if misfit.path[-1:] != ("restart",):
@@ -193,18 +188,22 @@ class _Conversation:
         self._subject, simulation = subject, subject.simulation
         pipeline = subject.prepared.pipeline
         shares = {**simulation.misbehaves, **simulation.faults}
+        # Users whom a file describes say what stands there.
+        may_refer = subject.is_made_up and not isinstance(pipeline, Pipeline)
         self._crowd = SimulatedUsers(
             simulation,
             source,
             {name: shares[name] for name in shares if name in TURN_FAULTS},
             subject.voices,
             may_use_tools=not isinstance(pipeline, Pipeline) or bool(pipeline.tools),
+            may_refer=may_refer,
         )
         self._scene = Scene(
             source,
             simulation,
             subject.lines,
             {name: shares[name] for name in shares if name not in TURN_FAULTS},
+            brings_up_numbers=may_refer,
         )
         self._source = source
         self._order: OrderChoices | None = None
@@ -221,6 +220,7 @@ class _Conversation:
         data = [{"user": ".", "restart": flag} for flag in crowd.ends_process()]
         first = self._prepared(data, map(_turn, data))
         with Conversation(first, simulate=self._answering) as conversation:
+            self._scene.names = frozenset(conversation.view.pipeline.agents)
             while crowd.speak() and self._take_last(conversation):
                 pass
             self._repeat_after_fault(conversation)
@@ -242,13 +242,17 @@ class _Conversation:
             _raise_broken(judgement)
             events, view = conversation.events, conversation.view
             observed = (subject.prepared, view) if observes else None
+        warnings = filter(is_of_application, judgement.warnings)
+        late = late_findings(subject.prepared)
         causes = {
-            cause_of(finding): finding for finding in judgement.findings if not finding.follows
+            cause_of(finding): finding
+            for finding in (*warnings, *judgement.findings, *late)
+            if not finding.follows
         } | denied
         return ExploredRun(
             tuple(self._script()),
             causes,
-            [*map(type, events)].count(ContextBuilt),
+            [*map(type, events)].count(e.ContextBuilt),
             tuple(self._claims),
             self._reach(view, judgement),
             self._denials,
@@ -345,7 +349,7 @@ class _Conversation:
         self._turns[-1] = _turn(crowd.turns[-1])
         return True
 
-    def _settle_cut(self, error: ErrorFacts | None, events: Sequence[Event]) -> None:
+    def _settle_cut(self, error: e.ErrorFacts | None, events: Sequence[e.Event]) -> None:
         """Note that the last turn was cut, and where; one that ended before was not to be cut."""
         turn = self._crowd.turns[-1]
         for fault, key in CUT_KEYS.items():
@@ -353,7 +357,9 @@ class _Conversation:
                 continue
             if error is not None and error.type in CUTS:
                 self._scene.faults[-1].add(fault)
-                faults = (event.fault for event in reversed(events) if type(event) is FaultInjected)
+                faults = (
+                    event.fault for event in reversed(events) if type(event) is e.FaultInjected
+                )
                 moments = (tool_moment(words) for words in faults)
                 turn[key] = next(filter(None, moments)) if "tool" in turn[key] else turn[key]
             else:
@@ -398,13 +404,13 @@ class _Conversation:
             commutes=source.is_each and ready is not None and not self._subject.names_function,
         )
         if ready is None:
-            interfaces = Interfaces()
-            # Tools of code run for real: the code itself calls them.
-            return (
-                ChoosingModel(scene, interfaces),
-                ChoosingTools(scene, interfaces, lambda tool: True, lambda tool, args: None),
-                order,
+            interfaces = interfaces_of_code(self._subject.prepared.pipeline)
+            served = interfaces.tool_returns
+            # Tools of code run for real, but those of servers: the code itself calls them.
+            tools = ChoosingTools(
+                scene, interfaces, lambda tool: tool not in served, lambda *_: None
             )
+            return ChoosingModel(scene, interfaces), tools, order
         interfaces = interfaces_of(ready)
         functions = {
             name: tool.function for name, tool in ready.pipeline.tools.items() if tool.function

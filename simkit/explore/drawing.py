@@ -9,7 +9,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
+
 from simkit.core.errors import SimkitError
+from simkit.core.requirements import install_command
 
 try:
     import hypothesis
@@ -21,7 +24,7 @@ except ModuleNotFoundError as problem:
         raise
     raise SimkitError(
         "simkit explore needs Hypothesis, which is not installed here: "
-        "pip install 'agent-simkit[explore]'"
+        f"{install_command('explore')}"
     ) from None
 
 from simkit.explore.choices import ODDS, ChoiceLog, Plan, TurnPlan
@@ -134,24 +137,43 @@ def _plans(turns_max: int, rare: int) -> strategies.SearchStrategy[Plan]:
     """
     number = _numbers(NUMBER_MAX)
     turn = number.map(turn_plan)
-    nothing = strategies.just(())
     turns = strategies.integers(1, turns_max).flatmap(
         lambda count: strategies.lists(turn, min_size=count, max_size=count)
     )
+    if not rare:
+        return strategies.builds(Plan, turns=turns.map(tuple), personas=number)
     return strategies.builds(
-        Plan,
-        turns=turns.map(tuple),
+        lambda turns, personas, luck: lucky(Plan(tuple(turns), personas), luck, rare),
+        turns=turns,
         personas=number,
-        enabled=number.map(lambda value: enabled_things(value, rare)) if rare else nothing,
+        luck=number,
     )
 
 
-def enabled_things(number: int, count: int) -> tuple[bool, ...]:
-    """Return whether each of some rare things may happen, by a number; for 0 none may.
+def lucky(plan: Plan, luck: int, count: int) -> Plan:
+    """Return a plan in which some of so many rare things may happen; none in the simplest one.
 
-    Of flags that Hypothesis draws, most are false, the first ones above all: of six things, the
-    first one was enabled in one of six conversations.
+    All numbers together decide it: drawn ones are 0 too often, and a thing would happen more rarely
+    than its share says.
     """
+    mixed = 0
+    for number in (*(turn.user for turn in plan.turns), plan.personas, luck):
+        mixed = next(_stream(mixed ^ number)) if mixed or number else 0
+    if not mixed:
+        return plan
+    stream = _stream(mixed)
+    enabled = enabled_things(next(stream), count)
+    turns = tuple(
+        msgspec.structs.replace(
+            turn, rare=tuple(value % ODDS for value in islice(stream, ANSWERS_MAX + 1))
+        )
+        for turn in plan.turns
+    )
+    return msgspec.structs.replace(plan, turns=turns, enabled=enabled)
+
+
+def enabled_things(number: int, count: int) -> tuple[bool, ...]:
+    """Return whether each of some rare things may happen, by a number; for 0 none may."""
     bits = next(_stream(number)) if number else 0
     return tuple(bool(bits >> place & 1) for place in range(count))
 
@@ -172,7 +194,6 @@ def turn_plan(number: int) -> TurnPlan:
         orders=orders,
         answers=tuple(islice(stream, answers % (ANSWERS_MAX + 1))),
         results=tuple(islice(stream, results % (ANSWERS_MAX + 1))),
-        rare=tuple(value % ODDS for value in islice(stream, ANSWERS_MAX + 1)),
     )
 
 

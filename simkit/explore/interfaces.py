@@ -7,7 +7,6 @@ it again.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,15 +29,16 @@ from simkit.core.messages import (
     ResponseExtras,
     Structured,
     Text,
+    Thinking,
 )
-from simkit.explore.choices import Choices
+from simkit.explore.choices import Choices, value_of, wrong_value
 from simkit.explore.claims import parts_of
 from simkit.explore.scene import Interfaces, Scene, TurnCalls
-from simkit.explore.values import value_of, wrong_value
 from simkit.language.yaml import packed, unpacked
 from simkit.providers.failures import FAILURES
 from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
 from simkit.runtime.ports import ModelRequest, ToolReply
+from simkit.session.execution.words import mentioned, no_line_left, words_offered
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
 from simkit.spec.scenario.simulated_users import sample
@@ -53,13 +53,16 @@ from simkit.trace.store import canonical
 REPEATS_MAX: Final = 2
 """How often an agent makes the same call in one turn: a model that repeats itself is no fault of
 the pipeline either."""
-REASONS_MAX: Final = 4
-"""The number of lines in an error that says why none of them is an answer."""
-KNOWN_MAX: Final = 6
-"""The number of texts of the conversation that an argument may repeat."""
-_MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]+\b")
-"""Numbers of orders, invoices and the like."""
 TEXT: Final = "Done."
+REFERENCE: Final = "R-"
+"""The beginning of the numbers that drawn answers bring up, and to which users refer."""
+_TELLING_ODDS: Final = 3
+"""One of so many answers brings up a number, where users may refer to it."""
+_THINKING_ODDS: Final = 4
+"""One of so many answers of a model that shows its thinking has some."""
+_THOUGHTS: Final = ResponseExtras(thinking=Thinking("I think."))
+_SILENT_ODDS: Final = 4
+"""One of so many answers is empty, where an agent has its say after others, in the last turn."""
 _SEARCH: Final = "search"
 """A part of the names of providers' own search tools: `web_search`, `googleSearch`."""
 _CITED: Final = ResponseExtras(
@@ -157,7 +160,41 @@ class ChoosingModel:
             # Providers leave it to the model whether it searches.
             cited = {"text": TEXT, "citations": [_page(page) for page in _CITED.citations]}
             return self._record(request, Answer(reply, extras=_CITED), cited)
+        if self._scene.brings_up_numbers:
+            return self._as_models_are(request, reply, choices)
         return self._record(request, Answer(reply), line)
+
+    def _as_models_are(self, request: ModelRequest, reply: Reply, choices: Choices) -> Answer:
+        """Return a reply with what else models do: bring up numbers, say nothing, think."""
+        if choices.below(_TELLING_ODDS) == _TELLING_ODDS - 1:
+            reply = self._telling(reply)
+        if reply == Text(TEXT) and self._has_last_word(request.agent):
+            reply = Text(TEXT if choices.below(_SILENT_ODDS) < _SILENT_ODDS - 1 else "")
+        line = line_of(reply)
+        if request.can_think and choices.below(_THINKING_ODDS) == _THINKING_ODDS - 1:
+            line = {"thinking": "I think.", **(line if isinstance(line, dict) else {"text": line})}
+            return self._record(request, Answer(reply, extras=_THOUGHTS), line)
+        return self._record(request, Answer(reply), line)
+
+    def _has_last_word(self, agent: str) -> bool:
+        """Return whether an agent speaks after others, to which it has passed control, at the end.
+
+        An empty answer in an earlier turn would be an empty message in later requests.
+        """
+        last = self._last.get(agent)
+        hands_off = isinstance(last, Handoff) or (
+            isinstance(last, Calls)
+            and any(call.tool.startswith(HANDOFF_PREFIX) for call in last.calls)
+        )
+        return hands_off and len(self._scene.replies) == self._scene.source.turns
+
+    def _telling(self, reply: Reply) -> Reply:
+        """Return a reply with a text that no other answer has, so that its way can be seen."""
+        count = sum(len(lines) for turn in self._scene.replies for lines in turn.values())
+        text = f"{REFERENCE}{count + 1001} is the number of this case."
+        if isinstance(reply, (Calls, Handoff)):
+            return msgspec.structs.replace(reply, text=text)
+        return Text(text) if reply == Text(TEXT) else reply
 
     def _line(self, request: ModelRequest, choices: Choices) -> tuple[int, Any]:
         """Return one of the agent's lines that fit the context, with its place in the file.
@@ -178,7 +215,7 @@ class ChoosingModel:
             else:
                 weights.append(((place, line), model.weight))
         if not weights:
-            raise self._misfit(_no_line_left(request.agent, reasons), request.agent)
+            raise self._misfit(no_line_left(request.agent, reasons), request.agent)
         place, line = choices.weighted(weights)
         if (question := self._question(request, line)) is not None:
             self._scene.questions.add(question)
@@ -269,12 +306,12 @@ class ChoosingModel:
             return None
         pair = choices.one_of(handing), choices.one_of(second)
         try:
-            return self._calls_of(request, pair, choices, _mentioned(request))
+            return self._calls_of(request, pair, choices, mentioned(request))
         except ValueError:
             return None  # A schema of which no value is known.
 
     def _reply(self, request: ModelRequest, choices: Choices) -> Reply:
-        known = _mentioned(request)
+        known = mentioned(request)
         tools, is_forced = self._calls.tools_for(request)
         actions: list[Callable[[], Reply]] = []
         call = partial(self._calls_of, request, choices=choices, known=known)
@@ -292,20 +329,31 @@ class ChoosingModel:
             if place:
                 return actions[place - 1]()
             if request.output is not None:
-                names = [*self._interfaces.names, *known]
+                words = self._interfaces.decisions.get(request.agent, ())
+                names = [*filter(None, words), *self._interfaces.names, *known]
                 return Structured(
                     value_of(request.output, choices, names, self._interfaces.schemas)
                 )
         except ValueError:
             pass  # A schema of which no value is known: the model says something instead.
-        return Text(TEXT)
+        return Text(choices.one_of(self._words_for(request)))
+
+    def _words_for(self, request: ModelRequest) -> Sequence[str]:
+        """Return the texts by which a model may decide, or else the one that it says."""
+        words = self._interfaces.decisions.get(request.agent)
+        if words:
+            return [word or TEXT for word in words]
+        if not self._scene.brings_up_numbers or request.tools or request.handoffs:
+            return (TEXT,)
+        prompt = "\n".join(each.content for each in request.messages() if each.role == "system")
+        return (TEXT, *words_offered(prompt, self._scene.names))
 
     def _another(self, request: ModelRequest, choices: Choices) -> Reply:
         """Return an answer in place of an action that the model has done often enough."""
         tool = self._calls.tool_in_place(request)
         if tool is not None:
             with suppress(ValueError):
-                return self._calls_of(request, (tool,), choices, _mentioned(request))
+                return self._calls_of(request, (tool,), choices, mentioned(request))
         return Text(TEXT)
 
     def _calls_of(
@@ -380,7 +428,7 @@ class ChoosingTools:
             return ToolReply(None, options.error, latency_ms, at)
         value = self._value(tool, options, choices)
         results.append({"returns": value, **late})
-        return ToolReply(value, None, latency_ms, at)
+        return ToolReply(value, None, latency_ms, at, is_unchecked=False)
 
     def _value(self, tool: str, options: SimulatedTool, choices: Choices) -> JsonValue:
         if "returns" in options.model_fields_set:
@@ -393,15 +441,6 @@ class ChoosingTools:
             return value_of(schema, choices, (), self._interfaces.schemas)
         except ValueError:
             return TEXT
-
-
-def _no_line_left(agent: str, reasons: Sequence[str]) -> str:
-    listed = ", ".join(reasons[:REASONS_MAX])
-    more = f", and {len(reasons) - REASONS_MAX} more" if len(reasons) > REASONS_MAX else ""
-    return (
-        f"agent {agent!r} is asked for an answer, and none of its lines is left: {listed}{more}\n"
-        "  Add a line that ends its work, such as a text, or `anything: true`."
-    )
 
 
 def reply_line(data: Any) -> ScriptLine:
@@ -448,17 +487,10 @@ def line_of(reply: Reply) -> Any:
         return {"json": reply.value}
     if isinstance(reply, Fails):
         return {"error": reply.kind}
+    assert isinstance(reply, (Calls, Handoff))
+    words = {"text": reply.text} if reply.text else {}
     if isinstance(reply, Calls):
-        return {"calls": [{call.tool: call.args} for call in reply.calls]}
-    assert isinstance(reply, Handoff)
+        return {**words, "calls": [{call.tool: call.args} for call in reply.calls]}
     kind = {} if reply.type is None else {"type": reply.type}
     payload = {} if reply.payload is None else {"payload": reply.payload}
-    return {"handoff": {"to": reply.to, **kind, **payload}}
-
-
-def _mentioned(request: ModelRequest) -> list[str]:
-    """Return numbers and the like that the context mentions, the newest first."""
-    texts = (message.content for message in reversed(request.messages()))
-    return list(dict.fromkeys(word for text in texts for word in _MENTIONED.findall(text)))[
-        :KNOWN_MAX
-    ]
+    return {**words, "handoff": {"to": reply.to, **kind, **payload}}

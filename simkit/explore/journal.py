@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.files import DAMAGE, Lock, read_stored, refuse_links
+from simkit.core.files import DAMAGE, Lock, read_stored, refuse_links, write_whole
 from simkit.core.redact import Redactor
 from simkit.explore.choices import ChoiceLog
 from simkit.explore.chunks import Chunk, Tally
@@ -169,13 +169,8 @@ class Memory:
         """Keep these conversations alone. Raise OSError if they cannot be written."""
         refuse_links(*self.folder.parents[:2], self.folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        file = self.folder / _KNOWN
-        draft = file.with_name(f".{_KNOWN}.{os.getpid()}")
-        try:
-            draft.write_bytes(msgspec.json.encode(tuple(dict.fromkeys(tapes))) + b"\n")
-            os.replace(draft, file)
-        finally:
-            draft.unlink(missing_ok=True)
+        content = msgspec.json.encode(tuple(dict.fromkeys(tapes))) + b"\n"
+        write_whole(self.folder / _KNOWN, content)
 
 
 def key_of(facts: Mapping[str, object]) -> str:

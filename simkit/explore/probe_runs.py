@@ -1,6 +1,6 @@
 """Scouts: conversations that show which agents code has, where nothing says which call is whose.
 
-Code on plain clients says of no call which agent makes it. A campaign on it ends at its first call.
+With a plain SDK client, simkit cannot tell which agent made a call, and a campaign would end there.
 The first conversations are then run with all calls as those of nobody, rules are made of their
 instructions, as `simkit init` makes them, and the campaign begins again.
 """
@@ -19,12 +19,14 @@ from simkit.core.files import FileReads
 from simkit.core.messages import Message
 from simkit.core.text import counted
 from simkit.explore.campaigns import Bounds, run_campaign, seed_of, turns_most
+from simkit.explore.causes import network_tools
 from simkit.explore.choices import SIMPLEST, ChoiceLog, Plan
 from simkit.explore.chunks import Tally, Tell, chunks_of
 from simkit.explore.conversations import ExploredRun, converse
 from simkit.explore.drawing import draw
+from simkit.explore.interfaces import TEXT
 from simkit.explore.search import Campaign, campaign_of
-from simkit.explore.subjects import Subject, pipeline_subject, with_profile
+from simkit.explore.subjects import Subject, pipeline_subject, with_profile, with_stand_ins
 from simkit.language.paths import literal
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
@@ -66,7 +68,13 @@ def explore_with_probe_runs(
     while True:
         timed = msgspec.structs.replace(bounds, seconds=probe_runs.seconds_left())
         try:
-            return subject, run_campaign(name, subject, timed, reads=reads, tell=tell, say=say)
+            campaign = run_campaign(name, subject, timed, reads=reads, tell=tell, say=say)
+            tools = network_tools(subject, campaign)
+            if not tools or campaign.is_stopped:
+                return subject, campaign
+            listed = " and ".join(f"`{tool}`" for tool in tools)
+            note = f"{listed}: needs the network, so it answers `{TEXT}` without running"
+            subject = with_stand_ins(msgspec.structs.replace(subject, notes=(note,)), tools)
         except SimkitError as problem:
             # A scenario's rules are its author's.
             if not METHOD_NAME.fullmatch(name) or OF_NOBODY not in str(problem):

@@ -23,7 +23,13 @@ from simkit.explore.drawing import draw
 from simkit.explore.enumeration import Interval, run_interval, sliced
 from simkit.explore.journal import fingerprint
 from simkit.explore.shrinking import Shrinker
-from simkit.explore.subjects import Subject, pipeline_subject, subjects_named, with_profile
+from simkit.explore.subjects import (
+    Subject,
+    pipeline_subject,
+    subjects_named,
+    with_profile,
+    with_stand_ins,
+)
 from simkit.session.workers import Pool, Worker, WorkerDied, start_worker
 from simkit.spec.scenario.files import Library
 
@@ -43,6 +49,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """The name of the subject."""
     agents: dict[str, Any] = {}
     """The rules of its agents that no file holds."""
+    stand_ins: tuple[str, ...] = ()
+    """The tools in whose place simkit answers."""
     profile: str | None
     turns: int
     """The most turns of a conversation."""
@@ -138,6 +146,7 @@ def _check(setup: Setup) -> None:
 def _answer(task: Task) -> Answer:
     setup, started = task.setup, time.monotonic()
     subject = _subject(setup.name, setup.profile, msgspec.json.encode(setup.agents))
+    subject = with_stand_ins(subject, setup.stand_ins)
     if task.interval is not None:
         run_by = partial(converse_by, subject, observes=setup.measures)
         tally, left = run_interval(

@@ -12,7 +12,7 @@ from simkit.checks.findings import Finding
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.explore.causes import CLAIM_KEYS, Cause, cause_of, label_of
-from simkit.explore.conversations import unheard
+from simkit.explore.conversations import unheard, with_turns
 from simkit.explore.search import Discovery
 from simkit.explore.subjects import Subject
 from simkit.language.matching.misses import line
@@ -20,6 +20,7 @@ from simkit.language.paths import as_text, literal
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.scenario.files import Library, Prepared, moved_paths
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, items_in
+from simkit.spec.scenario.model import Turn
 from simkit.spec.scenario.simulations import thing_denied
 from simkit.spec.scenario.writing import block, comment
 
@@ -78,6 +79,13 @@ def conversation_data(discovery: Discovery, subject: Subject) -> dict[str, Any]:
         claim = _only(record.claims[place], finding.path[3:])
         turns[place]["expect"] = {**turns[place].get("expect", {}), **claim}
     return {"turns": turns}
+
+
+def as_scenario(discovery: Discovery, subject: Subject) -> Prepared:
+    """Return the scenario that shows a cause."""
+    data = conversation_data(discovery, subject)
+    turns = [Turn.model_validate(turn) for turn in data["turns"]]
+    return with_turns(subject.prepared, data["turns"], turns, data.get("expect", {}))
 
 
 def earlier_lines(growing: Sequence[str]) -> Iterator[str]:
@@ -164,7 +172,8 @@ def shows(file: Path, cause: Cause, *, is_apart: bool = False) -> bool:
     if is_apart:
         return shows_apart(prepared, cause)
     with unheard():
-        return is_shown(simulate(prepared).judgement.findings, cause)
+        judgement = simulate(prepared).judgement
+        return is_shown((*judgement.findings, *judgement.warnings), cause)
 
 
 def shows_apart(prepared: Prepared, cause: Cause) -> bool:
@@ -172,8 +181,8 @@ def shows_apart(prepared: Prepared, cause: Cause) -> bool:
     try:
         with unheard(), Conversation(prepared, is_apart=True) as conversation:
             conversation.follow(prepared)
-            compared = cause.id in COMPARED
-            return is_shown(conversation.judgement(compared=compared).findings, cause)
+            judgement = conversation.judgement(compared=cause.id in COMPARED)
+            return is_shown((*judgement.findings, *judgement.warnings), cause)
     except SimkitError:
         return False
 

@@ -15,6 +15,9 @@ from simkit.explore.claims import Part, parts_of
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.functions import function_named, schema_of
 from simkit.runtime.ports import ModelRequest
+from simkit.spec.pipeline.agents import ELSE
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.simulations import Simulation
 from simkit.trace.store import canonical
 
@@ -30,8 +33,16 @@ class Scene:
         simulation: Simulation,
         lines: Mapping[str, Sequence[Any]],
         shares: Mapping[str, float],
+        *,
+        brings_up_numbers: bool,
     ) -> None:
-        """``lines`` are those of the simulation, as data; ``shares`` of what is rare in answers."""
+        """``lines`` are those of the simulation, as data; ``shares`` of what is rare in answers.
+
+        ``brings_up_numbers``: some answers have a number of their own, to which users may refer.
+        """
+        self.brings_up_numbers = brings_up_numbers
+        self.names: frozenset[str] = frozenset()
+        """The names of the agents that the framework knows."""
         self.source, self.simulation, self.lines, self.shares = source, simulation, lines, shares
         self.persona: Mapping[str, Any] = {}
         """The persona of the user who speaks."""
@@ -121,6 +132,8 @@ class Interfaces(msgspec.Struct, frozen=True):
     function: Callable[[str], Callable[..., Any]] = function_named
     """Returns a user's function by its name."""
     is_code: bool = True
+    decisions: Mapping[str, Sequence[str]] = {}
+    """Agent whose answer says how control moves, to the words by which it does."""
 
 
 class TurnCalls:
@@ -176,6 +189,24 @@ class TurnCalls:
         return [tool for tool, count in counts.items() if count == least]
 
 
+def interfaces_of_code(app: object) -> Interfaces:
+    """Return the results that tools of the scenario's servers may have."""
+    assert isinstance(app, App)
+    tools = [
+        (name, tool, each.returns)
+        for name, server in app.servers.items()
+        if server.mcp is not None
+        for tool, each in server.mcp.tools.items()
+    ]
+    counts = Counter(tool for _, tool, _ in tools)
+    return Interfaces(
+        tool_returns={
+            tool if counts[tool] == 1 else f"{name}/{tool}": schema_of(returns, {})
+            for name, tool, returns in tools
+        }
+    )
+
+
 def interfaces_of(ready: CompiledPipeline) -> Interfaces:
     """Return what a pipeline's models are offered, and what their answers must satisfy."""
 
@@ -201,5 +232,27 @@ def interfaces_of(ready: CompiledPipeline) -> Interfaces:
         ready.tool_returns,
         ready.schemas,
         ready.functions.named,
+        decisions=_decisions_in(ready.pipeline),
         is_code=False,
     )
+
+
+def _decisions_in(pipeline: Pipeline) -> dict[str, Sequence[str]]:
+    """Return the words that move control: a decision's labels, a router's targets.
+
+    They are empty for any others, if these move it, too.
+    """
+    flow = pipeline.flow
+    if flow.router is not None:
+        targets = tuple(name for name in pipeline.agents if name != flow.router.decide)
+        return {flow.router.decide: targets}
+    if flow.graph is None:
+        return {}
+    words: dict[str, Sequence[str]] = {}
+    for name, node in flow.graph.nodes.items():
+        if node.role == "decision":
+            labels = [edge.label for edge in flow.graph.edges if edge.from_ == name]
+            may_be_other = node.exit or ELSE in labels
+            own = dict.fromkeys(label for label in labels if label not in (None, ELSE))
+            words[name] = (*([""] if may_be_other else []), *(label or "" for label in own))
+    return words

@@ -12,23 +12,13 @@ from typing import Final
 
 import msgspec
 
-from simkit.explore.causes import Cause, part_that_needs_it
+from simkit.explore import enumeration
+from simkit.explore.causes import REFERENCE_LOST, Cause, part_that_needs_it
 from simkit.explore.choices import ChoiceLog, Source
 from simkit.explore.chunks import CauseTally, Chunk, Tally, TallyBuilder, Tell, merged
-from simkit.explore.claims import Reach
+from simkit.explore.claims import PAST, Reach
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import Run, draw
-from simkit.explore.enumeration import (
-    OWN_SLICE_S,
-    Enumerated,
-    Interval,
-    RunBy,
-    Slice,
-    Work,
-    run_interval,
-    sliced,
-    spread,
-)
 from simkit.explore.shrinking import Shrinker
 from simkit.viewer import RunsCoverage
 
@@ -76,6 +66,11 @@ class Campaign(msgspec.Struct, frozen=True):
     """Whether it ended at once, since every first turn fails before a model is called."""
     refused: tuple[Discovery, ...] = ()
     """The parts that need the network, and so were not explored: each tool, and other places."""
+    warned: tuple[Discovery, ...] = ()
+    """The causes that fail nothing, and say something about the application."""
+    noted: tuple[Discovery, ...] = ()
+    """The causes that a design explains: a user refers to the past, of which no agent is ever sent
+    anything."""
     growing: tuple[str, ...] = ()
     """The names in modules of the code whose values outlive a conversation, if a finding needs
     that."""
@@ -100,7 +95,7 @@ class InProcess:
     def __init__(
         self,
         run: Run,
-        run_by: RunBy,
+        run_by: enumeration.RunBy,
         *,
         turns_max: int,
         rare: int = 0,
@@ -136,8 +131,8 @@ class InProcess:
     wave = 1
 
     def intervals(
-        self, intervals: Sequence[tuple[int, Interval, int]], tell: Tell
-    ) -> Iterator[tuple[int, Tally, tuple[Interval, ...]]]:
+        self, intervals: Sequence[tuple[int, enumeration.Interval, int]], tell: Tell
+    ) -> Iterator[tuple[int, Tally, tuple[enumeration.Interval, ...]]]:
         """Run intervals one after the other; raise KeyboardInterrupt when it is late."""
 
         def run(source: Source) -> ExploredRun:
@@ -146,12 +141,12 @@ class InProcess:
             return self._run_by(source)
 
         for number, interval, most in intervals:
-            tally, left = run_interval(
+            tally, left = enumeration.run_interval(
                 run,
                 interval,
                 turns_max=self._turns_max,
                 most=most,
-                is_late=sliced(OWN_SLICE_S),
+                is_late=enumeration.sliced(enumeration.OWN_SLICE_S),
                 tell=_sometimes(tell),
             )
             yield number, tally, left
@@ -165,7 +160,7 @@ def _shrunk(
 
 
 def conduct(
-    work: Work,
+    work: enumeration.Work,
     run: Run,
     chunks: Sequence[Chunk],
     *,
@@ -217,12 +212,21 @@ def _tally_of(run: Run, tapes: Sequence[ChoiceLog]) -> Tally:
 def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
     """Return the result of a search."""
     refused: dict[str, Discovery] = {}
+    failing: list[Discovery] = []
+    warned: list[Discovery] = []
+    noted: list[Discovery] = []
     for each in discoveries:
         if each.cause.needs_network:
             part = part_that_needs_it(each.cause.detail, each.record.turns)
             refused.setdefault(part, each)
+        elif each.cause.id == REFERENCE_LOST and PAST not in tally.reach.reached:
+            noted.append(each)
+        elif each.record.causes[each.cause].severity == "W":
+            warned.append(each)
+        else:
+            failing.append(each)
     return Campaign(
-        tuple(each for each in discoveries if not each.cause.needs_network),
+        tuple(failing),
         tally.runs,
         tally.turns,
         tally.model_calls,
@@ -230,6 +234,8 @@ def campaign_of(tally: Tally, discoveries: Sequence[Discovery]) -> Campaign:
         tally.is_stopped,
         coverage=tally.coverage,
         refused=tuple(refused.values()),
+        warned=tuple(warned),
+        noted=tuple(noted[:1]),
     )
 
 
@@ -238,8 +244,13 @@ def with_first(campaign: Campaign, first: ExploredRun, run: Run) -> Campaign:
 
     The same choices do not show them any more: something outlives a conversation.
     """
-    known = {each.cause for each in (*campaign.discoveries, *campaign.refused)}
-    causes = [cause for cause in first.causes if cause not in known]
+    every = (*campaign.discoveries, *campaign.refused, *campaign.warned, *campaign.noted)
+    known = {each.cause for each in every}
+    causes = [
+        cause
+        for cause, finding in first.causes.items()
+        if cause not in known and finding.severity == "E"
+    ]
     if not causes:
         return campaign
     again = run(first.tape).causes
@@ -262,23 +273,24 @@ def _discovery(record: ExploredRun, tally: CauseTally) -> Discovery:
 
 
 def search_all(
-    work: Work,
-    run: RunBy,
+    work: enumeration.Work,
+    run: enumeration.RunBy,
     *,
     runs: int,
     turns_max: int,
     tell: Tell = lambda tally: None,
-    done: Sequence[Slice] = (),
-    keep: Callable[[Slice], None] = lambda part: None,
+    done: Sequence[enumeration.Slice] = (),
+    keep: Callable[[enumeration.Slice], None] = lambda part: None,
 ) -> Campaign:
     """Run every conversation of at most so many turns, or the first ``runs`` of them.
 
     ``done`` are the slices that an earlier call gave to ``keep``. The smallest conversations are
     run once more.
     """
-    tally, is_complete = spread(work, runs=runs, tell=tell, done=done, keep=keep)
+    tally, is_complete = enumeration.spread(work, runs=runs, tell=tell, done=done, keep=keep)
     discoveries = [
-        _discovery(run(Enumerated(each.smallest.digits, turns_max)), each) for each in tally.causes
+        _discovery(run(enumeration.Enumerated(each.smallest.digits, turns_max)), each)
+        for each in tally.causes
     ]
     campaign = campaign_of(tally, discoveries)
     return msgspec.structs.replace(campaign, is_complete=is_complete)

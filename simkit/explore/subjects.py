@@ -48,6 +48,7 @@ from simkit.spec.scenario.simulations import (
     DUPLICATE_TURN,
     MISBEHAVIOURS,
     RESTART,
+    SimulatedTool,
 )
 
 USER_TEXTS: Final = (
@@ -89,6 +90,8 @@ class Subject(msgspec.Struct, frozen=True):
     """The faults that a profile asks for, and no file."""
     found_agents: Mapping[str, Any] = {}
     """The rules of agents that no file holds: they were found in conversations."""
+    stand_ins: tuple[str, ...] = ()
+    """The tools that need the network, in whose place simkit answers."""
 
     @property
     def has_claims(self) -> bool:
@@ -328,6 +331,19 @@ def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}
     case = ScenarioCase(MADE_UP_FILE, "explored", 0, 1)
     subject = made_up_subject(library.assembled(case, document), USER_TEXTS)
     return msgspec.structs.replace(subject, found_agents=agents)
+
+
+def with_stand_ins(subject: Subject, tools: Sequence[str]) -> Subject:
+    """Return a subject in which simkit answers in place of tools that need the network."""
+    if not tools:
+        return subject
+    simulation = subject.simulation
+    known = {**simulation.tools, **{tool: SimulatedTool() for tool in tools}}
+    return msgspec.structs.replace(
+        subject,
+        simulation=simulation.model_copy(update={"tools": known}),
+        stand_ins=(*subject.stand_ins, *tools),
+    )
 
 
 def is_pipeline(name: str) -> bool:

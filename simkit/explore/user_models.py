@@ -34,7 +34,7 @@ from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
 from simkit.runtime.running import parsed
-from simkit.session.execution.answering import Answering
+from simkit.session.execution.judging import Answering
 from simkit.session.execution.recorded import check_inside, user_cassettes
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.files import Prepared

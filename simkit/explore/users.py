@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -29,9 +30,14 @@ from collections.abc import Iterator, Sequence
 
 from simkit.trace.events import Event, TurnInterrupted
 
+_NUMBER: Final = re.compile(r"R-\d{4,}")
+"""The numbers that drawn answers bring up."""
 YES: Final = "Yes."
 """The answer to a question that says nothing of its form."""
 _NO: Final = "No."
+_IGNORING_ODDS: Final = 8
+"""One of so many questions gets no answer: the user says something else."""
+_IGNORES: Final = _IGNORING_ODDS - 1
 _INBOX: Final = {"accept": "accept", "ignore": "ignore", "respond": "response", "edit": "edit"}
 """Word in ``allow_…`` of an agent inbox's request, to the type of the answer that it allows."""
 
@@ -39,14 +45,17 @@ _INBOX: Final = {"accept": "accept", "ignore": "ignore", "respond": "response", 
 def answer_to(question: JsonValue, choices: Choices) -> JsonValue:
     """Return an answer that a question permits.
 
-    Two forms are known: requests to review calls of tools, as LangChain's middleware makes them
-    (``action_requests``), and those that an agent inbox shows (a list with ``action_request``).
+    Three forms are known: requests to review calls of tools, as LangChain's middleware makes them
+    (``action_requests``), those that an agent inbox shows (a list with ``action_request``), and
+    calls that wait for approval (``tool`` and ``args``).
     """
     for part in _parts_of(question):
         if isinstance(part, Mapping) and isinstance(part.get("action_requests"), (list, tuple)):
             return {"decisions": [*_decisions(part, choices)]}
         if isinstance(part, (list, tuple)) and part and all(map(_is_of_inbox, part)):
             return [_response(request, choices) for request in part]
+        if isinstance(part, Mapping) and {"tool", "args"} <= {*part}:
+            return choices.below(2) == 0
     return YES
 
 
@@ -189,6 +198,10 @@ class UserSession:
         """Whether an agent has asked the user something, and waits."""
         self.question: JsonValue = None
         """The last question, if there was one."""
+        self.number = ""
+        """A number that the last answer has brought up, if users refer to it; else empty."""
+        self.may_ignore = False
+        """Whether the user may say something else while a question waits."""
 
     @property
     def is_over(self) -> bool:
@@ -204,8 +217,8 @@ class UserSession:
         """Return the user's next turn, as a scenario writes it; None if it says nothing more."""
         if self._voices is not None and not (self.is_asked and self._user.answers is not None):
             return self._turn_of_model(self._voices, choices)
-        if self.is_asked:
-            self.is_asked = False
+        is_asked, self.is_asked = self.is_asked, False
+        if is_asked and not (self.may_ignore and choices.below(_IGNORING_ODDS) == _IGNORES):
             answers = self._user.answers
             answer = choices.one_of(answers) if isinstance(answers, (list, tuple)) else answers
             answer = sample(answer, choices.one_of)
@@ -215,7 +228,10 @@ class UserSession:
             self.talk.show(f"You answered: {as_text(answer)}")
             return {"resume": answer}
         if self._user.says is not None:
-            return {"user": with_persona(choices.one_of(self._user.says).as_turn, self.persona)}
+            text = with_persona(choices.one_of(self._user.says).as_turn, self.persona)
+            if self.number and choices.below(2):
+                text = f"Tell me more about {self.number}."
+            return {"user": text}
         state = self._user.states[self._state]
         self.states.add(self._state)
         assert state.says is not None
@@ -258,12 +274,15 @@ class SimulatedUsers:
         voices: Voices | None = None,
         *,
         may_use_tools: bool = False,
+        may_refer: bool = False,
     ) -> None:
         """``shares`` are those of what may happen to a turn; ``voices`` speak for users with a
         model.
 
-        If the pipeline ``may_use_tools``, turns are also cut at these.
+        If the pipeline ``may_use_tools``, turns are also cut at these. Users ``may_refer`` to
+        numbers in answers, if no file says what they say.
         """
+        self._may_refer = may_refer
         self._source, self._shares = source, shares
         self._moments = (*_AT_CALLS, *_AT_TOOLS) if may_use_tools else _AT_CALLS
         """The moments at which a turn may be cut, each with its weight."""
@@ -284,6 +303,8 @@ class SimulatedUsers:
             for name, user in self._users.items()
         }
         self._sessions = [session for each in self._sessions_of.values() for session in each]
+        for session in self._sessions:
+            session.may_ignore = may_refer and not source.is_each
         self.turns: list[dict[str, Any]] = []
         """The turns so far, as a scenario writes them."""
         self.speakers: list[UserSession] = []
@@ -350,6 +371,8 @@ class SimulatedUsers:
         ends = (e for e in reversed(conversation.events) if type(e) is TurnFinished)
         end, session = next(ends), self.speakers[-1]
         session.is_asked = bool(end.waits_for)
+        if self._may_refer and isinstance(end.reply, str):
+            session.number = next(iter(_NUMBER.findall(end.reply)), "")
         if end.waits_for:
             session.question = question_in(conversation.events)
         if session.has_model:

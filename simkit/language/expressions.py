@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final
 
 from simkit.core.errors import PatternTooSlow
+from simkit.core.raw_threads import start_raw_thread
 from simkit.core.text import late_pattern, short_end
 
 CPU_SECONDS_MAX: Final = 2.0
@@ -26,8 +27,6 @@ SECONDS_MAX: Final = 10.0
 STEPS_MAX: Final = 1_000_000
 """The largest number of steps that `re` may need."""
 
-# The function as it is before any run: threads that a run's code starts wait for their turn.
-_start_thread: Final = _thread.start_new_thread
 _REPEAT: Final = late_pattern(r"[*+?{]")
 _NESTED: Final = late_pattern(r"\)[*+{]")
 _FOREIGN: Final = late_pattern(r"(\\.)|(?<=\[):|\{(?!\d*,?\d*\})", re.DOTALL)
@@ -161,7 +160,8 @@ def _waited_for(search: Callable[[], Any]) -> Any:
         finally:
             done.release()
 
-    _start_thread(look, ())
+    # Not the function of `_thread`, whose threads wait for their turn during a run.
+    start_raw_thread(look, ())
     if not done.acquire(timeout=SECONDS_MAX):
         raise TimeoutError
     if isinstance(results[0], BaseException):

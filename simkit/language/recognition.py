@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -115,6 +116,7 @@ class Sought:
         )
 
 
+@lru_cache(maxsize=512)
 def _forms_of_key(key: str) -> tuple[str, ...]:
     """Return a key as texts write it: ``order_id``, ``order id``, ``order-id``, ``orderId``."""
     if not key:

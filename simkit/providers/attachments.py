@@ -20,7 +20,7 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -106,6 +106,12 @@ def results_grouped(messages: Iterable[Message]) -> Iterator[list[Message]]:
         yield from [together] if is_result else ([message] for message in together)
 
 
+def instructions_apart(messages: Sequence[Message]) -> tuple[list[str], Sequence[Message]]:
+    """Return the texts of the system messages at the front, and the messages after them."""
+    front = list(takewhile(lambda message: message.role == "system", messages))
+    return [message.content for message in front if message.content], messages[len(front) :]
+
+
 def parts_in(message: Message, key: str) -> list[Mapping[str, Any]]:
     """Return the provider's own parts under a key of an assistant's message.
 
@@ -157,6 +163,12 @@ def tokens_of(reply: OutgoingReply) -> Sequence[Token]:
     return [Token(word, 0.0) for word in _WORDS.findall(reply.message.content)]
 
 
+def likeliest(token: Token, top: JsonValue) -> list[tuple[str, float]]:
+    """Return as many alternatives at a token's place as a request asks for, itself included."""
+    alike = sorted((*token.others, (token.text, token.logprob)), key=lambda row: -row[1])
+    return alike[: top if isinstance(top, int) else 0]
+
+
 def expect_asked(reply: OutgoingReply, is_asked: bool, how: str) -> bool:
     """Return whether the request asks for probabilities.
 
@@ -165,6 +177,13 @@ def expect_asked(reply: OutgoingReply, is_asked: bool, how: str) -> bool:
     if reply.extras.logprobs and not is_asked:
         raise WordUnasked(f"the request does not ask for them, with {how}", "logprobs")
     return is_asked
+
+
+def expect_none(reply: OutgoingReply, of: str, *words: str) -> None:
+    """Raise WireInvalid if the script gives extras that a provider does not send."""
+    for word in words:
+        if getattr(reply.extras, word):
+            raise WireInvalid(f"{of} have no {word}", word)
 
 
 def shares(items: Sequence[Any], texts: Sequence[str], pieces: Sequence[str]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.messages import Fails
+from simkit.providers import eventstream
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 
 
@@ -58,6 +59,8 @@ class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     failures: dict[str, Failure]
     words: dict[str, dict[str, Words]]
     kinds_by_status: dict[int, str]
+    kinds_by_words: dict[str, str]
+    kinds_by_type: dict[str, dict[str, str]]
     kinds_by_code: dict[str, str]
 
 
@@ -122,12 +125,13 @@ def _misframed(whole: HttpResponse) -> HttpResponse:
     """Put invalid JSON into a response's middle chunk; an event keeps its name."""
     chunks = list(whole.chunks)
     middle = len(chunks) // 2
-    named = _DATA.search(chunks[middle])
-    chunks[middle] = (
-        MALFORMED.encode()
-        if named is None
-        else chunks[middle][: named.end()] + MALFORMED.encode() + b"\n\n"
-    )
+    chunk = chunks[middle]
+    if eventstream.CONTENT_TYPE in header(whole.headers, "content-type"):
+        chunks[middle] = chunk[:-1] + bytes((chunk[-1] ^ 1,))  # Its checksum is wrong.
+    elif named := _DATA.search(chunk):
+        chunks[middle] = chunk[: named.end()] + MALFORMED.encode() + b"\n\n"
+    else:
+        chunks[middle] = MALFORMED.encode() + b"\n" * chunk.endswith(b"\n")
     return HttpResponse(whole.status, whole.headers, tuple(chunks))
 
 
@@ -162,12 +166,28 @@ def patience_ms(request: HttpRequest) -> int | None:
     return None if seconds is None else round(seconds * 1_000)
 
 
-def is_clients_own_attempt(request: HttpRequest) -> bool:
-    """Return whether a client announces a retry of its own, as OpenAI's and Anthropic's do."""
+def is_clients_own_attempt(request: HttpRequest, is_again: bool) -> bool:
+    """Return whether a client retries by itself, as those of OpenAI, Anthropic and AWS announce.
+
+    Cohere's does not announce it; there it is a request that asks the same again (``is_again``).
+    """
+    attempt = header(request.headers, "amz-sdk-request").partition("attempt=")[2].partition(";")[0]
+    if (seconds_of(attempt) or 0) > 1 or (is_again and header(request.headers, "x-fern-sdk-name")):
+        return True
     return (seconds_of(header(request.headers, "x-stainless-retry-count")) or 0) > 0
 
 
-def kind_of_status(status: int) -> str:
-    """Return the kind of a failure of which only the status is known."""
+def kind_of(provider: str, type: str, message: str) -> str:
+    """Return the kind of an error of a provider's type; empty for a type that says none."""
+    kinds = _TABLES.kinds_by_type[provider]
+    return _kind_by_words(message) or kinds.get(type, type)
+
+
+def kind_of_status(status: int, message: str = "") -> str:
+    """Return the kind of a failure of which only the status and the message are known."""
     usual = "invalid_request" if 400 <= status < 500 else "server_error"
-    return _TABLES.kinds_by_status.get(status, usual)
+    return _kind_by_words(message) or _TABLES.kinds_by_status.get(status, usual)
+
+
+def _kind_by_words(message: str) -> str:
+    return next((kind for words, kind in _TABLES.kinds_by_words.items() if words in message), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain, repeat
-from typing import Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -59,6 +59,8 @@ class HttpResponse(msgspec.Struct, frozen=True, gc=False):
     (nothing more comes)."""
     waits_ms: tuple[int, ...] = ()
     """The delay before each chunk in milliseconds; empty for no delays."""
+    is_open: ClassVar[bool] = False
+    """Whether further pieces may come."""
 
     @property
     def body(self) -> bytes:

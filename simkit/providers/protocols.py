@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from simkit.core.messages import JsonValue, Message
+from simkit.providers import bedrock, cohere, ollama
 from simkit.providers.anthropic import messages
 from simkit.providers.body_reader import json_bytes, maybe, record_of
 from simkit.providers.gemini import generate
@@ -25,6 +27,10 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         responses.PROTOCOL,
         messages.PROTOCOL,
         generate.PROTOCOL,
+        bedrock.PROTOCOL,
+        bedrock.INVOKED,
+        cohere.PROTOCOL,
+        ollama.PROTOCOL,
     )
 }
 """All protocols by name; a new one is one more module."""
@@ -41,7 +47,7 @@ def protocol_of(request: HttpRequest) -> Protocol | None:
 Count = Callable[[Sequence[Message]], int]
 _ENDS: Final = re.compile(
     r"(?P<responses>/responses)/input_tokens$|(?P<anthropic>/v1/messages)/count_tokens$"
-    r"|(?P<gemini>:)countTokens$"
+    r"|(?P<gemini>:)countTokens$|(?P<bedrock>/model/.+)/count-tokens$"
 )
 
 
@@ -63,6 +69,9 @@ def answer_token_count(
         body = camel_keys(body)
         inner = maybe(body, "generateContentRequest", dict[str, JsonValue]())
         body, path = inner or body, path[: match.start()] + ":generateContent"
+    elif kind == "bedrock":
+        body = maybe(maybe(body, "input", dict[str, Any]()), "converse", dict[str, Any]())
+        path = f"{match[kind]}/converse"
     else:
         body = {"model": "", **body, **({} if "messages" in body else {"input": body.get("input")})}
         path = path[: match.start()] + match[kind]
@@ -80,6 +89,8 @@ def answer_token_count(
 def _count_body(kind: str, number: int) -> bytes:
     if kind == "gemini":
         return msgspec.json.encode({"totalTokens": number})
+    if kind == "bedrock":
+        return msgspec.json.encode({"inputTokens": number})
     body: dict[str, JsonValue] = {"input_tokens": number}
     return msgspec.json.encode(
         {"object": "response.input_tokens", **body} if kind == "responses" else body
@@ -89,35 +100,21 @@ def _count_body(kind: str, number: int) -> bytes:
 # Model requests in interfaces that simkit does not read: name the provider and the interface
 
 
-_MODEL_CALLS: Final = {
-    "Amazon Bedrock": r"/model/[^/]+/(?:converse(?:-stream)?|invoke(?:-with-response-stream)?)",
-    "Cohere": r"/v[12]/chat",
-    "Ollama's own interface": r"/api/(?:chat|generate)",
-    "OpenAI's completions": r"/v1/completions",
-    "OpenAI's assistants": r"/threads(?:/[^/]+)?/runs",
-    "OpenAI's compaction": r"/responses/compact",
-    "Google's interactions": r"/v1(?:alpha|beta)?\d*/interactions",
-    "Vertex AI's own interface": r":(?:rawPredict|streamRawPredict|predict)",
-    "Mistral's own interface": r"/v1/(?:fim|agents)/completions|/v1/conversations(?:/[^/]+)?",
-}
-"""Interfaces to models, by the end of their paths."""
-_CALLS: Final = {name: re.compile(rf"(?:{pattern})$") for name, pattern in _MODEL_CALLS.items()}
-_ANYWHERE: Final = ("Amazon Bedrock", "Ollama's own interface", "OpenAI's completions")
-"""Interfaces whose servers run under any host name."""
-_HOSTS: Final = re.compile(
-    r"(?:^|\.)(?:api\.(?:openai|anthropic|cohere|groq|fireworks|deepseek|mistral|perplexity|together"
-    r"|cerebras|moonshot|x|replicate|sambanova)\.(?:com|ai|xyz|cn)|openrouter\.ai"
-    r"|generativelanguage\.googleapis\.com|[a-z0-9-]*aiplatform\.googleapis\.com"
-    r"|bedrock-runtime[a-z0-9.-]*\.amazonaws\.com|openai\.azure\.com|services\.ai\.azure\.com"
-    r"|integrate\.api\.nvidia\.com|router\.huggingface\.co|dashscope[a-z-]*\.aliyuncs\.com)$"
+class _Interfaces(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables in interfaces.yaml."""
+
+    unread: dict[str, str]
+    anywhere: tuple[str, ...]
+    hosts: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+_TABLES: Final = msgspec.yaml.decode(
+    Path(__file__).with_name("interfaces.yaml").read_bytes(), type=_Interfaces
 )
-_OTHER: Final = re.compile(
-    r"embed|rerank|/files|/uploads|/images|/audio|/moderations|/batches|/vector_stores|/fine_tuning"
-    r"|/models(?:/[^/:]+)?$|tokens?$|tokenize|/evals|/containers|/organization|/assistants"
-    r"|/threads(?:/[^/]+(?:/messages)?)?$|/conversations|/cachedContents|/realtime|/videos|/realtime"
-    r"|/skills|/oauth|/token$|/corpora|/tunedModels(?:/[^/:]+)?$|operations"
-)
-"""Parts of the paths of a provider's other services, which are no model calls."""
+_CALLS: Final = {name: re.compile(rf"(?:{end})$") for name, end in _TABLES.unread.items()}
+_HOSTS: Final = re.compile(rf"(?:^|\.)(?:{'|'.join(_TABLES.hosts)})$")
+_OTHERS: Final = re.compile("|".join(_TABLES.others))
 
 
 def is_providers_host(host: str) -> bool:
@@ -135,6 +132,6 @@ def unsupported_interface(request: HttpRequest) -> str:
     path, host = path_of(request.url), urlsplit(request.url).hostname or ""
     is_providers = is_providers_host(host)
     for name, pattern in _CALLS.items():
-        if (is_providers or name in _ANYWHERE) and pattern.search(path):
+        if (is_providers or name in _TABLES.anywhere) and pattern.search(path):
             return name
-    return f"an interface of {host}" if is_providers and not _OTHER.search(path) else ""
+    return f"an interface of {host}" if is_providers and not _OTHERS.search(path) else ""

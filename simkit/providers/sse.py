@@ -17,6 +17,7 @@ DONE: Final = "[DONE]"
 """The data of the last event of protocols that have one, such as OpenAI's chat."""
 
 _LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_EVENT_END: Final = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2}")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -49,8 +50,20 @@ def events(body: bytes) -> Iterator[tuple[str, str]]:
             event = value
         elif field == "data":
             data.append(value)
-    if data and _is_whole("\n".join(data)):
+    if data and is_whole("\n".join(data)):
         yield event, "\n".join(data)
+
+
+class Reader:
+    """Reads a stream piece by piece."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> Iterator[tuple[str, str]]:
+        """Return the events that are whole now."""
+        *whole, self._rest = _EVENT_END.split(self._rest + data)
+        return (event for each in whole for event in events(each + b"\n\n"))
 
 
 def is_stream(response: HttpResponse) -> bool:
@@ -60,7 +73,8 @@ def is_stream(response: HttpResponse) -> bool:
     return response.body.lstrip().startswith((b"data:", b"event:", b"id:", b":"))
 
 
-def _is_whole(data: str) -> bool:
+def is_whole(data: str) -> bool:
+    """Return whether the data of an event is complete."""
     if data == DONE:
         return True
     try:

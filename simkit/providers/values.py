@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -25,6 +26,16 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     description: str = ""
     strict: bool = False
     """Whether the provider holds the model to the schema."""
+
+    @property
+    def described(self) -> dict[str, JsonValue]:
+        """Return its name, and its description if it has one, as all protocols write them."""
+        about: dict[str, JsonValue] = {"description": self.description} if self.description else {}
+        return {"name": self.name, **about}
+
+
+_THINKS: Final = re.compile(r"(openai/)?(gpt-5(?!-chat)|o\d)")
+"""Models of OpenAI whose responses have reasoning items."""
 
 
 class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +61,22 @@ class ParsedRequest(msgspec.Struct, frozen=True, gc=False):
     Empty if none."""
     hidden: str = ""
     """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """Where it asks the provider to keep its front: each the number of whole messages, and of
+    characters of the next one, before a mark."""
+
+    @property
+    def can_think(self) -> bool:
+        """Return whether the model shows its thinking, beside which it answers."""
+        settings = self.settings
+        if self.protocol == "bedrock":
+            settings = _inside(settings, "additionalModelRequestFields")
+        if self.protocol.startswith(("anthropic", "bedrock", "cohere")):
+            kind = _inside(settings.get("thinking"), "").get("type")
+            return kind is not None and kind != "disabled"
+        if self.protocol == "ollama":
+            return bool(settings.get("think"))
+        return self.protocol == "openai-responses" and bool(_THINKS.match(self.model))
 
     @property
     def is_one_call(self) -> bool:
@@ -132,6 +159,11 @@ class ParsedResponse(msgspec.Struct, frozen=True, gc=False):
     went well."""
 
 
+def not_asked(request: ParsedRequest) -> HttpRequest:
+    """Raise NotImplementedError: simkit itself asks no model in this protocol."""
+    raise NotImplementedError(request.protocol)
+
+
 class Protocol(msgspec.Struct, frozen=True):
     """One provider's interface: parsing and rendering."""
 
@@ -142,12 +174,10 @@ class Protocol(msgspec.Struct, frozen=True):
     keys: tuple[str, ...]
     """Environment variables that clients require on creation."""
     speaks: Callable[[HttpRequest], bool]
-    """Returns whether a request is a model call of this protocol, by method and path only."""
+    """Returns whether a request is a model call of this protocol, by method and path; where other
+    services have such paths, too, also by the keys of the body."""
     parse_request: Callable[[HttpRequest], ParsedRequest]
     """Parses a request; raises WireInvalid, naming the field."""
-    build_request: Callable[[ParsedRequest], HttpRequest]
-    """Builds a request to the provider's own address, which ``parse_request`` parses to the same
-    values."""
     served: Callable[[OutgoingReply, ParsedRequest], HttpResponse]
     """Renders a reply, as a body or as the full event stream; raises WireInvalid, naming the
     word, for parts that this provider does not send."""
@@ -157,6 +187,9 @@ class Protocol(msgspec.Struct, frozen=True):
     parse_response: Callable[[HttpResponse, ParsedRequest], ParsedResponse]
     """Parses a response, streamed or not, complete or cut; raises WireInvalid for an invalid
     one."""
+    build_request: Callable[[ParsedRequest], HttpRequest] = not_asked
+    """Builds a request to the provider's own address, which ``parse_request`` parses to the same
+    values; only protocols of providers that pipeline files may name have it."""
     call_prefix: str = ""
     """The prefix of this provider's tool call ids, by which programs recognize them; empty if
     there is none."""

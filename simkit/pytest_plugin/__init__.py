@@ -6,7 +6,7 @@ error, an invalid scenario fails without a traceback, and ``xfail`` excuses only
 invalid scenario.
 
 Here are the hooks that every run of pytest calls. ``items`` are files and items, those of
-simulations, too; ``runs`` runs an item; ``updates``, ``page`` and ``workflow`` are hooks that only
+simulations, too; ``runs`` runs an item; ``page`` and ``workflow`` are hooks that only
 some runs need.
 """
 
@@ -134,18 +134,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(Workflow(base), WORKFLOW)
     if page := config.getoption("--simkit-html"):
-        from simkit.pytest_plugin.page import PytestPage
+        from simkit.pytest_plugin.workflow import PytestPage
 
         config.pluginmanager.register(PytestPage(page), PAGE)
     coverage_page: str = config.getoption("--simkit-coverage-html")
     if coverage_page or config.getoption("--simkit-coverage"):
-        from simkit.pytest_plugin.page import PytestCoverage
+        from simkit.pytest_plugin.workflow import PytestCoverage
 
         is_printed: bool = config.getoption("--simkit-coverage")
         config.pluginmanager.register(PytestCoverage(coverage_page, is_printed), COVERAGE)
     if config.getoption("--simkit-update") is None:
         return
-    from simkit.pytest_plugin.updates import Updates
+    from simkit.pytest_plugin.workflow import Updates
 
     config.pluginmanager.register(Updates(config), UPDATES)
 

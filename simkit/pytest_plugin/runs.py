@@ -135,7 +135,7 @@ def _show(
     if session.keeps_all or result.failed:
         result = msgspec.structs.replace(result, trace=Ledger().place(result.id))
         item.keep(result)
-        trace = outcome.redacted(redactor).trace.encoded()
+        trace = outcome.redacted(redactor).trace.stored()
     _keep(item, trace)
     draws = result.failed and session.has_workflow
     if not draws and not session.has_page:

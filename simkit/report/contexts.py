@@ -45,16 +45,42 @@ def context_lines(
                 yield ""
 
 
+def call_object(call: CallView) -> dict[str, Any]:
+    """Return the JSON object of a model call: its messages, what was left out, and the reply."""
+    return {
+        "turn": call.turn,
+        "agent": call.agent,
+        "call": call.index,
+        "tools": [str(tool) for tool in call.context.tools],
+        "messages": [_message_object(message) for message in call.context.messages],
+        "dropped": [
+            {**_message_object(dropped.message), "by": dropped.by}
+            for dropped in call.context.dropped()
+        ],
+        "reply": None if call.reply is None else _message_object(call.reply),
+    }
+
+
+def _message_object(message: Message) -> dict[str, Any]:
+    return {
+        "role": message.role,
+        "content": message.content,
+        "section": message.section,
+        "from": message.agent,
+        "calls": [{call.name: call.args} for call in message.calls],
+    }
+
+
 def _title(call: CallView, calls: Sequence[CallView], runs: Sequence[str]) -> str:
     """Return the name of a call in claims, ``turn 2, coach[1]``, also by its run."""
     title = f"turn {call.turn}, {call.agent}"
     if len(calls) < 2:
         return title
-    title += f"[{call.index}] of {len(calls)} calls"
+    title += f", call {call.index + 1} of {len(calls)} (in claims `{call.agent}[{call.index}]`"
     if len(runs) < 2:
-        return title
+        return f"{title})"
     index = [other_call.id for other_call in calls if other_call.run == call.run].index(call.id)
-    return f"{title}, {call.agent}[run {runs.index(call.run)}][{index}]"
+    return f"{title} or `{call.agent}[run {runs.index(call.run)}][{index}]`)"
 
 
 def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
@@ -69,7 +95,7 @@ def _call_lines(call: CallView, title: str, paint: Paint) -> Iterator[str]:
     joint = _joint_sections(call)
     for index, message in enumerate(context.messages):
         section = joint.get(index, message.section)
-        yield paint(f"  [{index}] {_origin(message, section)}", "quiet")
+        yield paint(f"  {index + 1}. {_origin(message, section)}", "quiet")
         yield from _content_lines(message)
     if context.tools:
         handoff_tools = context.handoff_tools

@@ -1,4 +1,4 @@
-"""Lines of a diff of two runs, block by block; equal parts are only counted."""
+"""Lines of a diff of two runs, block by block, and the first event that differs."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.findings import Finding
+from simkit.core.errors import TraceError
 from simkit.core.messages import ABSENT, Message
-from simkit.core.text import counted, cut_both, short, short_end
-from simkit.report.events import event_line
+from simkit.core.text import (
+    counted,
+    cut_both,
+    parted_at,
+    short,
+    short_end,
+    short_from,
+    without_secrets_in,
+)
 from simkit.report.wording import (
+    WIDTH,
     Paint,
     Tone,
     call_text,
     columns,
+    event_line,
     plain,
     value_text,
     wrapped,
 )
 from simkit.trace import events as e
-from simkit.trace.diff import (
-    Added,
-    CallDiff,
-    Changed,
-    Edit,
-    ItemEdit,
-    MessageEdit,
-    Removed,
-    Same,
-    TraceDiff,
-    TurnDiff,
-    aligned,
-)
+from simkit.trace.diff.calls import Added, CallDiff, Changed, MessageEdit, Removed, Same
+from simkit.trace.diff.traces import TraceDiff, TurnDiff
+from simkit.trace.diff.values import Edit, ItemEdit, aligned
+from simkit.trace.store import decoded
 
 CALLS_MAX: Final = 20
 """The number of model calls shown of one scenario; JSON has all."""
@@ -179,12 +181,12 @@ def _message_lines(edit: MessageEdit, paint: Paint) -> Iterator[str]:
     if isinstance(edit, Same):
         yield paint(f"    = {counted(edit.count, 'message')}", "quiet")
     elif isinstance(edit, Changed):
-        yield f"  ~ [{edit.at}] {_origin(edit.right)}"
+        yield f"  ~ {edit.at + 1}. {_origin(edit.right)}"
         yield from indented(_changed_lines(edit.left, edit.right, paint), 6)
     else:
         sign, verb = ("-", "now") if isinstance(edit, Removed) else ("+", "was")
         why = f" · {verb} dropped by {edit.dropped_by}" if edit.dropped_by else ""
-        yield f"  {signed(sign, f'[{edit.at}] {_origin(edit.message)}{why}', paint)}"
+        yield f"  {signed(sign, f'{edit.at + 1}. {_origin(edit.message)}{why}', paint)}"
         lines = (paint(line, TONES[sign]) for line in _clipped(_said_lines(edit.message)))
         yield from indented(lines, 6)
 
@@ -315,3 +317,71 @@ def signed(sign: str, text: str, paint: Paint) -> str:
 def indented(lines: Iterable[str], columns: int = 2) -> Iterator[str]:
     for line in lines:
         yield f"{' ' * columns}{line}".rstrip()
+
+
+# Two traces of one scenario that should be equal: the first different event
+
+
+NOT_DETERMINISTIC: Final = "not-deterministic"
+BEFORE: Final = 3
+"""The number of events shown before the different one."""
+LEAD: Final = 40
+"""The number of characters shown before the different one."""
+WINDOW: Final = WIDTH - 4
+
+
+def first_difference(
+    first: Sequence[bytes], second: Sequence[bytes], where: str, how: str
+) -> Finding:
+    """Return the finding that two stored traces differ, with the events before the place.
+
+    ``how`` describes what was different about the second run.
+    """
+    index = next(
+        (
+            index
+            for index, (left, right) in enumerate(zip(first, second, strict=False))
+            if left != right
+        ),
+        min(len(first), len(second)),
+    )
+    return Finding(
+        NOT_DETERMINISTIC,
+        "E",
+        f"the second run ({how}) parts from the first at event {index} of {len(first) - 1}",
+        where,
+        context=tuple(_lines(first, second, index)),
+        fix="Look for a set that is iterated, an id or hash of an object, a clock, or chance that "
+        "does not come from the seed, in the functions of the pipeline.",
+    )
+
+
+def _lines(first: Sequence[bytes], second: Sequence[bytes], index: int) -> Iterator[str]:
+    for before in range(max(index - BEFORE, 1), index):
+        yield _readable(first, before)
+    if index < len(first) and index < len(second):
+        yield _readable(first, index)
+        left, right = _parting(first[index].decode(), second[index].decode())
+        yield f"first:  {left}"
+        yield f"second: {right}"
+    else:
+        longer, which = (first, "first") if index < len(first) else (second, "second")
+        yield _readable(longer, index)
+        yield f"only the {which} run has this event"
+
+
+def _readable(lines: Sequence[bytes], index: int) -> str:
+    """Return an event on one line, with its number."""
+    try:
+        (event,) = decoded(b"\n".join((lines[0], lines[index]))).events
+    except TraceError:
+        return short_end(lines[index].decode(), WINDOW)
+    return short_end(event_line(index, event), WINDOW)
+
+
+def _parting(left: str, right: str) -> tuple[str, str]:
+    """Return the two encoded events, cut around the first different character."""
+    left, right = without_secrets_in(left), without_secrets_in(right)
+    start, most = max(parted_at(left, right) - LEAD, 0), WINDOW - len("second: ")
+    most += bool(start)
+    return short_from(left, start, most), short_from(right, start, most)

@@ -18,37 +18,29 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
+from simkit.core.errors import TraceError
 from simkit.core.messages import ABSENT
+from simkit.core.output import clean, current_redactor
 from simkit.core.text import counted
-from simkit.report.diff_lines import (
-    Sides,
-    again_text,
-    call_title,
-    declared_text,
-    diff_blocks,
-    indented,
-    signed,
-)
-from simkit.report.github import annotation
-from simkit.report.markdown import fenced
+from simkit.report import diff_lines
+from simkit.report.diff_lines import Sides
+from simkit.report.last_run import FOLDER
+from simkit.report.results import Result
+from simkit.report.text import annotation, fenced, result_annotations, results_markdown
 from simkit.report.wording import Paint, plain, wrapped
-from simkit.trace.diff import (
-    Added,
-    CallDiff,
-    Changed,
-    Edit,
-    FirstDifference,
-    ItemEdit,
-    Removed,
-    TraceDiff,
-    TurnDiff,
-)
+from simkit.trace.diff.calls import Added, CallDiff, Changed, Removed
+from simkit.trace.diff.traces import FirstDifference, TraceDiff, TurnDiff, trace_diff
+from simkit.trace.diff.values import Edit, ItemEdit
+from simkit.trace.store import read_trace
+from simkit.trace.views import View, view_of
 
 ANNOTATED_MAX: Final = 40
 """The number of lines in an annotation."""
@@ -92,7 +84,7 @@ def exit_code(pairs: Iterable[Compared]) -> int:
     return 2 if "broken" in outcomes else int(bool(outcomes - {"equal", "left_out"}))
 
 
-def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) -> str:
+def summary_line(pairs: Sequence[Compared], sides: diff_lines.Sides, paint: Paint = plain) -> str:
     """Return the numbers of equal and different scenarios."""
     outcomes = [pair.outcome for pair in pairs]
     counts = (
@@ -108,31 +100,33 @@ def summary_line(pairs: Sequence[Compared], sides: Sides, paint: Paint = plain) 
     return paint(line, "bad" if exit_code(pairs) else "good")
 
 
-def pair_lines(pair: Compared, sides: Sides, paint: Paint = plain) -> Iterator[str]:
+def pair_lines(pair: Compared, sides: diff_lines.Sides, paint: Paint = plain) -> Iterator[str]:
     """Yield the differences of two runs of a scenario; nothing if they are equal."""
     outcome = pair.outcome
     if outcome == "equal":
         if pair.diff is not None and pair.diff.declared:
-            yield from wrapped(f"{pair.name}: equal, {declared_text(pair.diff)}", "", "  ")
+            yield from wrapped(
+                f"{pair.name}: equal, {diff_lines.declared_text(pair.diff)}", "", "  "
+            )
         return
     if outcome in ("one", "other", "left_out"):
         yield f"{paint(pair.name, 'strong')}: {_outcome_words(pair, sides)}"
         return
     yield paint(pair.name, "strong")
     if outcome == "broken" or pair.diff is None:
-        yield from indented(pair.error.splitlines())
+        yield from diff_lines.indented(pair.error.splitlines())
         return
     for sign, source in zip("-+", pair.sources, strict=True):
-        yield f"  {signed(sign, source, paint)}"
-    for block in diff_blocks(pair.diff, sides, paint):
+        yield f"  {diff_lines.signed(sign, source, paint)}"
+    for block in diff_lines.diff_blocks(pair.diff, sides, paint):
         yield ""
-        yield from indented(block)
+        yield from diff_lines.indented(block)
 
 
 # JSON
 
 
-def diff_json(pairs: Sequence[Compared], sides: Sides, version: str) -> str:
+def diff_json(pairs: Sequence[Compared], sides: diff_lines.Sides, version: str) -> str:
     """Return one object, indented::
 
         {"simkit", "sides": [one, other],
@@ -189,7 +183,7 @@ def _object(value: Any) -> Any:
 # GitHub
 
 
-def diff_annotations(pairs: Sequence[Compared], sides: Sides) -> Iterator[str]:
+def diff_annotations(pairs: Sequence[Compared], sides: diff_lines.Sides) -> Iterator[str]:
     """Yield a workflow command for each scenario that is not equal."""
     for pair in pairs:
         if pair.outcome in ("equal", "left_out"):
@@ -210,7 +204,7 @@ def _short_name(pair: Compared) -> str:
     return pair.name.removeprefix(f"{pair.file}::") if pair.file else pair.name
 
 
-def _outcome_words(pair: Compared, sides: Sides) -> str:
+def _outcome_words(pair: Compared, sides: diff_lines.Sides) -> str:
     return {
         "equal": "equal",
         "different": f"{sides.right} differs from {sides.left}",
@@ -224,7 +218,7 @@ def _outcome_words(pair: Compared, sides: Sides) -> str:
 # Markdown
 
 
-def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
+def diff_markdown(pairs: Sequence[Compared], sides: diff_lines.Sides) -> str:
     """Return the changed contexts as a table, and the folded differences of each scenario."""
     blocks = [f"### Contexts in {sides.right} against {sides.left}", summary_line(pairs, sides)]
     rows = [row for pair in pairs for row in _context_rows(pair, sides)]
@@ -237,17 +231,17 @@ def diff_markdown(pairs: Sequence[Compared], sides: Sides) -> str:
     return "\n\n".join(blocks)
 
 
-def _context_rows(pair: Compared, sides: Sides) -> Iterator[str]:
+def _context_rows(pair: Compared, sides: diff_lines.Sides) -> Iterator[str]:
     if pair.diff is not None:
         for call in pair.diff.calls:
-            title, _, sizes = call_title(call, sides).partition(": ")
+            title, _, sizes = diff_lines.call_title(call, sides).partition(": ")
             changes = list(call.changes)
             counts = (
                 (sum(isinstance(change, kind) for change in changes), word)
                 for kind, word in ((Added, "came"), (Removed, "went"), (Changed, "changed"))
             )
             counts_text = [f"{count} {word}" for count, word in counts if count]
-            counts_text += [again_text(call)] if call.again else []
+            counts_text += [diff_lines.again_text(call)] if call.again else []
             cells = (_short_name(pair), title, "; ".join((sizes, *counts_text)))
             yield f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
@@ -256,7 +250,7 @@ def _cell(text: str) -> str:
     return re.sub(r"([\\|<>`*_\[\]])", r"\\\1", text)
 
 
-def _details(pair: Compared, sides: Sides) -> str:
+def _details(pair: Compared, sides: diff_lines.Sides) -> str:
     lines = list(pair_lines(pair, sides))
     if len(lines) > DETAILS_MAX:
         lines[DETAILS_MAX:] = [f"… {counted(len(lines) - DETAILS_MAX, 'more line')}"]
@@ -264,3 +258,133 @@ def _details(pair: Compared, sides: Sides) -> str:
     title = f"{pair.name}: {_outcome_words(pair, sides)}"
     title = title.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return f"<details><summary>{title}</summary>\n\n{fenced(text)}\n\n</details>"
+
+
+# GitHub Actions: annotations, and the summary of the step.
+#
+# Both are without secrets, like everything that outlives a run.
+
+
+BYTES_MAX: Final = 1_000_000
+"""The size of a step's summary: at 1 MiB GitHub rejects all of it."""
+_RUN_ADDRESS: Final = re.compile(r"https?://[\w.:-]+/[\w.-]+/[\w.-]+/actions/runs/\d+", re.ASCII)
+
+
+def is_workflow(environment: Mapping[str, str]) -> bool:
+    """Return whether this runs in a workflow of GitHub Actions."""
+    return environment.get("GITHUB_ACTIONS") == "true"
+
+
+def workflow_commands(results: Sequence[Result], environment: Mapping[str, str]) -> list[str]:
+    """Return the lines that GitHub reads as annotations."""
+    folder = _folder(environment.get("GITHUB_WORKSPACE", ""))
+    return list(result_annotations(results, folder, current_redactor().text))
+
+
+def add_summary(
+    results: Sequence[Result],
+    environment: Mapping[str, str],
+    pairs: Sequence[Compared] | None = None,
+    pictures: Mapping[str, str] = {},
+    page: str = "",
+) -> str:
+    """Add the results to the summary of the step, if there is one; return the error, if any.
+
+    ``pairs`` are their traces beside those of a base, where one is given; ``pictures`` are Mermaid
+    diagrams by scenario; ``page`` is the file with all runs, if one is written.
+    """
+    file = environment.get("GITHUB_STEP_SUMMARY", "")
+    if not file:
+        return ""
+    text = results_markdown(results, pictures, page, artifacts_address(environment))
+    if pairs is not None:
+        text += "\n" + diff_markdown(pairs, Sides("base", "now")) + "\n"
+    content = _cut_to_fit(clean(text), file)
+    try:
+        with open(file, "ab") as summary:
+            summary.write(content)
+    except OSError as problem:
+        return f"the summary is not written: {problem.filename}: {problem.strerror}"
+    return ""
+
+
+def artifacts_address(environment: Mapping[str, str]) -> str:
+    """Return the address of the workflow run's artifacts; empty if GitHub does not say it."""
+    server, repository, run = (
+        environment.get(name, "")
+        for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID")
+    )
+    address = f"{server}/{repository}/actions/runs/{run}"
+    return f"{address}#artifacts" if _RUN_ADDRESS.fullmatch(address) else ""
+
+
+def compared(results: Sequence[Result], base: str) -> Iterator[Compared]:
+    """Yield each scenario's kept trace with the one of the same name in a folder of traces.
+
+    Raise TraceError if the folder has none.
+    """
+    folder = traces_in(base)
+    for result in results:
+        if result.trace:
+            before = folder / Path(result.trace).name
+            yield _compared(result, str(before) if before.is_file() else "")
+
+
+def _compared(result: Result, current: str) -> Compared:
+    sources = (current, result.trace)
+    diff, error = None, ""
+    try:
+        if current:
+            diff = trace_diff(_view(current), _view(result.trace))
+    except TraceError as problem:
+        error = str(problem)
+    return Compared(result.id, sources, diff, error, result.file, result.line)
+
+
+def _view(file: str) -> View:
+    events = read_trace(file).events
+    try:
+        return view_of(events)
+    # A view trusts its trace. A changed trace may raise anywhere in it.
+    except (LookupError, TypeError, ValueError, AttributeError, AssertionError):
+        raise TraceError(f"{file}: the trace is damaged") from None
+
+
+def traces_in(base: str) -> Path:
+    """Return the folder with the traces of ``base``, which may be `.simkit`, or contain it.
+
+    Raise TraceError if there are none.
+    """
+    for folder in (Path(base), Path(base) / "traces", Path(base) / FOLDER / "traces"):
+        if any(folder.glob("*.jsonl")):
+            if folder.resolve() == Path(FOLDER, "traces").resolve():
+                raise TraceError(
+                    f"{base}: this run would write its own traces there\n"
+                    "  Copy the folder before, and name the copy."
+                )
+            return folder
+    raise TraceError(f"{base}: there is no trace in this folder, no file `*.jsonl`")
+
+
+def _folder(workspace: str) -> str:
+    """Return the working directory relative to the repository; empty if it is outside."""
+    if not workspace:
+        return ""
+    try:
+        folder = os.path.relpath(Path.cwd(), Path(workspace).resolve())
+    except ValueError:
+        return ""
+    return "" if folder == "." or folder.startswith("..") else Path(folder).as_posix()
+
+
+def _cut_to_fit(text: str, file: str) -> bytes:
+    """Return the part of a text that still fits into the summary."""
+    content = text.encode("utf-8", "backslashreplace")
+    size = Path(file).stat().st_size if Path(file).is_file() else 0
+    room = BYTES_MAX - size
+    if len(content) <= room:
+        return content
+    if room <= 0:
+        return b""
+    content_kept = content[:room].decode("utf-8", "ignore").rpartition("\n")[0]
+    return f"{content_kept}\n\n… the rest is more than the summary of a step can hold\n".encode()

@@ -20,6 +20,7 @@ No link is written through: it may name a folder that is not simkit's.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -37,6 +38,8 @@ from simkit.core.output import current_redactor
 
 FOLDER: Final = ".simkit"
 SLUG_MAX: Final = 80
+_REPLACED: Final = ("last.json", "traces", "runs")
+"""The parts of the folder that a run replaces or deletes."""
 KEPT_AS: Final = "simkit_kept"
 """The attribute of pytest's items and reports with a run to be kept; empty if none is kept."""
 
@@ -182,6 +185,10 @@ def make_folder(folder: Path) -> None:
     refuse_links(folder, ignore)
     folder.mkdir(parents=True, exist_ok=True)
     if not ignore.exists():
+        foreign = next((name for name in _REPLACED if (folder / name).exists()), "")
+        if foreign:
+            problem = f"is in a folder without simkit's `.gitignore`: move it, or delete {folder}"
+            raise OSError(errno.EEXIST, problem, str(folder / foreign))
         write_whole(ignore, b"*\n")
 
 

@@ -5,11 +5,12 @@ A result is what the judgement of a run comes to, or why a scenario did not run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from simkit.checks.claims import cut_short
 from simkit.checks.findings import CLAIM, Finding
 from simkit.checks.judge import Outcome
 from simkit.core.text import counted, shell_word
@@ -45,7 +46,8 @@ class Result(msgspec.Struct, frozen=True):
     """The findings that fail it."""
     warnings: tuple[Finding, ...] = ()
     noted: tuple[Finding, ...] = ()
-    """Hits of lints that are claimed or allowed."""
+    """Findings that fail nothing: hits of lints that are claimed or allowed, and what fails a
+    scenario that is expected to fail."""
     lints_off: tuple[tuple[str, str], ...] = ()
     """Lints that are turned off, each with the reason."""
     passed_over: tuple[Finding, ...] = ()
@@ -181,50 +183,79 @@ def result_of(prepared: Prepared, outcome: Outcome, seed: int | None) -> Result:
     ``seed`` is the caller's in place of the scenario's own.
     """
     scenario, judgement, view = prepared.scenario, outcome.judgement, outcome.view
-    findings = judgement.findings
+    findings, noted = judgement.findings, judgement.noted
     name: OutcomeName = "held" if judgement.passed else "failed"
     reason = ""
     if judgement.exit_code == 2:
         name = "broken"
     elif scenario.xfail is not None and not judgement.passed:
         name, findings, reason = "xfailed", (), scenario.xfail.reason
+        noted = (*judgement.findings, *noted)
     elif scenario.xfail is not None and scenario.xfail.strict:
         name = "failed"
         findings = (_unexpectedly_held(prepared, scenario.xfail.reason),)
+    return not_run(
+        prepared.item, name, seed=scenario.seed if seed is None else seed,
+        digest=outcome.trace.digest(),
+        pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
+        noted=noted, lints_off=judgement.lints_off, reason=reason,
+        passed_over=judgement.passed_over, **counts_of(view.events),
+    )  # fmt: skip
+
+
+def counts_of(events: Sequence[e.Event]) -> dict[str, int]:
+    """Return the fields of a result that count what happened in a run."""
     turns = calls = tokens = 0
     tokens_of: dict[str, int] = {}
-    for event in view.events:
+    for event in events:
         if type(event) is e.ContextBuilt:
             tokens_of[event.call] = event.tokens
         elif type(event) is e.ModelCalled:
             calls, tokens = calls + 1, tokens + tokens_of.get(event.call, 0)
         elif type(event) is e.TurnStarted:
             turns += 1
-    return not_run(
-        prepared.item, name, seed=scenario.seed if seed is None else seed,
-        digest=outcome.trace.digest(),
-        pipeline=prepared.pipeline.pipeline, findings=findings, warnings=judgement.warnings,
-        noted=judgement.noted, lints_off=judgement.lints_off, reason=reason,
-        passed_over=judgement.passed_over,
-        turns=turns, model_calls=calls, tokens=tokens,
-        virtual_ms=view.events[-1].at if view.events else 0,
-    )  # fmt: skip
+    now = events[-1].at if events else 0
+    return {"turns": turns, "model_calls": calls, "tokens": tokens, "virtual_ms": now}
+
+
+def finding_of_death(prepared: Prepared, turn: int, how: str) -> Finding:
+    """Return the finding that a scenario's process ended in a turn; 0 is before the first."""
+    path: tuple[str | int, ...] = ("turns", turn - 1) if turn else ("turns",)
+    when = f"in turn {turn}" if turn else "before its first turn"
+    headline = f"the process of this scenario ended {when}: {how}"
+    where, fix = prepared.document.position(path), LINTS["RUN-09"].advice(is_code=True)
+    return Finding("RUN-09", "E", headline, where, path, turn, fix=fix)
 
 
 def result_of_death(prepared: Prepared, seed: int | None, turn: int, how: str) -> Result:
     """Return the result of a scenario whose process ended in a turn; 0 is before the first."""
-    path: tuple[str | int, ...] = ("turns", turn - 1) if turn else ("turns",)
-    when = f"in turn {turn}" if turn else "before its first turn"
-    headline = f"the process of this scenario ended {when}: {how}"
-    scenario, entry = prepared.scenario, LINTS["RUN-09"]
-    where = prepared.document.position(path)
-    finding = Finding("RUN-09", "E", headline, where, path, turn, fix=entry.advice(is_code=True))
+    scenario, finding = prepared.scenario, finding_of_death(prepared, turn, how)
     is_expected = scenario.xfail is not None
     return not_run(
         prepared.item, "xfailed" if is_expected else "failed",
         seed=scenario.seed if seed is None else seed, pipeline=prepared.pipeline.pipeline,
         findings=() if is_expected else (finding,), turns=turn,
         reason=scenario.xfail.reason if scenario.xfail is not None else "",
+    )  # fmt: skip
+
+
+def changed_before(prepared: Prepared, changed: Sequence[tuple[str, str]]) -> Finding:
+    """Return the note on variables that other scenarios, each beside its variable, changed."""
+    names = [f"`{name}` by '{scenario}'" for name, scenario in changed]
+    text = "\n".join(
+        ["earlier scenarios of this process changed variables of the pipeline:", *cut_short(names)]
+    )
+    where, fix = prepared.document.position(("scenario",)), LINTS["RUN-08"].advice(is_code=True)
+    return Finding("RUN-08", "W", text, where, ("scenario",), fix=fix)
+
+
+def asked_by_libraries(prepared: Prepared, hosts: Sequence[tuple[str, str]]) -> Finding:
+    """Return the warning of libraries that asked hosts by themselves, and went on without them."""
+    names = ", ".join(f"`{library}` asked {host}" for library, host in hosts)
+    where = prepared.document.position(("turns",))
+    return Finding(
+        "RUN-02", "W", f"{names}: there is no network, and the run went on without it", where,
+        ("turns",), fix="Turn it off in the library, or allow the host: `allow_hosts`.",
     )  # fmt: skip
 
 
@@ -248,3 +279,68 @@ def _unexpectedly_held(prepared: Prepared, reason: str) -> Finding:
         ("xfail",),
         fix="Remove `xfail`, or write `strict: false` under it.",
     )
+
+
+# Results as one JSON object, for programs
+
+
+def json_text(results: Sequence[Result], version: str, libraries: Mapping[str, str]) -> str:
+    """Return the JSON object, indented."""
+    whole = {
+        "simkit": version,
+        "libraries": dict(libraries),
+        "scenarios": [scenario_object(result) for result in results],
+        "lints_off": [
+            {**_off(lint, reason), "scenarios": count} for lint, reason, count in lints_off(results)
+        ],
+        "summary": msgspec.to_builtins(summary_of(results)),
+    }
+    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
+
+
+def scenario_object(result: Result) -> dict[str, Any]:
+    """Return the object of one scenario."""
+    fields: dict[str, Any] = msgspec.to_builtins(result)
+    for name in ("findings", "warnings", "noted", "passed_over"):
+        fields[name] = [_group_object(group) for group in grouped(getattr(result, name))]
+    for finding in fields["findings"]:
+        if finding["id"] == CLAIM:
+            _complete(finding, result)
+    fields["lints_off"] = [_off(lint, reason) for lint, reason in result.lints_off]
+    fields["reproduce"] = result.reproduce
+    del fields["on"], fields["strict"]  # The command shows both.
+    return fields
+
+
+def _complete(finding: dict[str, Any], result: Result) -> None:
+    """Give a failing claim what people read elsewhere: the claim, the run, the ways out."""
+    finding["differences"] = finding["differences"] or [
+        {
+            "at": "",
+            "wanted": finding["excerpt"],
+            "found": (*finding["context"], finding["what"])[0],
+            "note": "",
+        }
+    ]
+    accept = f"simkit replay {shell_word(result.id)} --update"
+    finding["fix"] = finding["fix"] or (
+        f"If the claim is right, change the application. If the run is right: `{accept}`."
+    )
+
+
+def _off(lint: str, reason: str) -> dict[str, Any]:
+    code, _, at = lint.partition(" at ")
+    return {"id": code, "at": at, "reason": reason}
+
+
+def _group_object(group: Group) -> dict[str, Any]:
+    return {
+        **_finding_object(group.cause),
+        "following": [{**_finding_object(finding), "following": []} for finding in group.following],
+    }
+
+
+def _finding_object(finding: Finding) -> dict[str, Any]:
+    fields: dict[str, Any] = msgspec.to_builtins(finding)
+    del fields["follows"], fields["event"]  # Its place shows the one; pages show the other.
+    return fields

@@ -117,7 +117,7 @@ def _score_table(heads: Sequence[str], groups: Mapping[str, Sequence[bool]]) -> 
     rows = {name: group for name, group in groups.items() if group}
     rows["total"] = [*chain.from_iterable(groups.values())]
     cells = [
-        (name, sum(row), len(row), percent_text(100 * sum(row) / len(row) if row else 100))
+        (name, sum(row), len(row), percent_text(100 * sum(row) / len(row)) if row else "-")
         for name, row in rows.items()
     ]
     align = ("left", "right", "right", "right")
@@ -219,6 +219,8 @@ def score_line(report: MutationReport, seed: int) -> str:
     judged = len(report.verdicts) + report.equivalent
     chosen = "" if judged == report.total else f", chosen from {report.total} by seed {seed}"
     same = f"; {report.equivalent} that no claim could notice left out" if report.equivalent else ""
+    if not report.verdicts:
+        return f"no mutant to kill: there is no score{same}"
     return (
         f"killed: {report.killed} of {counted(len(report.verdicts), 'mutant')} "
         f"({percent_text(report.percent)} %){chosen}{same}"

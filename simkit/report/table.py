@@ -12,8 +12,7 @@ import msgspec
 from simkit.core.messages import Message, ToolCall, value_said
 from simkit.core.text import short, without_secrets_in
 from simkit.language.paths import as_text
-from simkit.report.events import TEXTS, error_text
-from simkit.report.wording import Paint, call_text, moment, plain, value_text
+from simkit.report.wording import TEXTS, Paint, call_text, error_text, moment, plain, value_text
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, View
 

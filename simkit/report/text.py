@@ -1,25 +1,41 @@
 """Findings as text: place, headline, the scenario's own lines, differences, reasons, advice.
 
+For GitHub they are annotations at lines of a pull request, and Markdown.
+
 ::
 
     scenarios/x.scenario.yaml:41:11: context.workout_coach.history does not match (turn 2, call 1)
         history:
           - user: I ate pizza
-      at [0].content: wanted "I ate pizza", found "I ate pizza for lunch"
+      at message 1, content: wanted "I ate pizza", found "I ate pizza for lunch"
       left out by tool_messages: 1 message
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from posixpath import join, normpath
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from simkit.checks.findings import CLAIM, Difference, Finding
-from simkit.core.text import counted, short
-from simkit.report.results import Group, OutcomeName, Result, Summary, grouped, outcome_words
-from simkit.report.wording import Paint, Tone, columns, plain, wrapped
+from simkit.core.text import counted, short, short_end
+from simkit.report.last_run import slug
+from simkit.report.results import (
+    Group,
+    OutcomeName,
+    Result,
+    Summary,
+    grouped,
+    lints_off,
+    outcome_words,
+    skips,
+    summary_of,
+)
+from simkit.report.wording import Paint, Tone, columns, place_words, plain, wrapped
 
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
@@ -67,7 +83,8 @@ def detail_lines(finding: Finding, paint: Paint = plain) -> Iterator[str]:
         # Several differences may share one reason, which is shown once.
         note = "" if difference.note == detail else difference.note
         detail = difference.note
-        yield from _difference_lines(msgspec.structs.replace(difference, note=note), paint)
+        at = place_words(difference.at, finding.path)
+        yield from _difference_lines(msgspec.structs.replace(difference, at=at, note=note), paint)
     for line in finding.context:
         yield from wrapped(line, "  ", "  " + " " * (len(line) - len(line.lstrip()) + 2))
     if finding.fix:
@@ -98,8 +115,8 @@ def _whereabouts(finding: Finding) -> str:
         words.append(f"turn {finding.turn}")
     if finding.agent and finding.agent not in finding.what:
         words.append(f"agent {finding.agent}")
-    if finding.call is not None and f"call [{finding.call}]" not in finding.what:
-        words.append(f"call [{finding.call}]")
+    if finding.call is not None and f"call {finding.call + 1}" not in finding.what:
+        words.append(f"call {finding.call + 1}")
     return f" ({', '.join(words)})" if words else ""
 
 
@@ -215,3 +232,201 @@ def summary_lines(
     parts = [*([] if summary.held else ["0 held"]), *outcome_words(summary)]
     line = f"{counted(summary.scenarios, 'scenario')}: {', '.join(parts)} ({seconds:.2f} s)"
     yield paint(line, "bad" if summary.exit_code else "good")
+
+
+# Results for GitHub: annotations at lines of a pull request, and Markdown. Pure
+
+
+Level: TypeAlias = Literal["error", "warning", "notice"]
+PLACED: Final = re.compile(r"(?P<where>[^\n]+?:\d+:\d+): (?P<what>.*)", re.DOTALL)
+"""An error that begins with its place."""
+
+
+def annotation(
+    level: Level, message: str, *, file: str = "", line: int = 0, column: int = 0, title: str = ""
+) -> str:
+    """Return one workflow command, which GitHub shows at the file's line."""
+    fields = {
+        "file": file,
+        "line": str(line) if line else "",
+        "col": str(column) if column else "",
+        "title": title,
+    }
+    properties = ",".join(f"{key}={_property(value)}" for key, value in fields.items() if value)
+    return f"::{level}{' ' if properties else ''}{properties}::{_data(message)}"
+
+
+def annotation_at(level: Level, where: str, message: str, title: str = "") -> str:
+    """Return the command for a place ``file:line:column``, whose numbers may be missing."""
+    file, line, column = split_place(where)
+    return annotation(level, message, file=file, line=line, column=column, title=title)
+
+
+def result_annotations(
+    results: Sequence[Result],
+    folder: str = "",
+    redact: Callable[[str], str] = lambda text: text,
+) -> Iterator[str]:
+    """Yield a workflow command for every finding and every broken file, the errors first.
+
+    ``folder`` is the folder of the results' files, relative to the root of the repository, from
+    which GitHub counts paths. GitHub shows only the first of many commands.
+    """
+    annotations = list(chain.from_iterable(_annotations_of(result) for result in results))
+    for kind in ("error", "warning", "notice"):
+        for level, where, message, name in annotations:
+            if level == kind:
+                file, line, column = split_place(where)
+                yield annotation(
+                    level,
+                    redact(message),
+                    file=_from_root(file, folder),
+                    line=line,
+                    column=column,
+                    title=redact(name),
+                )
+
+
+def _annotations_of(result: Result) -> Iterator[tuple[Level, str, str, str]]:
+    """Yield level, place, message and title of everything to report about a scenario."""
+    title = result.name or result.file
+    if result.error:
+        placed = PLACED.match(result.error)
+        where = placed["where"] if placed else f"{result.file}:{result.line}"
+        yield "error", where, placed["what"] if placed else result.error, title
+    for group in (*grouped(result.findings), *grouped(result.warnings)):
+        level: Level = "warning" if group.cause.severity == "W" else "error"
+        yield level, group.cause.where, _message(group), title
+    if result.passed_over:
+        where = f"{result.file}:{result.line}"
+        yield "notice", where, passed_over_words(result.passed_over), title
+
+
+def _message(group: Group) -> str:
+    lines = (headline(group.cause), *detail_lines(group.cause), *following_lines(group))
+    return "\n".join(lines)
+
+
+def _from_root(file: str, folder: str) -> str:
+    path = file.replace("\\", "/")
+    return normpath(join(folder, path)) if path else ""
+
+
+def split_place(where: str) -> tuple[str, int, int]:
+    """Return file, line and column of ``file:line:column``; 0 for a missing number."""
+    head, _, tail = where.rpartition(":")
+    if not tail.isdigit():
+        return where, 0, 0
+    file, _, line = head.rpartition(":")
+    if not line.isdigit():
+        return head, int(tail), 0
+    return file, int(line), int(tail)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# Results as Markdown, as the summary of a workflow's step shows it. Pure
+
+
+ROWS_MAX: Final = 200
+"""The number of scenarios in the table; failed ones come first."""
+TOLD_MAX: Final = 30
+"""The number of scenarios with shown findings."""
+CHARACTERS_MAX: Final = 12_000
+"""The length of one scenario's findings: GitHub accepts 1 MiB for a whole step."""
+
+
+def results_markdown(
+    results: Sequence[Result],
+    pictures: Mapping[str, str] = {},
+    page: str = "",
+    artifacts: str = "",
+) -> str:
+    """Return the results of the scenarios: a table, their tokens, and every finding.
+
+    ``pictures`` are Mermaid diagrams of runs, by scenario, which stand beside the findings.
+    ``page`` is the file with all runs, and ``artifacts`` the address from which it can be loaded.
+    """
+    return "\n\n".join(_blocks(results, pictures, page, artifacts)) + "\n"
+
+
+def _blocks(
+    results: Sequence[Result], pictures: Mapping[str, str], page: str, artifacts: str
+) -> Iterator[str]:
+    summary = summary_of(results)
+    heading = [counted(len(results), "scenario"), *outcome_words(summary)]
+    yield f"## simkit: {', '.join(heading)}"
+    calls, tokens = (sum(r.model_calls for r in results), sum(r.tokens for r in results))
+    yield f"Model calls: {_number(calls)}; tokens sent: {_number(tokens)}."
+    if page:
+        where = f", if the workflow uploads it: [artifacts of this run]({artifacts})"
+        yield f"The page of these runs is {code(page)}{where if artifacts else ''}."
+    ordered = sorted(results, key=lambda result: not result.failed)
+    yield "\n".join(_table(ordered))
+    if len(ordered) > ROWS_MAX:
+        yield f"… and {counted(len(ordered) - ROWS_MAX, 'more scenario')}"
+    for reason, count in skips(results):
+        yield f"{counted(count, 'scenario')} skipped: {code(reason)}"
+    for lint, reason, count in lints_off(results):
+        yield f"{lint} is turned off in {counted(count, 'scenario')}: {code(reason)}"
+    yield from _findings([r for r in ordered if r.failed or r.warnings], pictures, page)
+
+
+def _table(results: Sequence[Result]) -> Iterator[str]:
+    yield "| scenario | outcome | model calls | tokens |"
+    yield "|---|---|--:|--:|"
+    for result in results[:ROWS_MAX]:
+        outcome = f"**{result.outcome}**" if result.failed else result.outcome
+        reason = f": {code(result.reason)}" if result.reason else ""
+        if result.passed_over:
+            reason += f" ({passed_over_words(result.passed_over)})"
+        cells = (
+            code(result.id),
+            outcome + reason,
+            _number(result.model_calls),
+            _number(result.tokens),
+        )
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _findings(results: Sequence[Result], pictures: Mapping[str, str], page: str) -> Iterator[str]:
+    if results:
+        yield "### Findings"
+    for result in results[:TOLD_MAX]:
+        text = short_end(result_text(result), CHARACTERS_MAX)
+        link = f" at {code(f'{page}#{slug(result.id)}')}" if page else ""
+        yield f"**{code(result.id)}**{link}"
+        yield fenced(text)
+        if result.id in pictures:
+            yield f"```mermaid\n{pictures[result.id]}\n```"
+    if len(results) > TOLD_MAX:
+        yield f"… and those of {counted(len(results) - TOLD_MAX, 'more scenario')}"
+
+
+def code(text: str) -> str:
+    """Return a text as code on one line, without any Markdown in it."""
+    line = " ".join(text.split())
+    fence = _fence(line, 1)
+    space = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def fenced(text: str) -> str:
+    """Return a text as a block of code, without any Markdown in it."""
+    fence = _fence(text, 3)
+    return f"{fence}text\n{text}\n{fence}"
+
+
+def _fence(text: str, least: int) -> str:
+    """Return more backticks than any sequence in a text."""
+    return "`" * max(least, 1 + max(map(len, re.findall("`+", text)), default=0))
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

@@ -1,4 +1,4 @@
-"""One agent run: its place, its input and state, its messages, its end.
+"""One agent run: its place, its input and state, its messages, its handoffs, its end.
 
 `simkit.runtime.running` runs it.
 """
@@ -11,16 +11,18 @@ from typing import Any
 import msgspec
 
 from simkit.core import messages as m
-from simkit.core.errors import OutputInvalid, PipelineError
-from simkit.core.messages import ABSENT, Message
+from simkit.core.errors import HandoffInvalid, OutputInvalid, PipelineError
+from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Handoff, Message, ToolCall, Usage
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.runtime.branch import Branch
+from simkit.runtime.approvals import changed_handoff, decisions_in
 from simkit.runtime.compiled import CompiledAgent, CompiledRule
 from simkit.runtime.context.assembly import Assembled
-from simkit.runtime.handoffs import Request
-from simkit.runtime.history_selection import HistorySelection
+from simkit.runtime.conversation import Branch
+from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.scheduler import Steps, TimedOut, WaitForUser, within
 from simkit.runtime.tool_use import ToolUse
-from simkit.runtime.turn import Start, Turn
+from simkit.runtime.turn import HistorySelection, Start, Turn
+from simkit.trace.events import EditedCall, HandoffRequested
 from simkit.trace.recorder import Position
 from simkit.trace.store import canonical
 
@@ -269,6 +271,38 @@ class Activation(msgspec.Struct, eq=False):
         self.own_tokens += tokens
         return message
 
+    # The user
+
+    def ask_user(self, question: Any) -> Steps:
+        """End with a question, and return the answer; the agent continues as a new run.
+
+        The new run has the messages of this one.
+        """
+        event = self.turn.recorder.record_question(self.position(), question=question)
+        self.end("interrupted")
+        answer = yield WaitForUser(event)
+        self.model_calls, self.built = 0, None
+        # It opened its branch when it first started, and continues in it.
+        self.group = ""
+        self.start()
+        if self.tools is not None:
+            self.tools.continue_as(self.id)
+        return answer
+
+    def wait_for_decisions(self, calls: Sequence[ToolCall]) -> Steps:
+        """Ask the user about calls; return the decisions in their order, or raise ScriptMisfit."""
+        question = [{"tool": c.name, "args": c.args, "agent": self.agent.name} for c in calls]
+        answer = yield from self.ask_user(canonical(question))
+        return decisions_in(answer, calls, self.turn)
+
+    def edit(self, call: ToolCall, args: Any) -> ToolCall:
+        """Return a call with the user's arguments, and record the change."""
+        before, after = EditedCall(call.name, call.args), EditedCall(call.name, args)
+        self.turn.recorder.record_edit(
+            self.position(), call_id=call.id, by="user", before=before, after=after
+        )
+        return ToolCall(call.id, call.name, args, is_ordinary=call.is_ordinary)
+
     # Schemas
 
     def check_output(self) -> None:
@@ -283,3 +317,154 @@ class Activation(msgspec.Struct, eq=False):
             return
         for path, text in schema_errors(schema, canonical(value), self.turn.compiled.schemas):
             raise problem(f"the {noun} of agent {self.agent.name!r}{place_text(path)}: {text}")
+
+
+# Execution of handoffs: request, contract, and transfer to the target or back
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class TurnStopped(Exception):
+    """A contract's ``stop`` ended the turn, without an error."""
+
+
+def hand_off(
+    source: Activation, reply: Handoff, usage: Usage | None = None, kind: str = "handoff"
+) -> Steps:
+    """Pass control if the contract allows it; otherwise the run gets the reason.
+
+    ``kind`` is empty if no model asked for it.
+    """
+    turn = source.turn
+    request = _make_request(source, reply)
+    turn.numbers.calls += 1
+    arguments: dict[str, Any] = {"type": request.type}
+    if request.query is not None:
+        arguments["query"] = request.query
+    if request.recorded_payload is not None:
+        arguments["payload"] = request.recorded_payload
+    name = f"{HANDOFF_PREFIX}{reply.to}"
+    handoff_call = ToolCall(f"call{turn.numbers.calls}", name, arguments)
+    source.say(reply.text, (handoff_call,), kind=kind, usage=usage)
+    event = record_request(source, request, handoff_call.id)
+    reason = _reason_against(source, request)
+    if not reason and request.contract is not None and request.contract.approval:
+        (decision,) = yield from source.wait_for_decisions([handoff_call])
+        if not decision.is_approved:
+            turn.recorder.record_rejection(source.position(), event, reason=decision.reason)
+            _tell_rejection(source, request, handoff_call, decision.reason)
+            return
+        if decision.args is not None:
+            turn.recorder.record_rejection(source.position(), event, reason="the user changes it")
+            handoff_call = source.edit(handoff_call, decision.args)
+            request = _make_request(source, changed_handoff(decision.args, reply, turn))
+            event = record_request(source, request, handoff_call.id)
+            reason = _reason_against(source, request)
+    if reason:
+        turn.recorder.record_rejection(source.position(), event, reason=reason)
+        _reject(source, request, handoff_call, reason)
+        return
+    make_handoff(source, request, event)
+    if request.mode == "delegate":
+        yield from _delegate(source, request, handoff_call)
+        return
+    source.hear(f"Transferred to {request.target}.", handoff_call)
+    source.onward = request
+    source.is_over = True
+
+
+def _make_request(source: Activation, reply: Handoff) -> Request:
+    turn = source.turn
+    identity, depth = turn.count_handoff(), source.spec.depth + 1
+    return requested(turn.compiled, identity, source.agent.name, reply, depth)
+
+
+def _reason_against(source: Activation, request: Request) -> str:
+    if not source.agent.hands_over:
+        return f"{source.agent.name!r} says `handoffs: []`: its model passes control to nobody"
+    return reason_against(source.turn.compiled, request)
+
+
+def _tell_rejection(source: Activation, request: Request, call: ToolCall, reason: str) -> None:
+    source.hear(f"Handoff to {request.target} rejected: {reason}", call)
+
+
+def _reject(source: Activation, request: Request, call: ToolCall, reason: str) -> None:
+    _tell_rejection(source, request, call, reason)
+    pair = request.target, request.type
+    check_refusal(request, reason, pair in source.retried)
+    source.retried |= {pair}
+
+
+def check_refusal(request: Request, reason: str, has_retried: bool) -> None:
+    """Raise TurnStopped or HandoffInvalid if a contract's `on_invalid` ends a refused handoff.
+
+    Otherwise its source may try again.
+    """
+    policy = request.contract.on_invalid if request.contract is not None else "reject"
+    if policy == "stop":
+        raise TurnStopped(reason)
+    if policy == "retry" and has_retried:
+        raise HandoffInvalid(
+            f"the handoff from {request.source!r} to {request.target!r} was refused again: {reason}"
+        )
+
+
+def _delegate(source: Activation, request: Request, call: ToolCall) -> Steps:
+    """Run the target, and give its output to the source."""
+    turn = source.turn
+    start = Start(request.target, request, request.depth, source.branch, goal=source.spec.goal)
+    steps = turn.chain(turn, start)
+    timeout = request.contract.timeout_ms if request.contract is not None else None
+    try:
+        last = yield from steps if timeout is None else run_within(turn, steps, timeout)
+    except TimedOut:
+        source.hear(f"Handoff to {request.target} timed out after {timeout} ms", call)
+        return
+    output = last.output
+    text = output if isinstance(output, str) else _encode(canonical(output)).decode()
+    source.hear(text, call, None if text is output else output)
+
+
+def make_handoff(source: Activation, request: Request, event: HandoffRequested) -> None:
+    """Emit that a handoff is made, and apply its contract's writes, before its target starts.
+
+    The writes are the source's update: its model asked for the handoff.
+    """
+    turn = source.turn
+    turn.recorder.record_handoff(source.position(), event, depth=request.depth)
+    writes = turn.compiled.writes_of(request.contract)
+    if writes is None:
+        return
+    update = writes.resolve({**source.root_now(), "handoff": request.facts()})
+    turn.write(update, "handoff", source.agent.name, source.id, source.branch, request.id)
+
+
+def record_request(source: Activation, request: Request, call_id: str = "") -> HandoffRequested:
+    """Record that a run asks for a handoff; return the event, which its outcome refers to."""
+    return source.turn.recorder.record_handoff_request(
+        source.position(),
+        handoff=request.id,
+        from_agent=request.source,
+        to_agent=request.target,
+        type=request.type,
+        mode=request.mode,
+        query=request.query,
+        payload=request.recorded_payload,
+        call_id=call_id,
+    )
+
+
+def run_within(turn: Turn, steps: Steps, timeout_ms: int) -> Steps:
+    """Run a turn's work for a limited time; raise TimedOut after it."""
+
+    def closes() -> None:
+        turn.closing = "timed_out"
+
+    try:
+        result = yield from within(steps, turn.clock, timeout_ms, closes)
+    except TimedOut:
+        turn.closing = "cancelled"
+        raise
+    return result

@@ -8,8 +8,13 @@ from msgspec.structs import replace
 
 from simkit.core.errors import HandoffTimeout, InputInvalid
 from simkit.core.messages import Handoff
-from simkit.runtime.activation import Activation
-from simkit.runtime.handoff_execution import check_refusal, make_handoff, record_request, run_within
+from simkit.runtime.activation import (
+    Activation,
+    check_refusal,
+    make_handoff,
+    record_request,
+    run_within,
+)
 from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.running import run_agent
 from simkit.runtime.scheduler import Steps, TimedOut, WaitForAll

@@ -187,6 +187,10 @@ class CompiledPipeline:
                 *(tool for agent in pipeline.agents.values() for tool in agent.tools),
             }
         )
+        self.watched_tools = frozenset(
+            name for name, tool in pipeline.tools.items() if tool.approval
+        )
+        """The tools whose calls wait for the user's approval."""
         self.tool_reads = {
             name: tool.reads for name, tool in pipeline.tools.items() if tool.reads is not None
         }

@@ -13,15 +13,15 @@ from simkit.core.text import short_end
 from simkit.language.paths import Template
 from simkit.language.paths import compile as compile_references
 from simkit.runtime.activation import Activation
-from simkit.runtime.branch import Branch, common
 from simkit.runtime.chain import chain, in_parallel, passed_on
 from simkit.runtime.compiled import CompiledPipeline
 from simkit.runtime.context.rendering import json_text, text_form
+from simkit.runtime.conversation import Branch, common
 from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps, WaitForAll
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline import model as p
-from simkit.spec.pipeline.graph_shape import ELSE
+from simkit.spec.pipeline.agents import ELSE
 from simkit.spec.pipeline.model import Goal
 
 # The graph: nodes, labelled edges, and branches that run in parallel and join

@@ -57,7 +57,7 @@ def object_named(name: str) -> Any:
     if known is not None and not getattr(known.__spec__, "_initializing", True):
         return _member(known, attribute)
     # Most pipelines that are declared name no function.
-    from simkit.core.determinism.imports import imported_here
+    from simkit.core.determinism.installing import imported_here
 
     work_folder_on_path()
     try:

@@ -11,17 +11,23 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
 from simkit.core.determinism import World
-from simkit.core.errors import LimitExceeded, ModelError, PipelineError, ScriptMisfit, TurnCut
+from simkit.core.errors import (
+    LimitExceeded,
+    ModelError,
+    PipelineError,
+    ScriptBroken,
+    ScriptMisfit,
+    TurnCut,
+)
 from simkit.core.rng import Chance
+from simkit.runtime.activation import TurnStopped
 from simkit.runtime.compiled import facts_of
 from simkit.runtime.conversation import Conversation, Numbers
-from simkit.runtime.handoff_execution import TurnStopped
-from simkit.runtime.journal import Journal, recovered
+from simkit.runtime.journal import Journal, Store, recovered
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.sessions import Doors, Sessions
 from simkit.runtime.speakers import compiled_offer
-from simkit.runtime.stores import Store
 from simkit.runtime.turn import Turn
 from simkit.trace import events as e
 from simkit.trace.recorder import WHOLE_RUN, EventRecorder, Position, Sink
@@ -217,6 +223,13 @@ class NativeDriver:
                 return self._take(turn)
             with self._at_work():  # Once a turn is cheaper than at every call.
                 return self._take(turn)
+        except RecursionError:
+            raise ScriptBroken(
+                "too many agents wait for each other: each handoff with `mode: delegate` keeps its "
+                "source waiting, and Python has room for less than 200.\n"
+                "Let an agent pass control on without waiting: `mode: transfer`.",
+                ("turns", self._number - 1),
+            ) from None
         finally:
             functions.report, functions.at_work = others
 

@@ -39,6 +39,8 @@ class ModelRequest(msgspec.Struct, frozen=True, gc=False):
     """Whether it permits at most one call in an answer."""
     allowed: tuple[str, ...] | None = None
     """The only tools that may be called, of those offered; None if it names no list."""
+    can_think: bool = False
+    """Whether the model that is asked shows its thinking."""
 
 
 class Model(Protocol):
@@ -75,6 +77,8 @@ class ToolReply(msgspec.Struct, frozen=True, gc=False):
     it is in a shared file. None for a result that answers every call."""
     path: tuple[str | int, ...] = ()
     """The path of the result in the scenario; empty if it is in a shared file."""
+    is_unchecked: bool = True
+    """Whether it may break the schema of the tool's results, as that of a function may."""
 
 
 class Tools(Protocol):

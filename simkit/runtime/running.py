@@ -12,26 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
+from simkit.core import errors
 from simkit.core import messages as m
-from simkit.core.errors import (
-    InputInvalid,
-    ModelError,
-    OutputInvalid,
-    PipelineError,
-    ScriptBroken,
-    TurnCut,
-    unanswered_as,
-)
 from simkit.core.messages import Message
 from simkit.core.text import short_end
-from simkit.runtime.activation import Activation
+from simkit.runtime.activation import Activation, TurnStopped, hand_off
 from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.context.assembly import Assembled, ContextMessages
-from simkit.runtime.handoff_execution import TurnStopped, hand_off
-from simkit.runtime.history_selection import HistorySelection
 from simkit.runtime.ports import ModelRequest, ToolReply, WaitingCall
-from simkit.runtime.scheduler import Steps, WaitForUser
+from simkit.runtime.scheduler import Steps
 from simkit.runtime.tool_use import ToolUse, heard_as
+from simkit.runtime.turn import HistorySelection
 from simkit.trace.store import canonical, copied
 
 _encode = msgspec.json.Encoder().encode
@@ -46,10 +37,10 @@ def run_agent(run: Activation) -> Steps:
     except GeneratorExit:
         run.cancel(run.turn.closing)
         raise
-    except (TurnStopped, TurnCut):
+    except (TurnStopped, errors.TurnCut):
         run.cancel()
         raise
-    except (PipelineError, ScriptBroken):
+    except (errors.PipelineError, errors.ScriptBroken):
         run.cancel("failed")
         raise
 
@@ -58,7 +49,7 @@ def _stands_in(run: Activation) -> bool:
     """Check a run's input; return whether a rule writes in place of the agent."""
     agent = run.agent
     if agent.input is not None:
-        run.check(agent.input, run.input, InputInvalid, "input")
+        run.check(agent.input, run.input, errors.InputInvalid, "input")
     if agent.before:
         run.stood_in = _first_that_holds(agent.before, run.root())
     return run.stood_in is not None
@@ -149,7 +140,7 @@ def converse(run: Activation) -> Steps:
                 _fail(run, reply)
             case _:
                 kind = type(reply).__name__
-                raise ScriptBroken(f"a reply of kind {kind} cannot be served here")
+                raise errors.ScriptBroken(f"a reply of kind {kind} cannot be served here")
 
 
 def _build_context(run: Activation) -> Assembled:
@@ -230,10 +221,10 @@ def _answer(run: Activation) -> Steps:
         yield WaitingCall(agent.name, run.id)
     try:
         answer = turn.model.answer(request)
-    except TurnCut:
+    except errors.TurnCut:
         raise
-    except PipelineError as problem:
-        error, status, message = unanswered_as(problem)
+    except errors.PipelineError as problem:
+        error, status, message = errors.unanswered_as(problem)
         turn.recorder.record_model_failure(
             run.position(), call=run.call, error=error, status=status, message=message
         )
@@ -274,7 +265,7 @@ def _fail(run: Activation, reply: m.Fails) -> None:
         _conclude(run, m.Text('{"malformed": '), None)
         if run.agent.output is None:
             return
-        raise OutputInvalid(f"the output of agent {run.agent.name!r} is not valid JSON")
+        raise errors.OutputInvalid(f"the output of agent {run.agent.name!r} is not valid JSON")
     run.turn.recorder.record_model_failure(
         run.position(),
         call=run.call,
@@ -283,7 +274,7 @@ def _fail(run: Activation, reply: m.Fails) -> None:
         message=reply.message,
         retry_after_ms=round((reply.retry_after or 0) * 1_000),
     )
-    raise ModelError(reply.message, reply.kind, reply.status)
+    raise errors.ModelError(reply.message, reply.kind, reply.status)
 
 
 # Tools
@@ -296,15 +287,46 @@ def _use_tools(run: Activation, reply: m.Calls, usage: m.Usage | None) -> Steps:
     tools = run.tools
     calls = tools.calls_of(reply)
     run.say(reply.text, calls, kind="calls", usage=usage)
-    replies = yield from tools.call(calls, run.values)
-    _hear(run, calls, replies)
+    watched_tools = run.turn.compiled.watched_tools
+    waiting_calls = [call for call in calls if call.name in watched_tools] if watched_tools else []
+    own_calls = [call for call in calls if call not in waiting_calls]
+    replies = yield from _call_tools(run, tools, own_calls)
+    if waiting_calls:
+        approved_calls = yield from _ask_approval(run, waiting_calls)
+        replies += yield from _call_tools(run, tools, approved_calls)
+        own_calls += approved_calls
+    if len(own_calls) == len(calls):
+        _end_with_results(run, own_calls, replies)
 
 
-def _hear(run: Activation, calls: tuple[m.ToolCall, ...], replies: list[ToolReply]) -> None:
-    """Pass the answers of tools on to the model; the run is over if they are its output."""
+def _ask_approval(run: Activation, calls: list[m.ToolCall]) -> Steps:
+    """Return the calls that the user approves, as the user wants them; refuse the others."""
+    approved_calls: list[m.ToolCall] = []
+    decisions = yield from run.wait_for_decisions(calls)
+    for call, decision in zip(calls, decisions, strict=True):
+        if decision.is_approved:
+            args = decision.args
+            approved_calls.append(call if args is None else run.edit(call, args))
+        else:
+            run.hear(f"Tool {call.name} was not called: {decision.reason}", call)
+    return approved_calls
+
+
+def _call_tools(run: Activation, tools: ToolUse, calls: Sequence[m.ToolCall]) -> Steps:
+    """Call tools at once, pass their answers on to the model, and return them."""
+    replies: list[ToolReply] = []
+    if calls:
+        replies = yield from tools.call(calls, run.values)
     for call, reply in zip(calls, replies, strict=True):
         text, data = heard_as(reply)
         run.hear(text, call, data)
+    return replies
+
+
+def _end_with_results(
+    run: Activation, calls: Sequence[m.ToolCall], replies: list[ToolReply]
+) -> None:
+    """End the run if its tools' results are its output."""
     agent = run.agent
     if agent.returns != "tool_output" or any(reply.error is not None for reply in replies):
         return
@@ -324,24 +346,13 @@ def _hear(run: Activation, calls: tuple[m.ToolCall, ...], replies: list[ToolRepl
 
 
 def _ask_user(run: Activation, reply: m.Interrupts, usage: m.Usage | None) -> Steps:
-    """Wait for the user: this run ends, and a new one continues with the answer.
-
-    The new run belongs to the same agent and gets the messages of this one.
-    """
+    """Ask the user, and go on with the answer."""
     question = reply.question
     text = question if isinstance(question, str) else _encode(question).decode()
     data = None if text is question else question
     run.say(text, data=data, kind="interrupt", usage=usage)
     run.final = None
-    event = run.turn.recorder.record_question(run.position(), question=question)
-    run.end("interrupted")
-    answer = yield WaitForUser(event)
-    run.model_calls, run.built = 0, None
-    # It opened its branch when it first started, and continues in it.
-    run.group = ""
-    run.start()
-    if run.tools is not None:
-        run.tools.continue_as(run.id)
+    answer = yield from run.ask_user(question)
     is_text = isinstance(answer, str)
     text = answer if is_text else _encode(answer).decode()
     run.hear(text, data=None if is_text else answer, role="user")
@@ -370,7 +381,9 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
         if value is not _NONE and (parse != "auto" or isinstance(value, (dict, list))):
             return value, "json"
     if parse == "json":
-        raise OutputInvalid(f"agent {agent!r} must answer with JSON, but said: {_short(text)}")
+        raise errors.OutputInvalid(
+            f"agent {agent!r} must answer with JSON, but said: {_short(text)}"
+        )
     if parse == "json_in_text":
         value = _json_inside(text)
         if value is not _NONE:

@@ -36,7 +36,7 @@ class VirtualClock:
         self.paused_ms = 0
         """The part of it that the scenario let pass between turns."""
         self.start = datetime.fromisoformat(start)
-        self.last_iso = (-1, "")
+        self._last_iso = (-1, "")
         """The last time that was asked for, and its text."""
 
     def begin_turn(self) -> None:
@@ -53,10 +53,10 @@ class VirtualClock:
 
     def iso(self, at: int) -> str:
         """Return a time as ISO 8601 text; the last one is cached."""
-        if self.last_iso[0] != at:
+        if self._last_iso[0] != at:
             text = self._after(at).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-            self.last_iso = at, text
-        return self.last_iso[1]
+            self._last_iso = at, text
+        return self._last_iso[1]
 
     def _after(self, at: int) -> datetime:
         try:

@@ -10,8 +10,8 @@ import msgspec
 from simkit.core.errors import MessageInvalid, WriteInvalid
 from simkit.core.messages import JsonValue, Message
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.runtime.branch import Branch
 from simkit.runtime.context.rendering import plain
+from simkit.runtime.conversation import Branch
 from simkit.runtime.functions import UserFunctions, schema_of
 from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Pipeline

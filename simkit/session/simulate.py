@@ -19,7 +19,6 @@ from simkit.core.gc_pause import gc_paused
 from simkit.language.yaml import SourcePath
 from simkit.runtime.functions import function_named
 from simkit.session.execution import Execution
-from simkit.session.execution.comparing import alone, unbroken
 from simkit.session.execution.processes import Simulate
 from simkit.session.execution.recorded import (
     REPLAY,
@@ -27,7 +26,7 @@ from simkit.session.execution.recorded import (
     cassette_path,
     what_was_recorded,
 )
-from simkit.session.located_errors import placed
+from simkit.session.execution.running import alone, placed, unbroken
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -63,24 +62,59 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
     """
     if seed is not None:
         prepared = prepared.with_seed(seed)
+    _asked_by_libraries()  # Other runs of this process may have left some.
     with gc_paused(), Conversation(prepared) as conversation:
         conversation.follow(prepared)
         outcome = conversation.finish()
-    return _with_late_refusals(outcome, prepared)
+    outcome = _with_findings(outcome, late_findings(prepared))
+    return outcome if not isinstance(prepared.pipeline, App) else _with_notes(outcome, prepared)
 
 
-def _with_late_refusals(outcome: Outcome, prepared: Prepared) -> Outcome:
-    """Return an outcome with what was refused here to code of scenarios that are over."""
+def _asked_by_libraries() -> list[tuple[str, str]]:
+    """Return the libraries that asked hosts by themselves since the last call."""
+    refusals = sys.modules.get("simkit.capture.http.refusals")
+    return [] if refusals is None else refusals.taken_survived()
+
+
+def _with_notes(outcome: Outcome, prepared: Prepared) -> Outcome:
+    """Return an outcome with what is in no trace, since the order of scenarios may decide it.
+
+    Earlier scenarios of this process changed variables; a library asked a host by itself, as some
+    do once a process.
+    """
+    left_values = sys.modules.get("simkit.adapters.recorder.left_values")
+    changed = [] if left_values is None else left_values.changed_variables()
+    hosts = _asked_by_libraries()
+    if not changed and not hosts:
+        return outcome
+    from simkit.report.results import asked_by_libraries, changed_before
+
+    judgement, off = outcome.judgement, prepared.scenario.lints
+    noted, warnings = judgement.noted, judgement.warnings
+    # The error names the variable that matters.
+    is_told = any(finding.id == "RUN-08" for finding in judgement.findings)
+    if changed and not is_told and not is_off(off, "RUN-08"):
+        noted = (*noted, changed_before(prepared, changed))
+    if hosts and not is_off(off, "RUN-02"):
+        warnings = (*warnings, asked_by_libraries(prepared, hosts))
+    judgement = msgspec.structs.replace(judgement, noted=noted, warnings=warnings)
+    return msgspec.structs.replace(outcome, judgement=judgement)
+
+
+def late_findings(prepared: Prepared) -> list[Finding]:
+    """Return a finding for each effect that code here was refused after its run, once."""
     refusals = sys.modules.get("simkit.capture.http.refusals")
     refused = [] if refusals is None else refusals.late_refusals()
     if not refused or is_off(prepared.scenario.lints, "RUN-02"):
-        return outcome
+        return []
     from simkit.report.results import refused_late
 
-    return _with_findings(outcome, refused_late(prepared, refused))
+    return refused_late(prepared, refused)
 
 
 def _with_findings(outcome: Outcome, findings: Sequence[Finding]) -> Outcome:
+    if not findings:
+        return outcome
     judgement = msgspec.structs.replace(
         outcome.judgement, findings=(*outcome.judgement.findings, *findings)
     )
@@ -288,7 +322,12 @@ class Conversation:
         ``places`` are the only turns, by index, that are checked; None means all. ``compared``:
         also make comparison runs (without restarts, each session alone).
         """
-        prepared = self._prepared
+        prepared, execution = self._prepared, self._execution
+        if execution.has_died and execution.error is not None:
+            from simkit.report.results import finding_of_death
+
+            death = finding_of_death(prepared, self.turns_taken, execution.error.message)
+            return Judgement((death,), (), (), ())
         self._ask_of_claims(places)
         view = self._ended()
         if prepared.waiting:
@@ -298,6 +337,8 @@ class Conversation:
             if compared and self._recording is REPLAY:
                 with placed(prepared):
                     hits = [*hits, *_compared(prepared, view)]
+                    if not any(hit.id == "RUN-08" and hit.severity is None for hit in hits):
+                        hits = [*hits, *_left_compared(prepared, view)]
             with placed(prepared):
                 facts = self._lint_runner.facts
                 judgement = judge_seen(
@@ -392,6 +433,15 @@ def _compared(prepared: Prepared, view: View) -> Iterator[Hit]:
         for session in sessions:
             if session not in reached:
                 yield from _session_compared(prepared, view, session, whole)
+
+
+def _left_compared(prepared: Prepared, view: View) -> Iterator[Hit]:
+    """Yield the differences to a run without what earlier scenarios of this process left."""
+    if isinstance(prepared.pipeline, App) and not is_off(prepared.scenario.lints, "RUN-08"):
+        # Commands on declared pipelines do not need it.
+        from simkit.session.execution.without_left import reached_by_left_values
+
+        yield from reached_by_left_values(prepared, view)
 
 
 def _session_compared(

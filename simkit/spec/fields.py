@@ -338,6 +338,18 @@ METHOD_NAME: Final = late_pattern(rf"{FUNCTION_NAME.pattern}(\.[^\W\d]\w*)?")
 """The pattern of ``module:function`` and ``module:Class.method``."""
 METHOD_SCHEMA: Final = {"type": "string", "pattern": f"^{METHOD_NAME.pattern}$"}
 TEXT_SCHEMA: Final = {"type": ["string", "number", "boolean"]}
+
+
+def list_schema(items: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a list that is not empty."""
+    return {"type": "array", "minItems": 1, "items": dict(items)}
+
+
+def mapping_schema(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of a mapping that is not empty."""
+    return {"type": "object", "minProperties": 1, "additionalProperties": dict(values)}
+
+
 TextValue = Annotated[str, BeforeValidator(_as_text), WithJsonSchema(TEXT_SCHEMA)]
 """A text; numbers and booleans keep their source text."""
 Template = Annotated[Any, BeforeValidator(_as_template), WithJsonSchema({})]

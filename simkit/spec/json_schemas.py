@@ -1,10 +1,12 @@
-"""The JSON Schemas of file models, for editors."""
+"""The JSON Schemas of files, for editors: one for each kind, and one for all."""
 
 from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
+import json
+import sys
+from functools import cache
 from itertools import pairwise
 from typing import Any, cast
 
@@ -12,8 +14,13 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 
+from simkit.core import answers
 from simkit.language.matching import matcher_json_schema
 from simkit.spec.fields import MATCHER_SCHEMA, Later, YamlModel
+from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario.apps import CodePipeline, ProgramPipeline
+from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.simulations import Simulation
 
 
 class _Generator(GenerateJsonSchema):
@@ -81,8 +88,7 @@ def _descriptions(model: type[YamlModel]) -> dict[str, str]:
     for base in reversed(model.__mro__):
         if not (issubclass(base, YamlModel) and base.model_fields):
             continue
-        [definition] = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        assert isinstance(definition, ast.ClassDef)
+        definition = _classes_of(base.__module__)[base.__name__]
         for field, below in pairwise(definition.body):
             if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
                 continue
@@ -90,6 +96,12 @@ def _descriptions(model: type[YamlModel]) -> dict[str, str]:
             if known and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                 texts[known.alias or field.target.id] = inspect.cleandoc(str(below.value.value))
     return texts
+
+
+@cache
+def _classes_of(module: str) -> dict[str, ast.ClassDef]:
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    return {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
 
 
 def json_schema_of(model: type[BaseModel], title: str) -> dict[str, Any]:
@@ -118,3 +130,53 @@ def _finished(schema: Any) -> Any:
     if any(key in schema for key in MATCHER_SCHEMA):
         finished["$ref"] = "#/$defs/matcher"
     return finished
+
+
+# One schema, or the one for either kind of document
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Return the JSON Schemas (draft 2020-12) of documents: scenarios, simulations, and three of
+    pipelines.
+
+    They check the shape as the loader does; only the loader checks names, references and regular
+    expressions.
+    """
+    return {
+        "scenario": json_schema_of(Scenario, "simkit scenario"),
+        "simulation": json_schema_of(Simulation, "simkit simulation"),
+        "pipeline": json_schema_of(Pipeline, "simkit pipeline"),
+        "code": json_schema_of(CodePipeline, "simkit pipeline that is code"),
+        "program": json_schema_of(ProgramPipeline, "simkit pipeline that is a program"),
+    }
+
+
+def schema_text(kind: str | None) -> str:
+    """Return the JSON Schema of a kind of document, or of both, indented; also of `answers`."""
+    if kind == "answers":
+        return answers.SCHEMA.read_text(encoding="utf-8").rstrip()
+    schemas_ = schemas()
+    schema = schemas_[kind] if kind else either(schemas_)
+    return json.dumps(schema, indent=2, ensure_ascii=False)
+
+
+def either(known_definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema that accepts a document of any of the kinds.
+
+    The definitions of the schemas are joined, because references start at the top of the whole.
+    """
+    definitions: dict[str, Any] = {}
+    for schema in known_definitions.values():
+        for name, definition in schema["$defs"].items():
+            assert definitions.setdefault(name, definition) == definition, name
+    own = ("$schema", "$defs")
+    return {
+        "$schema": next(iter(known_definitions.values()))["$schema"],
+        "title": "simkit",
+        "description": "A scenario, a simulation or a pipeline of simkit.",
+        "anyOf": [
+            {key: value for key, value in schema.items() if key not in own}
+            for schema in known_definitions.values()
+        ],
+        "$defs": definitions,
+    }

@@ -67,18 +67,24 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
         detail = _PHRASES[kind](value)
     elif kind in _BOUNDS:
         detail = _BOUNDS[kind].format(value=value, **context)
-    return Fault(path, detail, advice=_LISTED if kind == "tuple_type" else "")
+    advice = "Write a value behind the colon, or leave the key out." if value is None else ""
+    return Fault(path, detail, advice=_FORMS.get(kind, advice))
 
 
 _ADDED: Final = {
     "agents": "Name the agents: `agents: {triage: {instructions: Help the customer.}}`.",
     "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
-    "pipeline": "Name a pipeline of this file, or a `*.pipeline.yaml` file beside it.",
+    "pipeline": "Name what is tested: code as `pipeline: app:run`, a pipeline of this file, or a "
+    "`*.pipeline.yaml` file beside it.",
     "turns": "Write what the user says: `turns: [{user: Hello}]`.",
 }
 """Advice for a missing key that is true for any file."""
 
-_LISTED: Final = "Write `- ` before each item, or brackets around all: `[…]`."
+_NAMED: Final = "Write names and values: `key: value`, or braces around all: `{…}`."
+_FORMS: Final = {
+    "tuple_type": "Write `- ` before each item, or brackets around all: `[…]`.",
+    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NAMED),
+}
 
 _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
     "model_type": lambda value: f"must be a mapping, not {kind_text(value)}",

@@ -9,8 +9,7 @@
         applications = "acme_applications"
 
 From the bottom up: ``rules`` (required observations, the applications that show them, texts of
-failures), ``silence`` (the same adapter, reporting nothing), ``leftovers`` (objects that it has not
-removed), ``conformance`` (the suite, for pytest).
+failures, the same adapter reporting nothing), ``conformance`` (the suite, for pytest).
 """
 
 from simkit.testing.conformance import AdapterConformance

@@ -23,10 +23,10 @@ import yaml
 
 from simkit.adapters import observation
 from simkit.adapters.environment import DUMMY_KEY
-from simkit.adapters.libraries import GROUP
 from simkit.adapters.model_interceptor import ModelInterceptor
 from simkit.capture.http.request_router import Decision, Later
 from simkit.checks.judge import Outcome, judge
+from simkit.core.compat import GROUP
 from simkit.core.errors import SimkitError
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest
@@ -43,8 +43,8 @@ from simkit.testing.rules import (
     prompts_of,
     proves_nothing_text,
     rules,
+    silenced,
 )
-from simkit.testing.silence import silenced
 from simkit.trace.store import decoded
 
 DEPTH_MAX: Final = 3
@@ -199,7 +199,7 @@ class AdapterConformance:
                 continue
             _fail(
                 f"run {number} of `{self._entry(rule_)}` is not the first one again "
-                "(docs/how-to/adapters.md, What must be the same):\n"
+                "(docs/reference/adapters.md, What must be the same):\n"
                 f"{_parting(first, other, 'first', 'then')}"
                 "  → Number what the framework draws; let threads run one after another."
             )
@@ -241,7 +241,7 @@ class AdapterConformance:
             if left != right:
                 _fail(
                     f"`{self._entry(rule)}` has another trace where others run beside it "
-                    "(docs/how-to/adapters.md, What must be the same):\n"
+                    "(docs/reference/adapters.md, What must be the same):\n"
                     f"{_parting(left, right, 'alone', 'beside others')}"
                     "  → Ask `ContextListeners` who is listening here; keep nothing in the module."
                 )
@@ -254,7 +254,7 @@ class AdapterConformance:
         leftovers = left_behind(self._module(), frameworks, import_module(self.applications))
         if leftovers:
             _fail(
-                f"the adapter {self.adapter!r} has left this behind (docs/how-to/adapters.md, "
+                f"the adapter {self.adapter!r} has left this behind (docs/reference/adapters.md, "
                 "What must be the same):\n  " + "\n  ".join(leftovers) + "\n"
                 "  → Replace by `Installation`, which puts back; close what `close` is told of."
             )

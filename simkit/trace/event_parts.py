@@ -267,6 +267,20 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field
         return _unpickled, (type(self), msgspec.json.encode(self))
 
 
+class ToolEvent(Event, frozen=True, gc=False, kw_only=True):
+    """The fields of events of one tool call."""
+
+    call_id: str = ""
+    tool: str = ""
+
+
+class ToolAnswered(ToolEvent, frozen=True, gc=False, kw_only=True):
+    """The fields of a tool call's two ends."""
+
+    server: str = ""
+    """The scenario's server that answered; empty if none did."""
+
+
 class HandoffEvent(Event, frozen=True, gc=False, kw_only=True):
     """The fields of all events of a handoff."""
 

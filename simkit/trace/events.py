@@ -3,8 +3,7 @@
 Every event is one frozen fact, named in the past tense. It carries the virtual time in milliseconds
 since the scenario's start, and, where they apply, session, turn (from 1), agent and run; never a
 wall clock, a uuid or an object's address. Events refer to messages by number: message ``m12`` was
-added by the twelfth ``MessageAdded``. The order of fields is the order of the encoded JSON, and so
-part of the format.
+added by the twelfth ``MessageAdded``. The order of fields is that of the encoded JSON.
 """
 
 from __future__ import annotations
@@ -13,6 +12,8 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from simkit.core.messages import JsonValue, Message, Usage
+from simkit.trace.asides import RequestSent as RequestSent
+from simkit.trace.asides import ResponseReceived as ResponseReceived
 from simkit.trace.event_parts import AgentFacts as AgentFacts
 from simkit.trace.event_parts import ChannelFacts as ChannelFacts
 from simkit.trace.event_parts import ContractFacts as ContractFacts
@@ -29,6 +30,8 @@ from simkit.trace.event_parts import Piece as Piece
 from simkit.trace.event_parts import PipelineFacts as PipelineFacts
 from simkit.trace.event_parts import Shortened as Shortened
 from simkit.trace.event_parts import Shown as Shown
+from simkit.trace.event_parts import ToolAnswered as ToolAnswered
+from simkit.trace.event_parts import ToolEvent as ToolEvent
 from simkit.trace.event_parts import Unshown as Unshown
 from simkit.trace.event_parts import UnusedLines as UnusedLines
 from simkit.trace.event_parts import UnusedResults as UnusedResults
@@ -124,6 +127,8 @@ class ToolDefined(Event, frozen=True, gc=False, kw_only=True, tag="ToolDefined")
     """The JSON Schema of its arguments; None for a tool that the provider runs itself."""
     strict: bool = False
     """Whether the provider holds the model to the schema."""
+    server: str = ""
+    """The scenario's server that has it; empty if none."""
 
 
 class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt"):
@@ -149,12 +154,13 @@ class ContextBuilt(Event, frozen=True, gc=False, kw_only=True, tag="ContextBuilt
     """The agents that it may pass control to; None if an offered tool does not name them."""
     handoff_tools: tuple[tuple[str, str], ...] = ()
     """For code: the offered tools that pass control, each with its target agent; the agent is
-    empty if only the arguments of a call name it. Declared pipelines pass control without a
-    tool."""
+    empty if only the arguments of a call name it."""
     hidden: str = ""
     """A part of the context that only the provider knows: ``cachedContents/abc``. Empty if none."""
     definitions: tuple[int, ...] = ()
     """For each of ``tools``, the number of its `ToolDefined`; empty in traces of format 2."""
+    marks: tuple[tuple[int, int], ...] = ()
+    """Where the provider shall keep the front: whole messages, and characters, before a mark."""
 
 
 class ModelCalled(Event, frozen=True, gc=False, kw_only=True, tag="ModelCalled"):
@@ -207,29 +213,22 @@ class ModelRetried(Event, frozen=True, gc=False, kw_only=True, tag="ModelRetried
     """The number of this attempt: 2 for the first retry."""
 
 
-class ToolCalled(Event, frozen=True, gc=False, kw_only=True, tag="ToolCalled"):
+class ToolCalled(ToolEvent, frozen=True, gc=False, kw_only=True, tag="ToolCalled"):
     """A tool was called."""
 
-    call_id: str = ""
-    tool: str = ""
     args: JsonValue = None
-    """The arguments that the function received, if that was seen; the model's own are in its
-    message."""
+    """The arguments that the function received, if seen; the model's own are in its message."""
 
 
-class ToolReturned(Event, frozen=True, gc=False, kw_only=True, tag="ToolReturned"):
+class ToolReturned(ToolAnswered, frozen=True, gc=False, kw_only=True, tag="ToolReturned"):
     """A tool answered."""
 
-    call_id: str = ""
-    tool: str = ""
     result: JsonValue = None
 
 
-class ToolFailed(Event, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
+class ToolFailed(ToolAnswered, frozen=True, gc=False, kw_only=True, tag="ToolFailed"):
     """A tool failed, and the agent received the error."""
 
-    call_id: str = ""
-    tool: str = ""
     error: str = ""
 
 
@@ -425,9 +424,10 @@ class ErrorLost(Event, frozen=True, gc=False, kw_only=True, tag="ErrorLost"):
 
 
 class TextCarriedOver(Event, frozen=True, gc=False, kw_only=True, tag="TextCarriedOver"):
-    """A request held a text of an earlier scenario of the same process."""
+    """A request, or a turn's reply, held a text of an earlier scenario of the same process."""
 
     call: str = ""
+    """The request's call; empty for the reply."""
     text: str = ""
     said_by: str = ""
     """``user`` or ``assistant``, in that scenario."""
@@ -487,11 +487,11 @@ AnyEvent: TypeAlias = (
     | HandoffMade | CallEdited | StateOpened | StateUpdated | HistorySummarised | StoreRead
     | StoreWritten | GuardrailTripped | TurnInterrupted | TurnResumed | CheckpointSaved
     | CheckpointRestored | AgentFinished | TurnFinished | FaultInjected | LimitReached
-    | LogRecorded | ErrorLost | TextCarriedOver | RequestUnread | UncontrolledEffect
-    | JudgeAnswered | RunFinished
+    | LogRecorded | ErrorLost | TextCarriedOver | RequestUnread | UncontrolledEffect | RequestSent
+    | ResponseReceived | JudgeAnswered | RunFinished
 )  # fmt: skip
 
-KINDS: Final[tuple[str, ...]] = tuple(kind.__struct_config__.tag for kind in AnyEvent.__args__)
+KINDS: Final = tuple(str(kind.__struct_config__.tag) for kind in AnyEvent.__args__)
 """The names of all events, in the order of a run."""
 
 

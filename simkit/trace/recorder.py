@@ -144,6 +144,8 @@ class EventRecorder:
     record_carried_text = _method_for(e.TextCarriedOver)
     record_unread_request = _method_for(e.RequestUnread)
     record_uncontrolled_effect = _method_for(e.UncontrolledEffect)
+    record_request = _method_for(e.RequestSent)
+    record_response = _method_for(e.ResponseReceived)
     record_judge_answer = _method_for(e.JudgeAnswered)
     record_run_end = _method_for(e.RunFinished)
     _record_rejection = _method_for(e.HandoffRejected)

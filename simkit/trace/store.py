@@ -20,6 +20,7 @@ import msgspec
 
 from simkit.core.errors import TraceError
 from simkit.core.messages import JsonValue, Message
+from simkit.trace.asides import ASIDES, without_asides
 from simkit.trace.events import AnyEvent
 from simkit.trace.reducers import Appended
 
@@ -188,12 +189,14 @@ class Trace:
     encoding them later, together, gives the same bytes as one by one.
     """
 
-    __slots__ = ("_encoded", "_last", "_size", "emit", "events")
+    __slots__ = ("_encoded", "_last", "_size", "emit", "events", "note_held")
 
     def __init__(self) -> None:
         self.events: list[AnyEvent] = []
         self.emit: Callable[[AnyEvent], None] = self.events.append
         """Adds an event."""
+        self.note_held: Callable[[AnyEvent], object] = id
+        """Takes an event that is added later, and may change until then; does nothing."""
         self._encoded = b""
         """The stored form of the events; empty until it is needed."""
         self._size = 0
@@ -201,25 +204,52 @@ class Trace:
         self._last: AnyEvent | None = None
         """The last of them: if another one has its place, they were changed."""
 
+    def __reduce__(self) -> tuple[Callable[..., Trace], tuple[list[AnyEvent]]]:
+        return _trace_of, (self.events,)  # The functions that get events belong to this process.
+
+    def tell(
+        self, hear: Callable[[AnyEvent], object], hear_held: Callable[[AnyEvent], object]
+    ) -> None:
+        """Give each further event to a function, too; those that are held back, to another one."""
+        add = self.emit
+
+        def emit(event: AnyEvent) -> None:
+            add(event)
+            hear(event)
+
+        self.emit, self.note_held = emit, hear_held
+
     def lines(self) -> list[bytes]:
-        """Return the stored form, line by line, without line ends."""
+        """Return `encoded` line by line, without line ends."""
         return self.encoded().splitlines()
 
     def encoded(self) -> bytes:
-        """Return the stored form: JSONL with a header.
+        """Return the form in which runs are compared: JSONL with a header.
 
         Raise TraceError with the event that holds a value that JSON cannot express.
         """
         events = self.events
         last = events[-1] if events else None
         if not self._encoded or self._size != len(events) or self._last is not last:
-            self._encoded = _HEADER + _encode_lines(events)
+            self._encoded = _HEADER + _encode_lines(without_asides(events))
             self._size, self._last = len(events), last
         return self._encoded
 
+    def stored(self) -> bytes:
+        """Return the form for files: that in which runs are compared, and what stands beside it."""
+        if any(type(event) in ASIDES for event in self.events):
+            return _HEADER + _encode_lines(self.events)
+        return self.encoded()
+
     def digest(self) -> str:
-        """Return the sha256 of the stored form; equal exactly for equal runs."""
+        """Return the sha256 of `encoded`; equal exactly for equal runs."""
         return hashlib.sha256(self.encoded()).hexdigest()
+
+
+def _trace_of(events: list[AnyEvent]) -> Trace:
+    trace = Trace()
+    trace.events += events
+    return trace
 
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -249,7 +279,7 @@ def redacted(trace: Trace, redact: Callable[[bytes], bytes]) -> Trace:
 
     ``redact`` replaces the secrets in lines of encoded JSON, as `Redactor.lines` does.
     """
-    lines = trace.encoded()
+    lines = trace.stored()
     without = redact(lines)
     return trace if without == lines else decoded(without)
 

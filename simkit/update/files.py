@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from simkit.core.answers import note_written
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.files import write_whole
 
@@ -72,6 +73,7 @@ def write(change: FileChange) -> None:
         write_whole(path, change.after, is_kept=True)
     except OSError as problem:
         raise SourceError(change.file, f"it cannot be written: {problem.strerror}") from None
+    note_written(change.file)
 
 
 def is_ci(environment: Mapping[str, str]) -> bool:

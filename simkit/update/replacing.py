@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias
 
 from yaml._yaml import CParser
@@ -119,7 +120,14 @@ class Layout:
 def layouts(text: str) -> list[Layout]:
     """Return the layouts of the non-empty documents of a valid YAML text."""
     reader = _Reader(text)
-    return [Layout(root) for root in reader.roots()]
+    return [Layout(root) for _, root in reader.documents()]
+
+
+def parts_of(text: str) -> list[str]:
+    """Return a valid YAML text in parts: each begins with one of its non-empty documents."""
+    reader = _Reader(text)
+    starts = [0, *[start for start, _ in reader.documents()][1:], len(text)]
+    return [text[start:end] for start, end in pairwise(starts)]
 
 
 def line_start(text: str, at: int) -> int:
@@ -154,12 +162,14 @@ class _Reader:
         self._text = text
         self._parser: Any = CParser(text)
 
-    def roots(self) -> Iterator[Spot]:
+    def documents(self) -> Iterator[tuple[int, Spot]]:
+        """Yield where each non-empty document begins, with its directives, and its value."""
         while self._parser.check_event():
-            if isinstance(self._parser.get_event(), DocumentStartEvent):
+            event = self._parser.get_event()
+            if isinstance(event, DocumentStartEvent):
                 spot = self._spot(self._parser.get_event(), None)
                 if spot.kind != "scalar" or spot.style or spot.end > spot.start:
-                    yield spot
+                    yield _marks(event)[0], spot
 
     def _spot(self, event: Event, lead: int | None) -> Spot:
         """Return the value that an event begins; ``lead`` is the index after the colon or dash."""

@@ -16,12 +16,11 @@ from vcr import matchers
 from vcr.request import Request
 
 from simkit.capture.cassettes import Keying, Question
-from simkit.capture.cassettes.encodings import NotDecodable, decoded
 from simkit.capture.cassettes.missing import difference_lines, differences, nearest_of
-from simkit.capture.cassettes.redacting import REQUEST_HEADERS, redacted_answer, redacted_header
+from simkit.capture.cassettes.redacting import WIRE, redacted_answer, redacted_header
+from simkit.capture.cassettes.values import NotDecodable, decoded
 from simkit.core.redact import Redactor
-from simkit.core.redact.names import kind_of, secrets_of
-from simkit.core.redact.shapes import PERSONAL
+from simkit.core.redact.shapes import PERSONAL, kind_of, secrets_of
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import protocol_of
 
@@ -196,7 +195,7 @@ class Hooks:
         request.headers = {
             name: redacted_header(name, _text(value), self._redactor)
             for name, value in request.headers.items()
-            if name.lower() in REQUEST_HEADERS
+            if name.lower() in WIRE.request_headers
         }
         if isinstance(request.body, dict):
             request.body = self._redactor.value(request.body)

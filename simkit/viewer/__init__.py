@@ -5,28 +5,15 @@ the built page. Nothing here reads a clock, and nothing writes HTML: the page is
 ``viewer/`` at the top of the repository.
 """
 
-from simkit.viewer.coverage_data import CoverageCollector, RunsCoverage, coverage_data
-from simkit.viewer.document import CoverageData, Graph, RunData, ScenarioData
-from simkit.viewer.page import Page, RunPage, page_html, run_page
+from simkit.viewer.document import Graph
+from simkit.viewer.page import (
+    CoverageCollector,
+    Page,
+    RunPage,
+    RunsCoverage,
+    coverage_data,
+    page_html,
+    run_page,
+)
 from simkit.viewer.pipeline_graph import dot_text, graph_of, mermaid_text, sequence_text, together
 from simkit.viewer.run_data import run_data
-
-__all__ = [
-    "CoverageCollector",
-    "CoverageData",
-    "Graph",
-    "Page",
-    "RunData",
-    "RunPage",
-    "RunsCoverage",
-    "ScenarioData",
-    "coverage_data",
-    "dot_text",
-    "graph_of",
-    "mermaid_text",
-    "page_html",
-    "run_data",
-    "run_page",
-    "sequence_text",
-    "together",
-]

@@ -16,6 +16,7 @@ from simkit.checks.coverage import PlacedItem
 from simkit.checks.findings import Finding
 from simkit.core.messages import JsonValue
 from simkit.report.results import Result
+from simkit.report.wording import place_words
 
 VERSION: Final = 1
 """The version of the data, which the page checks."""
@@ -98,6 +99,35 @@ class LeftOutData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     note: str = ""
 
 
+class PrefixData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The front of a request that equals the agent's request before."""
+
+    messages: int
+    tokens: int
+    total: int
+    """The tokens of the request, tools included."""
+    where: str = ""
+    """The place of the first difference; empty if all of the other request is in front."""
+    before: str = ""
+    after: str = ""
+
+
+class WireData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The request and the response of a model call of code, or of a server of the scenario."""
+
+    url: str
+    """Method, host and path."""
+    where: str
+    """The application's code that called the client; empty if only libraries did."""
+    body: JsonValue
+    """As changes of the request before it of the same agent, as in the trace."""
+    status: int = 0
+    response: JsonValue = None
+    server: str = ""
+    turn: int = 0
+    """For a server."""
+
+
 class CallData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One model call."""
 
@@ -119,6 +149,7 @@ class CallData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: int = 0
     budget: int = 0
     hidden: str = ""
+    prefix: PrefixData | None = None
     left_out: tuple[LeftOutData, ...] = ()
     handoffs: tuple[str, ...] = ()
     reply: int = -1
@@ -128,6 +159,7 @@ class CallData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     error: str = ""
     until: int = -1
     """When its reply, or its failure, came; -1 if none did."""
+    wire: WireData | None = None
 
 
 class AgentRunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -197,6 +229,8 @@ class ToolData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     result: int = -1
     error: str = ""
     until: int = -1
+    server: str = ""
+    """The scenario's server that answered; empty if none did."""
 
 
 class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -352,6 +386,8 @@ class RunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     flow: str
     graph: Graph
     counter: str = ""
+    exchanges: list[WireData] = []
+    """Requests to servers of the scenario, and of them, in the order of the trace."""
     claims: list[ClaimLine] = []
     error: str = ""
 
@@ -444,4 +480,6 @@ def copied(source: object, *names: str) -> dict[str, Any]:
 
 def difference_data(finding: Finding) -> tuple[tuple[str, str, str, str], ...]:
     """Return the differences of a finding: place, wanted, found, note."""
-    return tuple((d.at, d.expected, d.actual, d.note) for d in finding.differences)
+    return tuple(
+        (place_words(d.at, finding.path), d.expected, d.actual, d.note) for d in finding.differences
+    )

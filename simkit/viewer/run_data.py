@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec.structs import asdict, replace
@@ -12,10 +12,8 @@ from simkit.checks.findings import CLAIM, Finding
 from simkit.core.messages import Message
 from simkit.core.text import short
 from simkit.language.paths import as_text
-from simkit.language.yaml import Document
-from simkit.language.yaml.nodes import SourcePath
-from simkit.report.events import TEXTS, error_text
 from simkit.report.results import Result
+from simkit.report.wording import TEXTS, error_text
 from simkit.trace import events as e
 from simkit.trace.views import ToolView, View
 from simkit.viewer.document import (
@@ -29,15 +27,15 @@ from simkit.viewer.document import (
     RunData,
     ToolData,
     TurnData,
+    WireData,
     WriteData,
     copied,
     difference_data,
 )
 from simkit.viewer.pipeline_graph import graph_of
-from simkit.viewer.tables import Contexts, StateChanges, Tables
+from simkit.viewer.tables import EXPECT, Contexts, StateChanges, Tables
 
 _ENDS: Final = (e.TurnFinished, e.RunFinished)
-_EXPECT: Final = "expect"
 
 
 class Pins:
@@ -83,11 +81,10 @@ class Pins:
         return self._of_turn(finding)
 
     def _of_turn(self, finding: Finding) -> int:
-        is_ending = finding.id == CLAIM and _EXPECT not in finding.path
+        is_ending = finding.id == CLAIM and EXPECT not in finding.path
         if is_ending and finding.turn in self._errors:
             return self._errors[finding.turn]
-        calls = self._of_agent.get((finding.turn, ""))
-        if calls:
+        if calls := self._of_agent.get((finding.turn, "")):
             return calls[-1]
         turns = [index for index, mark in enumerate(self._marks) if mark.turn == finding.turn]
         return turns[-1] if turns else len(self._marks) - 1
@@ -107,77 +104,6 @@ class Pins:
                     if marks[other].run == event.run:
                         return other
         return max(0, at - 1)
-
-
-DEPTH: Final = 3
-"""How far claims are separated: ``context``, its agent, its operator."""
-NOT_RUN: Final = "the turn did not run"
-
-
-def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
-    """Return the claims in the order of the file; those of a run that did not end are left out."""
-    failing = _by_claim(result.findings)
-    skipped = _by_claim(result.passed_over)
-    lines: dict[tuple[int, str], ClaimLine] = {}
-    for path in _claims(document.data):
-        finding = _at(path, failing)
-        state = "failing" if finding is not None else "held"
-        if finding is None:
-            finding = _at(path, skipped)
-            state = "held" if finding is None else "skipped"
-        differences = () if finding is None else difference_data(finding)
-        reason = "" if finding is None else finding.what
-        if finding is None and _turn_of(path) > result.turns:
-            state, reason = "skipped", NOT_RUN
-        words = ".".join(map(str, path))
-        line = ClaimLine(_line_of(document, path), state, words, differences, reason)
-        lines[line.line, words] = line
-    if result.outcome in ("skipped", "broken"):
-        return [line for line in lines.values() if line.state == "failing"]
-    return sorted(lines.values(), key=lambda line: line.line)
-
-
-def _by_claim(findings: Sequence[Finding]) -> dict[SourcePath, Finding]:
-    """Return the findings of claims by path; a lint's finding at a turn is of no claim."""
-    return {finding.path: finding for finding in reversed(findings) if _EXPECT in finding.path}
-
-
-def _turn_of(path: SourcePath) -> int:
-    """Return the number of a claim's turn, from 1; 0 for claims on the run."""
-    index = path[1] if path[0] == "turns" else -1
-    assert isinstance(index, int)
-    return index + 1
-
-
-def _line_of(document: Document, path: SourcePath) -> int:
-    """Return the line of a claim's own key, below which its value may stand."""
-    return int(document.position(path, key=True).rsplit(":", 2)[1])
-
-
-def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:
-    turns = data.get("turns")
-    for index, turn in enumerate(turns if isinstance(turns, Sequence) else ()):
-        if isinstance(turn, Mapping) and isinstance(turn.get("expect"), Mapping):
-            yield from _parts(turn["expect"], ("turns", index, "expect"), DEPTH)
-    if isinstance(data.get("expect"), Mapping):
-        yield from _parts(data["expect"], ("expect",), DEPTH)
-
-
-def _parts(value: Mapping[str, Any], path: SourcePath, depth: int) -> Iterator[SourcePath]:
-    for key, part in value.items():
-        inner = (*path, key)
-        if isinstance(part, Mapping) and part and depth > 1:
-            yield from _parts(part, inner, depth - 1)
-        else:
-            yield inner
-
-
-def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> Finding | None:
-    """Return the finding of a claim: at its path, below it, or at a part of it."""
-    for other, finding in findings.items():
-        if other and (other[: len(path)] == path or path[: len(other)] == other):
-            return finding
-    return None
 
 
 MARK_MAX: Final = 300
@@ -212,6 +138,7 @@ class _Reader:
         """Run to the runs before it."""
         self._untils: dict[str, int] = {}
         """Call to the time of its reply, or of its failure."""
+        self._wires: dict[str, WireData] = {}
         self._event = 0
         """The index of the event at hand."""
         self._places: list[int] = []
@@ -221,14 +148,15 @@ class _Reader:
         view, tables = self._view, self._tables
         for index, event in enumerate(view.events):
             self._event = index
-            mark = _MARKS.get(type(event))
-            if mark is not None:
+            if mark := _MARKS.get(type(event)):
                 self._mark(mark, event, text=TEXTS[type(event)](event))
             handler = getattr(self, f"on_{type(event).__name__}", None)
             if handler is not None:
                 handler(event)
         states = StateChanges()
         findings = [] if result is None else list(self._findings(result))
+        for message in view.messages.values():  # Those that no agent was sent, too.
+            tables.message(message)
         agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
         return RunData(
             **copied(tables, "texts", "messages", "toolsets", "offers"),
@@ -249,6 +177,7 @@ class _Reader:
             flow=view.pipeline.flow,
             graph=graph_of(view.pipeline, view, findings),
             counter=view.pipeline.tokens,
+            exchanges=[wire for wire in self._wires.values() if wire.server],
             claims=list(claims),
             error=error_text(view.error),
         )
@@ -289,6 +218,7 @@ class _Reader:
         return "" if branch is None else branch.group
 
     def _with_reply(self, call: CallData) -> CallData:
+        call = replace(call, wire=self._wires.get(call.id))
         replied = self._usage.get(call.id)
         until = self._untils.get(call.id, -1)
         if replied is None:
@@ -399,6 +329,18 @@ class _Reader:
             result=-1 if tool is None else value(tool.result),
             error="" if tool is None else tool.error or "",
             until=-1 if tool is None or tool.returned_at is None else tool.returned_at,
+            server="" if tool is None else tool.server or "",
+        )
+
+    def on_RequestSent(self, event: e.RequestSent) -> None:
+        url = f"{event.method} {event.url}"
+        self._wires[event.call] = WireData(
+            url, event.where, event.body, **copied(event, "server", "turn")
+        )
+
+    def on_ResponseReceived(self, event: e.ResponseReceived) -> None:
+        self._wires[event.call] = replace(
+            self._wires[event.call], status=event.status, response=event.body
         )
 
     def on_HandoffRequested(self, event: e.HandoffRequested) -> None:

@@ -5,29 +5,33 @@ Contexts are ranges of streams and states are changes, as the trace has them: li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
+from simkit.checks.findings import Finding
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
+from simkit.language.yaml import Document
+from simkit.language.yaml.syntax import SourcePath
+from simkit.report.results import Result
 from simkit.trace import events as e
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
-from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View
-from simkit.viewer.document import (
-    CallData,
-    CallLine,
-    CutData,
-    LeftOutData,
-    MessageData,
-    OfferData,
-    PartData,
-    StreamData,
-    copied,
+from simkit.trace.views import (
+    CallView,
+    ContextView,
+    MadePart,
+    ShownPart,
+    TurnView,
+    View,
+    prefix_of,
 )
+from simkit.viewer import document
+from simkit.viewer.document import ClaimLine, difference_data
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -37,9 +41,9 @@ class Tables:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.messages: list[MessageData] = []
+        self.messages: list[document.MessageData] = []
         self.toolsets: list[list[int]] = []
-        self.offers: list[OfferData] = []
+        self.offers: list[document.OfferData] = []
         self._text_places: dict[str, int] = {}
         self._message_places: dict[bytes, int] = {}
         self._toolset_places: dict[tuple[int, ...], int] = {}
@@ -68,7 +72,7 @@ class Tables:
         cached = self._logged.get(id(message))
         if cached is not None:
             return cached[1]
-        data = MessageData(
+        data = document.MessageData(
             role=message.role,
             text=self.text(message.content),
             id=message.id,
@@ -77,7 +81,7 @@ class Tables:
             tool=message.tool,
             call_id=message.call_id,
             calls=tuple(
-                CallLine(call.id, call.name, canonical(call.args), call.target)
+                document.CallLine(call.id, call.name, canonical(call.args), call.target)
                 for call in message.calls
             ),
         )
@@ -100,10 +104,10 @@ class Tables:
         return self._toolset_places[places]
 
     def _offer(self, tool: str) -> int:
-        data = OfferData(str(tool))
+        data = document.OfferData(str(tool))
         if isinstance(tool, ToolName):
             parameters = self.value(tool.parameters)
-            data = OfferData(str(tool), tool.description, parameters, tool.strict)
+            data = document.OfferData(str(tool), tool.description, parameters, tool.strict)
         encoded = _encode(data)
         index = self._offer_places.get(encoded)
         if index is None:
@@ -145,21 +149,22 @@ class Contexts:
 
     def __init__(self, view: View, tables: Tables) -> None:
         self._view, self._tables = view, tables
-        self.streams: list[StreamData] = []
+        self.streams: list[document.StreamData] = []
         self._stream_places: dict[int, int] = {}
         self.places: dict[str, int] = {}
         """Call to its index."""
 
-    def call_of(self, event: e.ContextBuilt) -> CallData:
+    def call_of(self, event: e.ContextBuilt) -> document.CallData:
         """Return the data of a call; the calls before it have been asked for."""
         call, tables = self._view.calls[event.call], self._tables
         context = call.context
         reply = call.reply
         self.places[event.call] = len(self.places)
-        return CallData(
-            **copied(call, "id", "agent", "run", "turn", "at"),
-            **copied(context, "tokens", "budget", "hidden"),
+        return document.CallData(
+            **document.copied(call, "id", "agent", "run", "turn", "at"),
+            **document.copied(context, "tokens", "budget", "hidden"),
             base=self.places.get(event.base, -1),
+            prefix=_prefix_data(context),
             parts=() if event.base else tuple(self._parts(context)),
             own=tuple(tables.message(message) for message in context.own_messages),
             own_tokens=tuple(context.said_tokens),
@@ -172,13 +177,13 @@ class Contexts:
             error="" if call.error is None else call.error.error,
         )
 
-    def _parts(self, context: ContextView) -> Iterable[PartData]:
+    def _parts(self, context: ContextView) -> Iterable[document.PartData]:
         for index, part in enumerate(context.parts):
             if isinstance(part, ShownPart):
                 yield self._history(part)
                 continue
             assert isinstance(part, MadePart)
-            yield PartData(
+            yield document.PartData(
                 section=part.section,
                 message=self._tables.message(part.message),
                 tokens=part.tokens,
@@ -189,12 +194,12 @@ class Contexts:
                 inner=tuple(self._history(inner) for inner in context.inner.get(index, ())),
             )
 
-    def _history(self, part: ShownPart) -> PartData:
+    def _history(self, part: ShownPart) -> document.PartData:
         tables, stream = self._tables, part.stream
         index = self._stream_places.get(id(stream))
         if index is None:
             index = self._stream_places[id(stream)] = len(self.streams)
-            self.streams.append(StreamData(stream.id, [], [], []))
+            self.streams.append(document.StreamData(stream.id, [], [], []))
         data = self.streams[index]
         # Cuts first: they refer to messages as they were written, of which others are edits.
         data.cuts.extend(self._cuts(stream.cuts[len(data.cuts) :]))
@@ -202,7 +207,7 @@ class Contexts:
         first_new = len(data.entries)
         data.entries.extend(map(tables.message, stream.entries[first_new:]))
         data.tokens.extend(stream.tokens[first_new:])
-        return PartData(
+        return document.PartData(
             section=part.section,
             stream=index,
             lo=part.lo,
@@ -217,11 +222,14 @@ class Contexts:
             tokens=part.rendered_tokens,
         )
 
-    def _cuts(self, cuts: Sequence[e.Cut]) -> list[CutData]:
+    def _cuts(self, cuts: Sequence[e.Cut]) -> list[document.CutData]:
         messages, tables = self._view.messages, self._tables
-        return [CutData(tables.message(messages[cut.message]), cut.by, cut.what) for cut in cuts]
+        return [
+            document.CutData(tables.message(messages[cut.message]), cut.by, cut.what)
+            for cut in cuts
+        ]
 
-    def _left_out(self, event: e.ContextBuilt, call: CallView) -> Iterable[LeftOutData]:
+    def _left_out(self, event: e.ContextBuilt, call: CallView) -> Iterable[document.LeftOutData]:
         if not event.left_out:
             return
         run = self._view.runs.get(call.run)
@@ -230,13 +238,13 @@ class Contexts:
             if isinstance(fact, e.Shortened):
                 cut_off = f"{fact.items} items" if fact.items else f"{fact.characters} characters"
                 where = f" at {fact.path}" if fact.path else ""
-                yield LeftOutData(
+                yield document.LeftOutData(
                     fact.section, fact.by, fact.channel, 1, (), f"{cut_off} cut off{where}"
                 )
                 continue
             count = sum(end - first for first, end in fact.places)
             items = self._items(received, fact)
-            yield LeftOutData(fact.section, fact.by, fact.channel, count, tuple(items))
+            yield document.LeftOutData(fact.section, fact.by, fact.channel, count, tuple(items))
 
     def _items(self, received: Any, fact: e.LeftOut) -> list[int]:
         value = received.get(fact.channel) if hasattr(received, "get") else None
@@ -245,6 +253,15 @@ class Contexts:
         indices = [index for first, end in fact.places for index in range(first, end)][:ITEMS_MAX]
         chosen = [items[index] for index in indices if index < len(items)]
         return [self._tables.text(_item_text(item)) for item in chosen if item is not None]
+
+
+def _prefix_data(context: ContextView) -> document.PrefixData | None:
+    prefix = prefix_of(context)
+    if prefix is None:
+        return None
+    where = prefix.where if prefix.place else ""
+    fields = document.copied(prefix, "messages", "tokens", "total", "before", "after")
+    return document.PrefixData(where=where, **fields)
 
 
 def _item_text(item: Any) -> str:
@@ -312,3 +329,79 @@ def _is_equal(old: Any, new: Any) -> bool:
     if type(old) is Appended and type(new) is Appended and old.family == new.family:
         return old.start == new.start and len(old) == len(new)
     return type(old) is type(new) and bool(old == new)
+
+
+# The claims of a file, with what came of each
+
+
+EXPECT: Final = "expect"
+DEPTH: Final = 3
+"""How far claims are separated: ``context``, its agent, its operator."""
+NOT_RUN: Final = "the turn did not run"
+
+
+def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
+    """Return the claims in the order of the file; those of a run that did not end are left out."""
+    failing = _by_claim(result.findings)
+    skipped = _by_claim(result.passed_over)
+    lines: dict[tuple[int, str], ClaimLine] = {}
+    for path in _claims(document.data):
+        findings, state = _at(path, failing), "failing"
+        if not findings:
+            findings = _at(path, skipped)
+            state = "skipped" if findings else "held"
+        differences = tuple(chain.from_iterable(map(difference_data, findings)))
+        reason = findings[0].what if findings else ""
+        if not findings and _turn_of(path) > result.turns:
+            state, reason = "skipped", NOT_RUN
+        words = ".".join(map(str, path))
+        line = ClaimLine(_line_of(document, path), state, words, differences, reason)
+        lines[line.line, words] = line
+    if result.outcome in ("skipped", "broken"):
+        return [line for line in lines.values() if line.state == "failing"]
+    return sorted(lines.values(), key=lambda line: line.line)
+
+
+def _by_claim(findings: Sequence[Finding]) -> dict[SourcePath, Finding]:
+    """Return the findings of claims by path; a lint's finding at a turn is of no claim."""
+    by_path = {finding.path: finding for finding in reversed(findings) if EXPECT in finding.path}
+    return dict(reversed(by_path.items()))
+
+
+def _turn_of(path: SourcePath) -> int:
+    """Return the number of a claim's turn, from 1; 0 for claims on the run."""
+    index = path[1] if path[0] == "turns" else -1
+    assert isinstance(index, int)
+    return index + 1
+
+
+def _line_of(document: Document, path: SourcePath) -> int:
+    """Return the line of a claim's own key, below which its value may stand."""
+    return int(document.position(path, key=True).rsplit(":", 2)[1])
+
+
+def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:
+    turns = data.get("turns")
+    for index, turn in enumerate(turns if isinstance(turns, Sequence) else ()):
+        if isinstance(turn, Mapping) and isinstance(turn.get("expect"), Mapping):
+            yield from _parts(turn["expect"], ("turns", index, "expect"), DEPTH)
+    if isinstance(data.get("expect"), Mapping):
+        yield from _parts(data["expect"], ("expect",), DEPTH)
+
+
+def _parts(value: Mapping[str, Any], path: SourcePath, depth: int) -> Iterator[SourcePath]:
+    for key, part in value.items():
+        inner = (*path, key)
+        if isinstance(part, Mapping) and part and depth > 1:
+            yield from _parts(part, inner, depth - 1)
+        else:
+            yield inner
+
+
+def _at(path: SourcePath, findings: Mapping[SourcePath, Finding]) -> list[Finding]:
+    """Return the findings of a claim: at its path, below it, or at what it is a part of."""
+    return [
+        finding
+        for other, finding in findings.items()
+        if other and (other[: len(path)] == path or path[: len(other)] == other)
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -51,7 +52,8 @@ def check_app(pipeline: str, scenario: str) -> Ran:
     return ran
 
 
-def scenarios(*files: Path) -> list[Prepared]:
+@cache
+def scenarios(*files: Path) -> tuple[Prepared, ...]:
     """Returns all scenarios of files, ready to run."""
     results = []
     for file in files:
@@ -59,7 +61,7 @@ def scenarios(*files: Path) -> list[Prepared]:
         for place, document in enumerate(library.documents(str(file))):
             item = ScenarioCase(str(file), document.data["scenario"], place, 1)
             results.append(library.prepared(item))
-    return results
+    return tuple(results)
 
 
 def scenario_in(start: str, *files: Path) -> Prepared:

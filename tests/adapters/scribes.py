@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from simkit.adapters.recorder.handoffs import HandoffTools
 from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
-from simkit.core.messages import Message, ToolCall
+from simkit.core.messages import JsonValue, Message, ToolCall
+from simkit.providers.values import Offer
 from simkit.runtime.context.tokens import counter_named
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
@@ -41,9 +42,15 @@ class Desk:
         """Returns the agent's activation that is open, or a new one."""
         return self.recorder.open_run(agent) or self.recorder.begin_run(agent)
 
-    def asks(self, messages: Sequence[Message], agent: str = "a") -> str:
+    def asks(
+        self,
+        messages: Sequence[Message],
+        agent: str = "a",
+        *offers: Offer,
+        **settings: JsonValue,
+    ) -> str:
         """An agent sends a context; returns the call's id."""
-        return self.recorder.record_request(self.run(agent), messages, [], {})
+        return self.recorder.record_request(self.run(agent), messages, offers, settings)
 
     def answers(self, call: str, text: str = "", *calls: ToolCall, agent: str = "a") -> Message:
         """Its model answers."""

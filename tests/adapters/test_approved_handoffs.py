@@ -8,7 +8,7 @@ import pytest
 
 from simkit.report.table import rows_of
 from tests.adapters.running import run_app
-from tests.building import Ran
+from tests.building import Ran, run_yaml
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -89,7 +89,50 @@ WAYS: dict[str, tuple[str, str, list[str], Turns]] = {
     "pydantic ai, beside, reject": (
         "pydantic_beside", TWO_TOOLS, [YES], [("false", "{triage: Bye.}", [])]
     ),
+    "declared, on it, approve": ("declared", QUERY, [WAITS], [("true", "{desk: Bye.}", [YES])]),
+    "declared, on it, reject": (
+        "declared", QUERY, [WAITS], [("{message: No.}", "{triage: Bye.}", [DENY])]
+    ),
+    "declared, on it, edit": (
+        "declared", QUERY, [WAITS],
+        [(BETTER, "{desk: Bye.}", [f"{DENY}, query: Help", f"{YES}, query: Better"])],
+    ),
+    "declared, on it, edit against the contract": (
+        "declared", QUERY, [WAITS],
+        [("{override_args: {query: Far too long}}", "{triage: Bye.}", [DENY, DENY])],
+    ),
+    "declared, on it, twice": (
+        "declared", QUERY, [WAITS],
+        [
+            ("true", TO_TRIAGE, [YES, "from: desk, to: triage, outcome: pending"]),
+            ("[true]", "{triage: Bye.}", ["from: desk, to: triage, outcome: made"]),
+        ],
+    ),
+    "declared, on it, reject and approve": (
+        "declared", QUERY, [WAITS],
+        [("false", QUERY, [DENY, WAITS]), ("true", "{desk: Bye.}", [YES])],
+    ),
+    "declared, on it, another message": (
+        "declared", QUERY, [WAITS], [("", "{triage: Bye.}", [])]
+    ),
+    "declared, before it, reject": (
+        "declared", "{triage: {calls: [refund: {order: A-1}]}}", [],
+        [("false", QUERY, [WAITS]), ("true", "{desk: Bye.}", [YES])],
+    ),
 }  # fmt: skip
+
+DECLARED = """
+agents:
+  triage: {tools: [refund, look]}
+  desk: {}
+tools:
+  refund: {args: {type: object, required: [order]}, approval: true}
+  look: {}
+contracts:
+  - {from: triage, to: desk, type: help, query: {max_chars: 8}, approval: true}
+  - {from: desk, to: triage, type: back, approval: true}
+flow: {handoffs: {start: triage}}
+"""
 
 
 def conversation(way: str, wrong_in: int = 0) -> Ran:
@@ -104,6 +147,8 @@ def conversation(way: str, wrong_in: int = 0) -> Ran:
             claim = [YES]
         expected = ", ".join(f"{{{each}}}" for each in claim)
         text += f"- {message}\n  replies: {replies}\n  expect: {{handoffs: [{expected}]}}\n"
+    if app == "declared":
+        return run_yaml(DECLARED, "turns:\n" + text)
     return run_app(f"approved_handoffs:{app}", "app: {path: [.]}\nturns:\n" + text)
 
 

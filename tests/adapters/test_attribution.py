@@ -115,7 +115,7 @@ def test_a_call_without_instructions_is_told_by_its_messages() -> None:
         'Name its agent with `with simkit.agent("name"):` around the call, or by a rule in the '
         "scenario:",
         "  agents:",
-        "    name: {messages: {$has: [{user: …}]}}",
+        "    name: {messages: {$has: [{user: {$starts: Hello}}]}}",
     ]
 
 

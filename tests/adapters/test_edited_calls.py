@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from simkit.adapters.recorder.edits import is_said_by
+from simkit.adapters.recorder.calls import is_said_by
 from simkit.core.messages import ToolCall
 from simkit.trace.events import CallEdited
 from tests.adapters.running import run_app

@@ -200,7 +200,7 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
             Unusual(2), None,
             "`app:it` is or makes an object of class `Unusual`, and it is not clear which method "
             "takes the user's message: close, reply_to.\n"
-            "Name it: `app: {call: reply_to}`.",
+            "Name it: `app: {call: reply_to}`, or `app:it.reply_to` for `init` and `explore`.",
         ),
         (
             Object, "chat",
@@ -211,7 +211,7 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
             Both, None,
             "`app:it` is or makes an object of class `Both`, and it is not clear which method "
             "takes the user's message: run, ask.\n"
-            "Name it: `app: {call: run}`.",
+            "Name it: `app: {call: run}`, or `app:it.run` for `init` and `explore`.",
         ),
         (
             {"agent": 1}, None,

@@ -61,8 +61,8 @@ def test_what_differs_is_shown_with_what_was_logged() -> None:
     ]
     assert finding.context == (
         "log records in turn 1:",
-        "  [0] DEBUG desk.orders: asked Hi",
-        "  [1] INFO desk.orders: answered with 5 characters",
+        "  1. DEBUG desk.orders: asked Hi",
+        "  2. INFO desk.orders: answered with 5 characters",
     )
 
 

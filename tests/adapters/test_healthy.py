@@ -109,3 +109,21 @@ def test_a_pipeline_that_is_in_order_has_no_finding(pipeline: str) -> None:
 
     assert ran.judgement.findings == ()
     assert ran.judgement.warnings == ()
+
+
+def test_a_handoff_back_to_an_agent_whose_run_goes_on_is_made() -> None:
+    """Nothing says that `transfer_to_back` passes control: no agent has this name."""
+    scenario = f"""
+        {APP}
+        agents: {{front: You are front., helper: You are back.}}
+        turns:
+          - user: Hello
+            replies:
+              front: [{{calls: [transfer_to_back: {{}}]}}, Again.]
+              helper: {{handoff: {{to: front}}}}
+            expect: {{handoffs: [{{from: helper, to: front}}], reply: Again.}}
+    """
+
+    judgement = run_app("healthy:Handoffs", scenario).judgement
+
+    assert (judgement.findings, judgement.warnings) == ((), ())

@@ -72,7 +72,7 @@ def fragment(text):
 
 
 def bedrock(text):
-    url = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova/converse"
+    url = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova/invoke"
     return httpx.post(url, json={"messages": [{"role": "user", "content": [{"text": text}]}]}).text
 """
 
@@ -158,6 +158,9 @@ def test_a_provider_that_is_not_spoken_is_refused_with_those_that_are(tmp_path: 
     ran = run(tmp_path, "bedrock", "turns: [{user: Hello}]")
 
     assert ran.view.error is not None
-    assert "that is Amazon Bedrock, which simkit does not speak" in ran.view.error.message
+    assert (
+        "that is Bedrock's InvokeModel of another model, which simkit does not"
+        in ran.view.error.message
+    )
     assert "openai-chat, openai-responses, anthropic, gemini" in ran.view.error.message
     assert "`cassette`" in ran.view.error.message

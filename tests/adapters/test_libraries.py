@@ -11,8 +11,9 @@ from types import ModuleType
 
 import pytest
 
-from simkit.adapters import framework_driver, libraries
-from simkit.adapters.libraries import adapter_of, extra_for, unfit
+from simkit.adapters import framework_driver
+from simkit.core import compat
+from simkit.core.compat import adapter_of, extra_for, unfit
 from simkit.core.errors import SourceError, Unsupported
 from tests.adapters.running import run_app
 
@@ -38,16 +39,16 @@ class Simkit(Distribution):
 def entry() -> Iterator[EntryPoint]:
     entry_point = EntryPoint(ENTRY.name, ENTRY.value, ENTRY.group)
     vars(entry_point).update(dist=Simkit())
-    libraries.unfit.cache_clear()
+    compat.unfit.cache_clear()
     yield entry_point
-    libraries.unfit.cache_clear()
+    compat.unfit.cache_clear()
 
 
 @pytest.fixture
 def version(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The version of LangGraph that is installed."""
     texts = ["1.2.0"]
-    monkeypatch.setattr(f"{libraries.__name__}.metadata.version", lambda name: texts[0])
+    monkeypatch.setattr(f"{compat.__name__}.metadata.version", lambda name: texts[0])
     return texts
 
 
@@ -89,7 +90,7 @@ def test_an_application_whose_framework_is_missing_names_the_extra(
         "Install 'langgraph' into this environment, or name the folder that it is in: "
         "`app: {path: [..]}`.",
         "For the framework of that name, with what simkit needs to see inside it: "
-        "`pip install --upgrade 'agent-simkit[langgraph]'`.",
+        "`pip install --upgrade 'langgraph>=1.2.3'`.",
     ]
 
 
@@ -104,7 +105,7 @@ def test_an_older_version_does_not_fit_and_says_what_does(
 
     assert unfit(entry) == (
         "langgraph 0.6.4 is installed, and simkit supports langgraph>=1.2: "
-        "`pip install --upgrade 'agent-simkit[langgraph]'`"
+        "`pip install --upgrade 'langgraph>=1.2'`"
     )
 
 

@@ -279,7 +279,7 @@ def run_anyway(text):
 """
     file = write(folder, scenario("run_anyway", "none"), APP + app)
 
-    with pytest.raises(Exception, match="a response cannot be recorded: its bytes are no gzip"):
+    with pytest.raises(Exception, match="a response cannot be recorded: its bytes are not gzip"):
         record(prepared(file), Recording("all", NOW, keeps_failed=True))
 
     assert not Path("cassettes/desk.yaml").exists()

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from simkit.trace.diff import trace_diff
+from simkit.trace.diff.traces import trace_diff
 from tests.adapters.running import run_app
 from tests.building import Ran
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import importlib
-import pkgutil
 from collections.abc import Iterator
 from contextlib import suppress
 from inspect import Parameter, Signature, signature
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -21,13 +21,19 @@ _ANY_PLACE: Final = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.POSITIONAL_ONLY)
 @pytest.fixture(scope="module")
 def installations() -> list[Installation]:
     """Those of every module that can be imported here."""
-    for module in pkgutil.walk_packages(simkit.__path__, "simkit."):
-        # A framework that is not here, or a module that is a program.
-        with suppress(Exception, SystemExit):
-            importlib.import_module(module.name)
+    root = Path(simkit.__path__[0])
+    for file in root.rglob("*.py"):
+        if "Installation(" in file.read_text(encoding="utf-8"):
+            # Its framework may not be here.
+            with suppress(ImportError):
+                importlib.import_module(
+                    ".".join(("simkit", *file.relative_to(root).with_suffix("").parts))
+                )
     gc.unfreeze()  # Else what was imported with the tests would be hidden.
     try:
-        return [thing for thing in gc.get_objects() if isinstance(thing, Installation)]
+        return [
+            thing for thing in gc.get_referrers(Installation) if isinstance(thing, Installation)
+        ]
     finally:
         gc.freeze()
 

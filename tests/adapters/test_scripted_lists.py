@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NewType
 import pytest
 
 from simkit.core.errors import ScriptBroken, SourceError
-from simkit.runtime.models.returned import refuse_unwrapped, returned_by
 from simkit.runtime.ports import ToolReply
+from simkit.runtime.tool_use import refuse_unwrapped, returned_by
 from tests.adapters.running import run_app
 from tests.building import Ran, run_yaml
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from simkit import load, simulate, view_of
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -136,11 +135,7 @@ def digests(names: Sequence[str]) -> dict[str, str]:
 
 
 def in_process(names: Sequence[str], hash_seed: str) -> dict[str, str]:
-    done = subprocess.run(
-        [sys.executable, "-c", DIGESTS, *names],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = run_python("-c", DIGESTS, *names, PYTHONHASHSEED=hash_seed)
     assert done.returncode == 0, done.stderr
     texts: list[str] = json.loads(done.stdout)
     return dict(zip(names, texts, strict=True))

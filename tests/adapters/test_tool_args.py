@@ -220,7 +220,7 @@ def test_results_that_no_call_had_are_found_with_their_place(tmp_path: Path) -> 
 
     assert [(finding.id, finding.what) for finding in ran.judgement.findings] == [(
         "RUN-01",
-        "tool 'pay' has 1 unused result in turn 1: [1]. It was called 1 time, and each result "
+        "tool 'pay' has 1 unused result in turn 1: number 2. It was called 1 time, and each result "
         "answers one call; one result that is a list is `{returns: [...]}`.",
     )]  # fmt: skip
     assert [(finding.id, finding.what) for finding in other.judgement.findings] == [(

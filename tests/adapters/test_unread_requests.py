@@ -16,7 +16,7 @@ from simkit.session.simulate import record, simulate
 from tests.recording import Provider, echo, prepared, provider, write
 
 APP: Final = '''
-"""Asks one model in Ollama's own words, and reads its pages."""
+"""Asks one model in old words, and reads its pages."""
 
 import json
 import os
@@ -34,8 +34,7 @@ def sent(path, body=None):
 
 
 def asked(text):
-    body = {"model": "llama", "messages": [{"role": "user", "content": text}], "stream": False}
-    return sent("/api/chat", body)["message"]["content"]
+    return sent("/v1/completions", {"model": "llama", "prompt": text})["choices"][0]["text"]
 
 
 def run(text):
@@ -67,12 +66,12 @@ turns: [{user: hello, expect: {reply: REPLY}}]
 
 
 def answers(request: HttpRequest) -> HttpResponse:
-    """Speaks Ollama's own protocol."""
+    """Speaks OpenAI's old protocol."""
     if request.method == "GET":
-        body = {"models": ["llama"]}
-    elif "/api/chat" in request.url:
-        content = json.loads(request.body)["messages"][-1]["content"]
-        body = {"message": {"role": "assistant", "content": f"{content} yourself"}}  # type: ignore[dict-item]
+        body: dict[str, object] = {"models": ["llama"]}
+    elif "/v1/completions" in request.url:
+        content = json.loads(request.body)["prompt"]
+        body = {"choices": [{"text": f"{content} yourself"}]}
     else:
         result = echo(request)
         assert isinstance(result, HttpResponse)
@@ -105,8 +104,8 @@ def expected_warnings(server: Provider) -> list[tuple[str, str]]:
     host = server.url.removeprefix("http://")
     return [(
         "RUN-06",
-        f"POST {host}/api/chat is Ollama's own interface, which simkit does not read: if it asks a "
-        "model, no claim sees what was sent and answered",
+        f"POST {host}/v1/completions is OpenAI's completions, which simkit does not read: "
+        "if it asks a model, no claim sees what was sent and answered",
     )]  # fmt: skip
 
 
@@ -149,7 +148,9 @@ def test_it_can_be_claimed_and_turned_off_by_the_address(tmp_path: Path, server:
     text = (
         file_for(tmp_path, "run", allowed)
         .read_text()
-        .replace("expect: {", "expect: {findings: [{id: RUN-06, interface: {$contains: Ollama}}], ")
+        .replace(
+            "expect: {", "expect: {findings: [{id: RUN-06, interface: {$contains: completions}}], "
+        )
     )
     claimed = write(tmp_path, text, APP)
     assert warned(simulate(prepared(claimed))) == []

@@ -84,7 +84,7 @@ def desk(text: str) -> str:
     if last.content:
         return str(last.content)
     with invoking("closer"):
-        return str(ask([{"role": "user", "content": text}]).content)
+        return str(ask([{"role": "user", "content": f"{text} {rows[-1]['content']}"}]).content)
 
 
 async def panel(text: str) -> str:

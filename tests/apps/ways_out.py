@@ -9,8 +9,9 @@ import contextlib
 import ctypes
 import http.client
 import importlib
-import multiprocessing
+import multiprocessing.util
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -208,6 +209,9 @@ def _when_over() -> None:
 LATER: dict[str, Callable[[], Any]] = {
     "thread": lambda: threading.Thread(target=_when_over).start(),
     "at exit": lambda: atexit.register(_reaches),
+    "signal": lambda: signal.signal(signal.SIGTERM, lambda *_: _reaches()),
+    "end of threads": lambda: threading._register_atexit(_reaches),  # type: ignore[attr-defined]
+    "end of children": lambda: multiprocessing.util.Finalize(None, _reaches, exitpriority=1),
 }
 
 

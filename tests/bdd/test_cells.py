@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.bdd.cells import TableInvalid, items_of, messages_of, pairs_of, records_of, typed
-from simkit.bdd.outlines import texts_in_quotes
+from simkit.bdd.cells import (
+    TableInvalid,
+    items_of,
+    messages_of,
+    pairs_of,
+    records_of,
+    texts_in_quotes,
+    typed,
+)
 from simkit.bdd.vocabulary import VOCABULARIES
 
 

@@ -9,10 +9,11 @@ from tests.bdd.test_stories import first_lines, run
 from tests.explore.desks import DESK
 from tests.explore.test_simulations import BUYER, REFUNDS
 
+pytestmark = pytest.mark.slow
+
 SIMULATION = DESK + BUYER + REFUNDS
 
 
-@pytest.mark.slow
 def test_what_always_holds_passes_and_what_does_not_shows_a_scenario(
     pytester: pytest.Pytester,
 ) -> None:
@@ -42,7 +43,6 @@ def test_what_always_holds_passes_and_what_does_not_shows_a_scenario(
     assert "finally: the claim on `model_calls.clerk` does not hold" in text
 
 
-@pytest.mark.slow
 def test_users_of_a_simulation_speak(pytester: pytest.Pytester) -> None:
     own, _, simulation = SIMULATION.partition("---\n")
     (pytester.path / "desk.pipeline.yaml").write_text(own, encoding="utf-8")
@@ -94,7 +94,6 @@ def test_users_of_a_simulation_speak(pytester: pytest.Pytester) -> None:
     assert "# `simkit explore desk.simulation.yaml --runs 60 --seed 0` found it" in text
 
 
-@pytest.mark.slow
 def test_mistakes_are_told_at_their_line(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,

@@ -5,17 +5,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.golden import assert_file_is
 from tests.plugins import OTHERS_OFF
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 GOLDEN = Path(__file__).parent / "golden"
@@ -45,11 +43,16 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         assert old in text
         changed = text.replace(old, new, 1)
         (root / "features" / file.name).write_text(changed, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "features"],
-        cwd=root, capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": OTHERS_OFF},
-    )  # fmt: skip
+    done = run_python(
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "features",
+        folder=root,
+        PYTEST_ADDOPTS=OTHERS_OFF,
+    )
     report, _, _ = done.stdout.partition("= short test summary info =")
     # The line that counts warnings speaks of all features.
     report, _, _ = report.partition("\nsimkit: ")

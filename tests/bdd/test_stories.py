@@ -13,6 +13,8 @@ import pytest
 from tests.desk import report_of
 from tests.plugins import OTHERS_OFF
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 PIPELINE = Path(__file__).with_name("stories") / "desk.pipeline.yaml"
 BINDING = """
@@ -57,7 +59,6 @@ def first_lines(result: pytest.RunResult) -> dict[str, str]:
     return texts_by_name
 
 
-@pytest.mark.slow
 def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -96,7 +97,7 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
         "reproduce: pytest test_desk.py::test_a_reply"
     )
     assert report_of(result, "test_a_history").splitlines()[:3] == [
-        "desk.feature:14:5: context.clerk.history does not match (turn 1, call [0])",
+        "desk.feature:14:5: context.clerk.history does not match (turn 1, call 1)",
         "    Then the history of the clerk is:",
         "      | user | Hello |",
     ]
@@ -110,7 +111,6 @@ def test_a_finding_shows_the_step_that_does_not_hold(pytester: pytest.Pytester) 
     result.assert_outcomes(failed=4, passed=1)
 
 
-@pytest.mark.slow
 def test_a_story_runs_each_turn_once_for_all_its_claims(pytester: pytest.Pytester) -> None:
     count = """
 from simkit.runtime.kernel import NativeDriver
@@ -140,7 +140,6 @@ def test_zz():
     result.assert_outcomes(passed=2)
 
 
-@pytest.mark.slow
 def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(
     pytester: pytest.Pytester,
 ) -> None:
@@ -169,7 +168,6 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(
         assert "gherkin" not in text
 
 
-@pytest.mark.slow
 def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -231,6 +229,30 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
   Scenario: Table missing
     When the user says "Hello"
     And the clerk decides:
+
+  Scenario: Nobody hears
+    {HELLO.strip()}
+    Then nobody handed off
+    Given the clerk replies "Good night."
+
+  Scenario: Nobody asks
+    Given look_up returns age 44
+    {HELLO.strip()}
+    Then nobody handed off
+
+  Scenario: In steps
+    Given the scenario has:
+      """
+      turns: []
+      """
+
+  Scenario: Misspelt
+    {HELLO.strip()}
+    And the turn has:
+      """
+      schedul: random
+      """
+    Then nobody handed off
 ''',
     )
 
@@ -248,7 +270,8 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
         "test_not_so": (
             "desk.feature:35:5: there is no step `Then nobody hands off`\n"
             "  did you mean `nobody handed off`?\n"
-            "  `simkit bdd steps WORD` lists those with a word."
+            "  `simkit bdd steps WORD` lists those with a word.\n"
+            "  What no phrase says: `all of this holds:`, with claims in YAML."
         ),
         "test_broken_table": ("desk.feature:40:5: this table needs a headline, and rows below it"),
         "test_broken_text": (
@@ -268,10 +291,26 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
         ),
         "test_table_dropped": "desk.feature:64:5: this step takes no table under it",
         "test_table_missing": "desk.feature:69:5: this step needs a table under it",
+        "test_nobody_hears": (
+            "desk.feature:75:5: this answers the user's next message, and the user says nothing "
+            "after that\n  Remove it, or let the user speak."
+        ),
+        "test_nobody_asks": (
+            "desk.feature:78:5: RUN-01: tool 'look_up' was called in no turn, but has a result\n"
+            "  Remove it; results that several scenarios share stand in a `Background`."
+        ),
+        "test_in_steps": (
+            "desk.feature:84:5: `turns` is said in steps, not here\n  `simkit bdd steps`"
+        ),
+        "test_misspelt": (
+            "desk.feature:92:5: unknown key `schedul`\n"
+            "  did you mean `schedule`?   known: cancel, crash, elicits, expect, faults, judge_replies, "
+            "pause, project, repeat, replies, restart, resume, schedule, session, tool_results, "
+            "user"
+        ),
     }
 
 
-@pytest.mark.slow
 def test_an_own_step_speaks_beside_ours_also_from_a_conftest(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """
@@ -307,7 +346,6 @@ def _(story):
     result.assert_outcomes(passed=1)
 
 
-@pytest.mark.slow
 def test_channels_of_a_run_are_told_as_one_table(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -350,7 +388,6 @@ def test_channels_of_a_run_are_told_as_one_table(pytester: pytest.Pytester) -> N
     }
 
 
-@pytest.mark.slow
 def test_what_a_handoff_must_carry_is_read_from_its_contract(pytester: pytest.Pytester) -> None:
     result = run(
         pytester,
@@ -369,7 +406,6 @@ def test_what_a_handoff_must_carry_is_read_from_its_contract(pytester: pytest.Py
     result.assert_outcomes(passed=1, failed=1)
 
 
-@pytest.mark.slow
 def test_a_story_is_skipped_where_what_it_needs_is_missing(pytester: pytest.Pytester) -> None:
     story = """
   Scenario: Elsewhere
@@ -427,7 +463,6 @@ def test_the_user_says_something_several_times_and_refers_to_what_was_replied(
     )
 
 
-@pytest.mark.slow
 def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(
         """

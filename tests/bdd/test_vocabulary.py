@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from simkit.bdd.assembling import WHOLE
-from simkit.bdd.claims import THEN
-from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, Words, condition_of
-from simkit.bdd.phrases import Phrase
-from simkit.bdd.vocabulary import VOCABULARIES, Vocabulary, condition_phrases, hint, sections
+from simkit.bdd.conditions import CLAIM_KINDS, CONDITIONS, Below, condition_of
+from simkit.bdd.phrases import Phrase, Row
+from simkit.bdd.vocabulary import THEN, VOCABULARIES, Vocabulary, condition_phrases, hint, sections
 from simkit.language.matching.operators import OPERATORS
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS, TURN_CLAIMS
+from tests.processes import run_python
 
 
 def test_every_claim_has_a_step() -> None:
@@ -24,11 +22,13 @@ def test_every_claim_has_a_step() -> None:
 
     without = names - {"context", "runs"} - {claim for step in THEN for claim in step.claims}
 
-    assert not without, f"give {without} a `phrase` in its row, or steps in simkit/bdd/claims.py"
+    assert not without, (
+        f"give {without} a `phrase` in its row, or steps in simkit/bdd/vocabulary.py"
+    )
 
 
 def test_every_operator_has_a_phrase() -> None:
-    assert {name for words in CONDITIONS for name in operators_in(words.matcher)} == set(OPERATORS)
+    assert {name for words in CONDITIONS for name in operators_in(words.value)} == set(OPERATORS)
 
 
 def operators_in(matcher: object) -> set[str]:
@@ -54,13 +54,13 @@ def below_of(example: str) -> tuple[str, Below]:
 
 
 @pytest.mark.parametrize("words", CONDITIONS, ids=lambda words: words.text)
-def test_a_condition_stands_for_the_operators_that_it_names(words: Words) -> None:
+def test_a_condition_stands_for_the_operators_that_it_names(words: Row) -> None:
     reply, below = below_of(words.example or Phrase(words.text, CLAIM_KINDS).example)
 
     condition = condition_of(reply)
 
     assert condition is not None
-    assert operators_in(condition.matcher(below)) >= operators_in(words.matcher)
+    assert operators_in(condition.matcher(below)) >= operators_in(words.value)
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES, ids=lambda item: item.keyword)
@@ -173,10 +173,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def simkit(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "simkit", *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"},
-    )  # fmt: skip
+    return run_python("-m", "simkit", *arguments, folder=ROOT, NO_COLOR="1")
 
 
 @pytest.mark.slow
@@ -209,3 +206,24 @@ def test_a_word_selects_steps_whatever_its_case() -> None:
         "  {target:agent} replaced {agent}\n"
         "      the workout analyst replaced the workout coach\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("keyword", "line", "suggested"),
+    [
+        ("When", 'planner answers "Look it up"', 'planner replies "Look it up"'),
+        ("When", 'the user writes "Hi"', 'the user says "Hi"'),
+        ("When", 'tool find_order returns "x"', 'find_order returns "x"'),
+        ("When", "triage transfers to refunds", "triage hands off to refunds"),
+        ("Then", 'the context of writer contain "x"', 'the context of writer includes "x"'),
+        ("Then", 'writer sees "x"', 'the context of writer includes "x"'),
+        ("Then", 'writer does not see "x"', 'the context of writer excludes "x"'),
+        ("Then", 'the answer is "x"', 'the reply is "x"'),
+        ("Then", "triage transferred to refunds", "triage handed off to refunds"),
+        ("Then", "triage used find_order", "triage called find_order"),
+    ],
+)
+def test_a_line_in_other_words_is_given_back_in_the_words_of_a_phrase(
+    keyword: str, line: str, suggested: str
+) -> None:
+    assert hint(keyword, line) == f"did you mean `{suggested}`?"

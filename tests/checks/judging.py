@@ -81,6 +81,9 @@ turns:
 """
 """Two turns with one coach; claims are put on the second."""
 
+WHOLE = f"{MEALS.rstrip().removesuffix('expect:').rstrip()}\nexpect:\n"
+"""The same, with claims on the whole run: two calls, the second after a tool result; then one."""
+
 FIRST_MEAL = """
 turns:
   - user: I ate pizza for lunch
@@ -155,17 +158,31 @@ def judged(
     return ready.document, outcome.judgement
 
 
+def blind_to(*subject: str) -> Callable[[AnyEvent], list[AnyEvent]]:
+    """Edit a trace so that its driver did not see something."""
+
+    def edit(event: AnyEvent) -> list[AnyEvent]:
+        if isinstance(event, RunStarted):
+            sees = tuple(ability for ability in event.pipeline.observes if ability not in subject)
+            facts = replace(event.pipeline, observes=sees)
+            return [replace(event, driver="wire", pipeline=facts)]
+        return [event]
+
+    return edit
+
+
 def describe_findings(
     talk: str,
     claims: str = "",
     *,
+    pipeline: str = PIPELINE,
     edit: Callable[[AnyEvent], Sequence[AnyEvent]] | None = None,
     noted: bool = False,
     warnings: bool = False,
 ) -> str:
     """Returns all that is found, or noted or warned of, every finding with everything it says."""
     scenario = with_claims(talk, claims) if claims else talk
-    document, judgement = judged(scenario, edit=edit)
+    document, judgement = judged(scenario, pipeline=pipeline, edit=edit)
     findings = judgement.findings
     if noted or warnings:
         findings = judgement.noted if noted else judgement.warnings

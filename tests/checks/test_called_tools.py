@@ -87,3 +87,40 @@ def test_arguments_are_those_of_the_schemas_that_requests_offer(tmp_path: Path, 
         warnings_of(tmp_path, claim)
 
     assert caught.value.what == "tool `look` has no argument `oder`, so this could never match"
+
+
+NAMED: Final = """
+import simkit
+from openai import OpenAI
+
+
+def answer(text):
+    with simkit.agent("desk"):
+        messages = [{"role": "system", "content": "You plan."}, {"role": "user", "content": text}]
+        replies = OpenAI(api_key="k").chat.completions.create(model="m", messages=messages)
+    return replies.choices[0].message.content
+"""
+
+
+@pytest.mark.parametrize(
+    ("rules", "count"),
+    [
+        ("planner: {system: You paln.}", 1),
+        ("planner: {system: You paln.}, desk: {system: You plan.}", 0),
+    ],
+)
+def test_a_rule_beside_which_a_call_is_anothers_is_warned_of(
+    tmp_path: Path, rules: str, count: int
+) -> None:
+    (tmp_path / "named.py").write_text(NAMED, encoding="utf-8")
+    scenario = f"""
+agents: {{{rules}}}
+turns: [{{user: Hi, replies: {{desk: Hello.}}, expect: {{agents: {{$not: {{$has: planner}}}}}}}}]
+"""
+
+    warnings = run_app("named:answer", scenario, tmp_path).judgement.warnings
+
+    says = (
+        "no model call fits the rule of agent 'planner'; calls that fit no rule are those of 'desk'"
+    )
+    assert [warning.what for warning in warnings] == [says] * count

@@ -37,9 +37,45 @@ def test_of_a_long_claim_the_part_around_the_difference_is_shown() -> None:
 
     _, judgement = judged(with_claims(MEALS, claims))
 
-    (finding,) = judgement.findings
+    finding, *others = judgement.findings
     assert finding.path[-2:] == (0, "user")
     assert finding.excerpt == "- user: Question 0"
+    assert [other.path[-2:] for other in others] == [
+        (1, "user"), (2, "user"), (3, "user"),
+        *(("messages", line) for line in range(4, 8)),
+    ]  # fmt: skip
+    assert others[-1].differences[-1] == Difference("", "", "", "and 12 more differences")
+
+
+def test_each_line_of_a_claim_that_differs_has_a_finding_with_its_reason() -> None:
+    claims = """
+        agents:
+          - router
+          - analyst
+          - - coach
+            - analyst
+        state:
+          messages: {$len: {$gt: 3}}
+          total: 4
+          decision:
+            to: nobody
+    """
+
+    document, judgement = judged(with_claims(MEALS, claims))
+
+    places = [
+        (".".join(map(str, finding.path[3:])), finding.differences[0].at, finding.context[-1:])
+        for finding in judgement.findings
+    ]
+    by = "was written in turn 2 by"
+    lines = [int(finding.where.split(":")[1]) for finding in judgement.findings]
+    assert places == [
+        ("agents.1", "[1]", ("agents that ran in turn 2: router, nutrition",)),
+        ("agents.2", "[2]", ()),
+        ("state.total", "total", (f"channel total {by} nutrition",)),
+        ("state.decision.to", "decision.to", (f"channel decision {by} router",)),
+    ]
+    assert lines == [document.line(finding.path) for finding in judgement.findings]
 
 
 def test_only_the_first_differences_are_shown() -> None:
@@ -57,10 +93,10 @@ def test_names_and_lines_are_cut() -> None:
     assert listed([]) == "none"
     assert listed(["a", "b"]) == "a, b"
     assert listed([str(n) for n in range(30)]).endswith("10, 11, … (30 in all)")
-    assert list(listing("all:", "ab", str, "none")) == ["all:", "  [0] a", "  [1] b"]
+    assert list(listing("all:", "ab", str, "none")) == ["all:", "  1. a", "  2. b"]
     assert list(listing("all:", [], str, "none")) == ["none"]
     assert list(listing("all:", range(10), str, "none"))[-3:] == [
-        "  [5] 5", "  … 3 more", "  [9] 9",
+        "  6. 5", "  … 3 more", "  10. 9",
     ]  # fmt: skip
 
 

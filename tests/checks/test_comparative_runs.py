@@ -61,7 +61,7 @@ def test_what_only_the_process_knew_is_lost_by_a_restart() -> None:
 
     assert describe_findings(outcome) == [
         "17 STA-06 after the restart before turn 2, turn 2 is not what it is without: "
-        "context of a [1]: messages[5].content is Bob restarted, Ann without a restart"
+        "context of a, call 2: messages[5].content is Bob restarted, Ann without a restart"
     ]
 
 
@@ -71,7 +71,7 @@ def test_what_a_module_keeps_of_the_first_run_does_not_reach_the_second() -> Non
 
     assert describe_findings(outcome) == [
         "17 STA-06 after the restart before turn 2, turn 2 is not what it is without: "
-        "context of a [1]: messages[5].content is 1 restarted, 2 without a restart"
+        "context of a, call 2: messages[5].content is 1 restarted, 2 without a restart"
     ]
 
 
@@ -161,7 +161,7 @@ def test_session_that_gets_what_another_left_in_a_module_is_found() -> None:
 
     assert describe_findings(outcome) == [
         "16 STA-08 session 's2' is not what it is alone, from turn 2 on: "
-        "context of a [1]: messages[3].content is Ann among others, Bob alone"
+        "context of a, call 2: messages[3].content is Ann among others, Bob alone"
     ]
 
 
@@ -173,9 +173,9 @@ def test_both_sessions_that_share_a_counter_are_found() -> None:
 
     assert describe_findings(outcome) == [
         "16 STA-08 session 's2' is not what it is alone, from turn 2 on: "
-        "context of a [1]: messages[3].content is 2 among others, 1 alone",
+        "context of a, call 2: messages[3].content is 2 among others, 1 alone",
         "19 STA-08 session 's1' is not what it is alone, from turn 3 on: "
-        "context of a [1]: messages[5].content is 3 among others, 2 alone",
+        "context of a, call 2: messages[5].content is 3 among others, 2 alone",
     ]
 
 

@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from textwrap import dedent
+
 import msgspec
 import pytest
 
 from simkit.trace.events import AnyEvent, ContextBuilt
-from tests.building import run_yaml
+from tests.adapters.running import run_app
 from tests.checks.judging import (
     HANDOFFS,
     MEALS,
     PIPELINE,
-    as_code,
     describe_findings,
     judged,
     with_claims,
 )
-
-
-def test_the_agents_that_control_may_be_passed_to_are_claimed_beside_the_tools() -> None:
-    assert (
-        describe_findings(HANDOFFS, "context: {coach: {tools: [], handoffs: [analyst, archivist]}}")
-        == ""
-    )
-
-    result = describe_findings(HANDOFFS, "context: {coach: {handoffs: [analyst]}}")
-
-    assert result.splitlines()[1:4] == [
-        "context.coach.handoffs does not match",
-        "at `[analyst]}}`",
-        '[1]: wanted nothing, found "archivist"',
-    ]
 
 
 def test_agents_that_a_tool_does_not_name_are_not_observable() -> None:
@@ -42,34 +29,6 @@ def test_agents_that_a_tool_does_not_name_are_not_observable() -> None:
     result = describe_findings(HANDOFFS, "context: {coach: {handoffs: []}}", edit=unnamed)
 
     assert "context.coach.handoffs is not observable: a tool offered passes control" in result
-
-
-def test_of_code_the_filter_that_took_a_message_out_is_in_no_recipe() -> None:
-    claim = "context: {nutrition: {includes: [{role: tool, content: {$contains: kcal}}]}}"
-
-    result = describe_findings(MEALS, claim, edit=as_code)
-
-    assert result.splitlines()[-1] == (
-        "-> Change `tool_messages` that the code applies for 'nutrition', or the claim."
-    )
-
-
-@pytest.mark.parametrize(
-    ("message", "difference"),
-    [
-        ("{assistant: And now?}", 'messages[3].role: wanted "assistant", found "user"'),
-        (
-            "{assistant: Logged your pasta.}",
-            'messages[2].content: wanted "Logged your pasta.", found "Logged your pizza."',
-        ),
-    ],
-)
-def test_what_is_said_in_another_role_is_nearer_than_what_is_not_said(
-    message: str, difference: str
-) -> None:
-    result = describe_findings(MEALS, f"context: {{nutrition: {{includes: [{message}]}}}}")
-
-    assert difference in result
 
 
 def test_a_history_in_one_message_is_nobodys_share() -> None:
@@ -86,96 +45,33 @@ def test_a_history_in_one_message_is_nobodys_share() -> None:
     assert [finding.differences[0].at for finding in apart.findings] == ["user"]
 
 
-RECALLING = """
-channels: {items: {reducer: append}, facts: {scope: session}}
-agents:
-  a:
-    context:
-      - instructions
-      - recall: {tags: [x], max: 1}
-      - shared: {from: facts, tokens: 6}
-      - current_message
-flow: {handoffs: {start: a}}
-"""
-RECALLED = """
-given:
-  state:
-    items: [{text: Untagged, kind: odd}, {text: Old, tags: [x]}, {text: New, tags: [x]}]
-    facts: {rows: [1000, 2000, 3000, 4000]}
-turns:
-  - user: Hi
-    replies: {a: Hello}
-    expect:
-"""
+@pytest.mark.parametrize(("number", "is_told"), [(0, True), (1, False)])
+def test_code_that_keeps_no_conversation_is_told_so(
+    number: int, is_told: bool, tmp_path: Path
+) -> None:
+    code = f"""
+        from openai import OpenAI
 
+        client, past = OpenAI(), []
 
-def recalled(claims: str) -> str:
-    """What is found when these claims are made on what a section of items leaves out."""
-    ran = run_yaml(RECALLING, f"{RECALLED}      context: {{a: {{{claims}}}}}")
-    return "\n".join(
-        line for finding in ran.judgement.findings for line in (finding.what, *finding.context)
-    )
+        def run(text):
+            messages = [*past, {{"role": "user", "content": text}}]
+            answer = client.chat.completions.create(model="gpt-5", messages=messages)
+            past[:] = messages[len(messages) - {number}:]
+            return answer.choices[0].message.content
+        """
+    (tmp_path / f"kept_{number}.py").write_text(dedent(code), encoding="utf-8")
+    scenario = """
+        agents: {desk: {model: gpt-5}}
+        turns:
+          - {user: Order A-17, replies: {desk: ok}}
+          - {user: Hm, replies: {desk: ok}}
+          - user: And now?
+            replies: {desk: ok}
+            expect: {context: {desk: {includes: [{$contains: A-17}]}}}
+        """
 
+    ran = run_app(f"kept_{number}:run", scenario, tmp_path)
 
-@pytest.mark.parametrize(
-    "claim",
-    [
-        """left_out: [
-            {section: recall, channel: items, text: Untagged, kind: odd, by: tags},
-            {section: recall, channel: items, text: Old, by: max},
-            {section: shared, channel: facts, path: rows, by: tokens, items: 2},
-        ]""",
-        "left_out: {$len: 3}",
-        "left_out: {$has: [{text: Old}]}",
-        "left_out: {$each: {section: {$in: [recall, shared]}}}",
-    ],
-)
-def test_what_sections_left_out_is_claimed_as_a_whole_list(claim: str) -> None:
-    assert recalled(claim) == ""
-
-
-@pytest.mark.parametrize(
-    ("agent", "says"),
-    [("router", "nothing was left out"), ("nutrition", "4 were left out:")],
-)
-def test_how_many_messages_were_left_out_is_said(agent: str, says: str) -> None:
-    result = describe_findings(MEALS, f"context: {{{agent}: {{dropped: {{$len: 3}}}}}}")
-
-    assert f"| {says}" in result.splitlines()
-
-
-def test_another_list_of_what_was_left_out_is_told_with_all_that_was() -> None:
-    assert (
-        recalled("left_out: [{text: Untagged, by: max}]")
-        == """\
-context.a.left_out does not match
-3 were left out:
-  [0] recall of channel items, by tags: Untagged
-  [1] recall of channel items, by max: Old
-  [2] shared of channel facts, by tokens: 2 items at the end of rows"""
-    )
-
-
-def test_a_section_of_items_that_differs_says_how_many_were_left_out() -> None:
-    assert (
-        recalled("recall: [{$contains: Old}]")
-        == """\
-context.a.recall does not match
-section recall holds 1 message:
-  [0] system: - New
-left out by tags: 1 of items (session)
-left out by max: 1 of items (session)"""
-    )
-
-
-def test_a_text_that_was_left_out_is_told_where_it_is_missed() -> None:
-    assert (
-        recalled("includes: [{$contains: Untagged}]")
-        == """\
-context.a.includes[0] matches no message
-what it wants is not shown: recall of channel items, by tags: Untagged
-the context holds 3 messages:
-  [0] system: - New
-  [1] system: {"rows":[1000,2000]}
-  [2] user (turn 1): Hi"""
-    )
+    (finding,) = [each for each in ran.judgement.findings if each.id == "claim"]
+    assert ("no agent is sent anything of an earlier turn" in str(finding)) is is_told

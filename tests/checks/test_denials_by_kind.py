@@ -158,6 +158,7 @@ ROWS: dict[str, Row] = {
 EXEMPT: Final = {
     "context.includes": "it affirms",
     "context.excludes": "every row of messages is denied with it, too",
+    "context.prefix": "a measure, which has every request but the first",
     "context.share": "a share is a measure: what has none has 0",
     "findings": "it affirms",
     "model_calls": "a number, which no matcher denies",

@@ -162,8 +162,17 @@ def test_all_that_follows_from_a_refused_handoff_names_it(tmp_path: Path) -> Non
     (cause,) = [finding for finding in findings if not finding.follows]
     assert cause.what == (
         "the handoff from 'desk' to 'clerk' was refused in turn 1: payload: 'order' is a required "
-        "property; did you mean `order`?\n"
+        "property; it has `ordr`: did you mean `order`?\n"
         "agent 'desk' made model call #2 in turn 1, but the scenario has 1 reply for it.\n"
         "Add one under turns[0].replies.desk, or expect the turn to stop earlier."
     )
     assert len(findings) == 5
+
+
+def test_two_lines_of_one_claim_are_no_reason_for_each_other() -> None:
+    text = "turns:\n  - user: Hi\n    replies: {router: {json: {to: cook}}, cook: a}\n"
+    text += "    expect: {handoffs: [{to: shopper},\n      {to: cook, payload: {a: 1}}]}"
+
+    findings = run_yaml(PIPELINE, text, fits=False).judgement.findings
+
+    assert [(finding.path[-1], finding.follows) for finding in findings] == [(0, ""), (1, "")]

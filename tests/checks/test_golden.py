@@ -1,7 +1,9 @@
 """Golden files of findings: what is claimed of which conversation, and all that is found.
 
 A case is a headline, the name of a conversation in `judging.py` with options (or `own`, and the
-whole scenario), the claims, a line `finds:`, and the findings.
+whole scenario, below its pipeline and a line `---` if that is another one), the claims, a line
+`finds:`, and the findings. Options are `as_code`, `noted`, `warnings`, and `blind to sections and
+filters`, of a driver that does not see these.
 """
 
 from __future__ import annotations
@@ -23,11 +25,15 @@ def found_again(case: str) -> str:
     given = case.partition(f"\n{FINDS}\n")[0]
     _, options, claims = [*given.split("\n", 2), ""][:3]
     talk, *more = options.split(", ")
-    flags = {option: True for option in more if option != "as_code"}
+    flags = {option: True for option in more if option in ("noted", "warnings")}
+    unseen = [name for option in more for name in option.removeprefix("blind to ").split(" and ")]
+    edits = {"as_code": judging.as_code, "blind": judging.blind_to(*unseen)}
+    pipeline, _, own = claims.rpartition("\n---\n")
     result = judging.describe_findings(
-        claims if talk == "own" else getattr(judging, talk),
+        own if talk == "own" else getattr(judging, talk),
         "" if talk == "own" else claims,
-        edit=judging.as_code if "as_code" in more else None,
+        pipeline=pipeline or judging.PIPELINE,
+        edit=next((edits[key] for option in more if (key := option.split()[0]) in edits), None),
         **flags,
     )
     return f"{given}\n{FINDS}\n{result}\n"

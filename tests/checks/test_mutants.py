@@ -6,11 +6,14 @@ import json
 from functools import partial
 from typing import Any
 
-from simkit.checks.judge import claims_hold, lints_hold
-from simkit.checks.mutants import mutated, other_value, trace_mutants, without_message
+from simkit.checks.judge import claims_hold, expectation_holds, lints_hold
+from simkit.checks.mutants import mutated, other_value, trace_mutants
+from simkit.checks.trace_edits import without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
+from simkit.spec.scenario.claims import Expect
 from simkit.trace.views import view_of
+from simkit.update.observed_values import StableClaims, claims_on, words_of
 from tests.building import prepared
 from tests.conversations import ROUTED, ROUTER, conversation
 
@@ -31,7 +34,10 @@ agents:
     instructions: You are the expert.
     context: [instructions, handoff, {history: {as: text}}, current_message]
     writes: {messages: ["${run.final_message}"]}
-tools: {look: {args: {type: object}}}
+tools:
+  look:
+    description: Looks at it.
+    args: {type: object, required: [at], properties: {by: {type: string}}}
 contracts:
   - {from: desk, to: expert, payload: {type: object}}
 flow: {handoffs: {start: desk}}
@@ -88,14 +94,36 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
 
     assert outcome.passed
     assert {mutant.kind for mutant in mutants} == {
-        *("contexts", "payloads", "state", "arguments", "results", "replies"),
+        *("contexts", "definitions", "payloads", "state", "arguments", "results", "replies"),
     }
     for mutant in mutants:
         events = mutated(outcome.trace.events, mutant.changes())
         assert events != outcome.trace.events, mutant.text
         first = next(n for n, event in enumerate(events) if event != outcome.trace.events[n])
-        assert events[first].turn == mutant.turn, mutant.text
+        is_defined_before = mutant.kind == "definitions" and mutant.turn == 1
+        assert events[first].turn == (0 if is_defined_before else mutant.turn), mutant.text
         assert claims_hold(ready.scenario, ready.document, view_of(events), function_named)
+
+
+def test_each_part_of_a_tool_s_definition_is_noticed_by_the_claim_that_is_proposed() -> None:
+    ready = prepared(PIPELINE, f"turns: {json.dumps(TURNS)}")
+    outcome = simulate(ready)
+    stable = StableClaims(ready.redactor({}), words_of(ready.document.data))
+    turn = outcome.view.turns[0]
+
+    mutants = [m for m in trace_mutants(outcome.view) if m.kind == "definitions"]
+
+    assert [mutant.text for mutant in mutants] == [
+        "the description of look was changed",
+        "parameter `by` of look was lost",
+        "parameter `at` of look was lost",
+    ]
+    for mutant in mutants:
+        (claim,) = claims_on(mutant.fact, turn, stable)
+        expect = Expect.model_validate(claim)
+        changed = view_of(mutated(outcome.trace.events, mutant.changes()))
+        assert expectation_holds(expect, 1, ready.document, outcome.view), mutant.text
+        assert not expectation_holds(expect, 1, ready.document, changed), mutant.text
 
 
 def test_a_lint_notices_a_mutant_of_a_run_that_it_found_nothing_in() -> None:

@@ -280,6 +280,11 @@ CLAIMS = {
     "context.tokens": _context("tokens", {"$lt": 1000}, "desk: tokens; desk: tokens, call 2"),
     # A section that is not there has none of the tokens, and keeps a bound.
     "context.share": _context("share", {"known": {"$lt": 0.5}}, "desk: size of a part"),
+    "context.prefix": _context(
+        "prefix", {"tokens": {"$gte": 14}},
+        "turn 1: instructions; desk: instructions; desk: tools; desk: tools, call 2; "
+        "look_up: description; expert: call",
+    ),
     "context.settings": _context("settings", {"temperature": 0}, "desk: settings"),
     "context.<section>": _context("known", ["bikes"], "desk: known; desk: section"),
     "runs.received": _run("desk", "received", {"topic": "bikes"}, "turn 1: topic; desk: agent"),

@@ -17,7 +17,7 @@ from simkit.matchers import partial
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import run
 from simkit.trace import events as e
-from simkit.trace.diff import trace_diff
+from simkit.trace.diff.traces import trace_diff
 from simkit.trace.store import decoded
 from tests.adapters.running import run_app
 from tests.building import Ran, prepared

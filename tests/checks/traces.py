@@ -31,7 +31,7 @@ def run_lints(trace: Trace, chosen: Collection[str] | None = None) -> tuple[View
 def hits_of(lint: str, trace: Trace) -> list[Hit]:
     """What a lint sees in a trace; it must see the same in the stored and decoded one."""
     _, hits = run_lints(trace, [lint])
-    _, stored = run_lints(decoded(trace.encoded()), [lint])
+    _, stored = run_lints(decoded(trace.stored()), [lint])
     assert stored == hits
     assert all(hit.event is not None for hit in hits)
     return [replace(hit, event=None) for hit in hits]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import simkit.cli.schema as schema_commands
+import simkit.spec.json_schemas as schema_commands
 from simkit.cli import main
 from tests.cli.projects import ECHO, GOOD, ROWS, Call, Done, run_simkit, without_times, write
 from tests.cli.projects import ROOT as ROOT

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 ECHO = """\
@@ -78,9 +77,5 @@ def without_times(text: str) -> str:
 
 def run_simkit(*words: str, folder: str | Path = ".", module: str = "simkit", **more: str) -> Done:
     """Calls the command line in a process of its own; ``more`` is added to its environment."""
-    done = subprocess.run(
-        [sys.executable, "-m", module, *words], cwd=folder, capture_output=True, text=True,
-        check=False, timeout=300, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT), **more},
-    )  # fmt: skip
+    done = run_python("-m", module, *words, folder=folder, **more)
     return Done(done.returncode, done.stdout, done.stderr)

@@ -219,7 +219,7 @@ def test_a_path_is_looked_through_whatever_its_folders_are_called(simkit: Call) 
 
     data = json.loads(simkit("cassettes", "scan", "fixtures", "--format", "json").out)
 
-    assert data == {
+    assert {key: data[key] for key in ("files", "leaks", "errors")} == {
         "files": 1,
         "leaks": [
             {

@@ -60,6 +60,7 @@ def test_a_name_of_nothing_has_no_advice(name: str, simkit: Call) -> None:
     assert (done.code, "simkit init" in done.err) == (2, False)
 
 
+@pytest.mark.slow
 def test_a_module_that_is_no_program_is_told_its_names(simkit: Call) -> None:
     done = simkit("init", "--app", "desk")
 

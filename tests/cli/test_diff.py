@@ -28,7 +28,7 @@ DIFFERENCE = """\
       tokens: 2 → 5
 
   a, turn 1: 2 messages, 2 → 5 tokens
-    ~ [0] system a · instructions
+    ~ 1. system a · instructions
         - Say.
         + Say it kindly.
       = 1 message

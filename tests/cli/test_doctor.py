@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import json
 from importlib import metadata
 from pathlib import Path
 
@@ -15,9 +14,11 @@ from simkit.cli.doctor import (
     frameworks,
     plugins,
     providers,
+    servers,
     variables,
 )
 from tests.cli.projects import Call, Done, write
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """\
@@ -330,13 +331,10 @@ except SystemExit as stop:
 
 @pytest.mark.parametrize("command", ["doctor", "serve"])
 def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", HELPED, command], cwd=ROOT, capture_output=True, text=True,
-        check=True,
-    )  # fmt: skip
+    done = run_python("-c", HELPED, command, folder=ROOT)
 
     loaded = done.stdout.rpartition("loaded:")[2].split()
-    modules = ("errors", "gc_pause", "requirements", "stopping", "text")
+    modules = ("answers", "errors", "gc_pause", "raw_threads", "requirements", "stopping", "text")
     core = [f"simkit.core.{name}" for name in modules]
     commands = [file.stem for file in (ROOT / "simkit/cli/commands").glob("[a-z]*.py")]
     cli = [
@@ -345,3 +343,21 @@ def test_help_loads_nothing_that_reads_scenarios(command: str) -> None:
         *(f"simkit.cli.commands.{name}" for name in commands),
     ]
     assert loaded == sorted((*cli, "simkit.core", *core))
+
+
+def test_servers_of_a_project_are_listed_without_their_variables(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    files = {"command": "npx", "args": ["-y", "@acme/files"], "env": {"TOKEN": "secret"}}
+    write(str(tmp_path / ".mcp.json"), json.dumps({"mcpServers": {"files": files}}))
+    web = {"web": {"url": "https://web.example.com:8443/mcp?key=secret"}, "odd": 1}
+    write(str(tmp_path / ".vscode/mcp.json"), json.dumps({"servers": web}))
+    write(str(tmp_path / "mcp.json"), "no JSON")
+
+    assert servers(tmp_path) == [
+        ("files", ".mcp.json", "npx -y @acme/files", "servers: {files: {mcp: recorded}}"),
+        ("web", ".vscode/mcp.json", "https://web.example.com:8443", WEB),
+        ("odd", ".vscode/mcp.json", "", WEB.replace("web", "odd")),
+    ]
+
+
+WEB = "servers: {web: {mcp: recorded}}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,10 +10,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from simkit.cli.init.first_test import feature_text, options_of
+from simkit.cli.init.files import feature_text
+from simkit.cli.init.first_test import options_of
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -82,7 +83,7 @@ turns:
           messages:
             - system: You are the refund agent. The order is order_id.
             - user: Hello
-# `triage_agent` is offered tools. A reply that calls one; the tool itself does not run:
+# `triage_agent` is offered tools. A reply that calls one; with `tool_results` it does not run:
 #     replies: {triage_agent: [{calls: [{find_order: {customer: customer}}]}, What it says then.]}
 #     tool_results: {find_order: what it returns}
 #   with, on top: app: {tools: {find_order: helpdesk.desk:find_order}}
@@ -138,7 +139,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         '[project]\nname = "helpdesk"\nrequires-python = ">=3.13"\n'
         '[build-system]\nrequires = ["hatchling"]\n'
         '[dependency-groups]\ndev = ["pytest"]\n'
-        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\n',
+        # As in many projects, a warning is an error.
+        '[tool.pytest.ini_options]\ntestpaths = ["tests"]\nfilterwarnings = ["error"]\n',
     )
     (folder / "tests").mkdir()
     return folder
@@ -146,14 +148,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def init(*arguments: str) -> Done:
     """Call `simkit init` in a process of its own, as a user does who installed simkit."""
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "simkit", "init", *arguments],
-        env={**os.environ, "PYTEST_ADDOPTS": OTHERS_OFF},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_python("-P", "-m", "simkit", "init", *arguments, PYTEST_ADDOPTS=OTHERS_OFF)
     return Done(done.returncode, done.stdout, done.stderr)
 
 
@@ -188,10 +183,7 @@ def test_the_first_test_of_an_app_is_written_and_passes() -> None:
     assert read("tests/scenarios/helpdesk.scenario.yaml") == SCENARIO
     # A change of the app's instructions is found.
     write("src/helpdesk/desk.py", DESK.replace("The order is", "About"))
-    failed = subprocess.run(
-        [sys.executable, "-P", "-m", "simkit", "replay", "-q", "tests"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    failed = run_python("-P", "-m", "simkit", "replay", "-q", "tests")
     assert failed.returncode == 1
     assert "You are the refund agent. About order_id." in failed.stdout
 
@@ -256,8 +248,8 @@ def test_a_key_that_is_missed_gets_a_dummy_and_a_method_is_asked_for() -> None:
     assert unclear.code == 2
     assert unclear.err == (
         "`helpdesk.keyed:Many` is or makes an object of class `Many`, and it is not clear which "
-        "method takes the user's message: run, ask.\nName it: `app: {call: run}`.\n"
-        "  Here: `--call run`.\n"
+        "method takes the user's message: run, ask.\nName it: `app: {call: run}`, or "
+        "`helpdesk.keyed:Many.run` for `init` and `explore`.\n  Here: `--call run`.\n"
     )
     assert done.code == 0, done
     assert yaml.safe_load(read("tests/scenarios/helpdesk.pipeline.yaml"))["app"] == {
@@ -355,6 +347,14 @@ def test_an_option_that_is_none_is_refused(simkit: Call, desk: Path, pair: str, 
     assert not (desk / "tests" / "scenarios").exists()
 
 
+def test_an_app_in_place_of_a_folder_is_asked_back(simkit: Call, desk: Path) -> None:
+    done = simkit("init", "helpdesk.desk:answer")
+
+    assert (done.code, done.out) == (2, "")
+    assert "there is no folder `helpdesk.desk:answer`. Did you mean --app helpdesk.desk" in done.err
+    assert not (desk / "helpdesk.desk:answer").exists()
+
+
 def test_options_are_read_as_in_a_file() -> None:
     pairs = ["config.recursion_limit=40", "env.N=40", "call=ask", "tools={a: b:c}"]
 
@@ -366,17 +366,26 @@ def test_options_are_read_as_in_a_file() -> None:
     }
 
 
-def test_a_reply_of_several_lines_is_a_line_of_the_feature() -> None:
-    document = {"turns": [{"user": "Hi", "replies": {"planner": "1. Add.\n2. Double."}}]}
+def test_the_feature_says_which_lints_are_off_and_a_reply_of_several_lines_as_a_line() -> None:
+    document = {
+        "lints": {"CTX-17": "it is meant"},
+        "turns": [{"user": "Hi", "replies": {"planner": "1. Add.\n2. Double."}}],
+    }
 
     text = feature_text("desk", "desk:answer", document, has_file=False)
 
-    assert (
-        "    And planner answers with this line:\n"
-        '      """\n'
-        '      {text: "1. Add.\\n2. Double."}\n'
-        '      """\n'
-    ) in text
+    assert text.rstrip().splitlines() == [
+        "Feature: Desk",
+        "",
+        "  Scenario: What the models of desk are sent",
+        '    Given the pipeline "desk:answer"',
+        '    And the lint CTX-17 is off because "it is meant"',
+        '    When the user says "Hi"',
+        "    And planner answers with this line:",
+        '      """',
+        '      {text: "1. Add.\\n2. Double."}',
+        '      """',
+    ]
 
 
 def test_several_apps_are_listed_with_what_to_type(simkit: Call, desk: Path) -> None:
@@ -534,7 +543,7 @@ def test_dependencies_of_what_is_not_built_are_installed_by_a_command_that_works
 
     make, install = look_at(tmp_path).install
 
-    subprocess.run(make.replace("python", sys.executable, 1), shell=True, check=True)
+    subprocess.run(make.replace("python", sys.executable, 1), shell=True)
     assert read("requirements.tmp") == "openai>=2\nhttpx"
     assert install == "python -m pip install -r requirements.tmp"
 
@@ -549,3 +558,17 @@ def test_an_app_in_a_folder_of_a_repository_has_its_workflow_at_the_top(
     workflow = yaml.safe_load((desk.parent / ".github/workflows/simkit.yml").read_text("utf-8"))
     assert workflow["jobs"]["simkit"]["defaults"] == {"run": {"working-directory": "desk"}}
     assert done.code == 0
+
+
+@pytest.mark.slow
+def test_an_app_that_a_made_up_reply_breaks_is_told_how_to_go_on(simkit: Call) -> None:
+    write("orders.py", 'from openai import OpenAI\n\n\ndef run(text):\n    ask = OpenAI().chat\n'
+          '    messages = [{"role": "user", "content": text}]\n'
+          '    made = ask.completions.create(model="m", messages=messages)\n'
+          '    return {"A-1": "shipped"}[made.choices[0].message.content]\n')  # fmt: skip
+
+    done = simkit("init", "--app", "orders:run")
+
+    assert done.code == 2
+    assert "KeyError: 'Reply 1.'" in done.err
+    assert "A made-up reply is not what the app can read." in done.err

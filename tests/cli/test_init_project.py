@@ -17,7 +17,7 @@ import jsonschema
 import pytest
 import yaml
 
-from simkit.cli.init.files import workflow_text
+from simkit.cli.init.files import files_around, workflow_text
 from simkit.cli.init.project import look_at
 from tests.cli.projects import Call, Done, write
 from tests.plugins import OTHERS_OFF
@@ -166,15 +166,15 @@ FAILED = """\
 scenarios/refund.scenario.yaml
   FAILED  the refund agent is told the order, and no more
 
-scenarios/refund.scenario.yaml:18:22: context.refunds.includes[0] matches no message (turn 1, call
-  [0])
+scenarios/refund.scenario.yaml:18:22: context.refunds.includes matches no message (turn 1, call 1)
     includes: [{$contains: A-1042}]
+  what it wants is sent to triage in turn 1, but not in this call
   the context holds 2 messages:
-    [0] system refunds: You refund orders.
-    [1] user (turn 1): My headphones are broken, I want my money back
+    1. system refunds: You refund orders.
+    2. user (turn 1): My headphones are broken, I want my money back
 
-scenarios/refund.scenario.yaml:5:5: warning HND-12: nothing of the payload that 'triage' handed to
-  'refunds' in turn 1 is in what 'refunds' is sent (call [0])
+scenarios/refund.scenario.yaml:5:5: warning HND-12: 'refunds' is sent nothing of the payload that
+  'triage' handed to it in turn 1 (call 1)
   HND-12 context-ignored: every key of a delivered payload that its contract requires reaches one of
     the target's contexts
   → Add a `handoff` section to the target's recipe, or leave the payload out.
@@ -202,11 +202,12 @@ no more' --seed 0
 1 scenario: 0 held, 1 failed, 1 warning (0.00 s)
 """
 FEATURE_FAILED = """\
-features/refund.feature:13:5: context.refunds.includes[0] matches no message (turn 1, call [0])
+features/refund.feature:13:5: context.refunds.includes matches no message (turn 1, call 1)
     And the context of refunds includes "A-1042"
+  what it wants is sent to triage in turn 1, but not in this call
   the context holds 2 messages:
-    [0] system refunds: You refund orders.
-    [1] user (turn 1): My headphones are broken, I want my money back
+    1. system refunds: You refund orders.
+    2. user (turn 1): My headphones are broken, I want my money back
 
 reproduce: pytest features/test_features.py::test_the_refund_agent_is_told_the_order
 """
@@ -372,26 +373,32 @@ def test_a_folder_that_may_not_be_written_to_is_one_error_and_nothing_half_writt
             "python -m pip install 'agent-simkit @ https://files.example/simkit.whl'",
         ),
         ({"url": "WHEEL", "archive_info": {}}, "python -m pip install ./wheels/simkit.whl"),
+        ({"url": "OTHER", "archive_info": {}}, "python -m pip install ./vendor/simkit.whl"),
         ({"url": "file:///elsewhere", "dir_info": {}}, "python -m pip install agent-simkit==0"),
     ],
-    ids=["release", "commit", "address", "wheel in the repository", "folder"],
+    ids=["release", "commit", "address", "wheel in the repository", "wheel elsewhere", "folder"],
 )
 def test_ci_installs_the_simkit_that_is_installed_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, line: str
 ) -> None:
     info = tmp_path / "site" / "agent_simkit-0.dist-info"
     write(f"{info}/METADATA", "Metadata-Version: 2.1\nName: agent-simkit\nVersion: 0\n")
-    write(f"{tmp_path}/wheels/simkit.whl", "")
+    project = tmp_path / "project"
+    inside, outside = project / "wheels/simkit.whl", tmp_path / "downloads/simkit.whl"
+    for wheel in (inside, outside):
+        write(str(wheel), "PK")
     if origin is not None:
-        wheel = (tmp_path / "wheels" / "simkit.whl").as_uri()
-        write(f"{info}/direct_url.json", json.dumps(origin).replace("WHEEL", wheel))
+        text = json.dumps(origin).replace("WHEEL", inside.as_uri())
+        write(f"{info}/direct_url.json", text.replace("OTHER", outside.as_uri()))
     monkeypatch.syspath_prepend(tmp_path / "site")
 
-    workflow = workflow_text(look_at(tmp_path))
+    workflow = workflow_text(look_at(project))
 
     steps = yaml.safe_load(workflow)["jobs"]["simkit"]["steps"]
     assert [
         step["run"] for step in steps if "agent-simkit" in str(step) or ".whl" in str(step)
     ] == [line]
-    is_elsewhere = origin is not None and origin["url"].startswith("file:///elsewhere")
-    assert ("# simkit was installed from a file of this machine" in workflow) == is_elsewhere
+    url = origin["url"] if origin is not None else ""
+    assert ("was installed from a folder of this machine" in workflow) == url.startswith("file:")
+    copies = [name for name in files_around(look_at(project)) if name.startswith("vendor")]
+    assert copies == (["vendor/simkit.whl"] if url == "OTHER" else [])

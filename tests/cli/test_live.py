@@ -216,6 +216,20 @@ def test_claims_that_only_the_script_can_keep_are_left_out_and_listed(
     assert "left out" not in judged.out
 
 
+def test_the_report_has_each_selected_scenario(
+    desk: Path, simkit: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simkit.cli.live._Campaign.run", lambda _: "nothing was asked")
+
+    done = simkit("live", "desk.scenario.yaml", "--format", "json")
+
+    report = report_of(done)
+    assert [each["id"].partition("::")[2] for each in report["scenarios"]] == [
+        "a broken order is refunded"
+    ]
+    assert (report["end"], report["runs"], done.code) == ("nothing was asked", 0, 1)
+
+
 # The budget
 
 
@@ -724,6 +738,27 @@ def test_a_run_that_breaks_off_is_a_failed_run_unless_all_do(
     assert broken.code == 2
     assert "a model call belongs to no agent" in broken.err
     assert broken.out == ""
+
+
+@pytest.mark.slow
+def test_a_provider_that_does_not_answer_ends_the_run_in_time(
+    desk: Path, server: Provider, simkit: Call
+) -> None:
+    over = threading.Event()
+
+    def hang(request: HttpRequest) -> HttpResponse:
+        over.wait(60)
+        return Dealer(1.0)(request)
+
+    server.answer = hang
+    try:
+        done = simkit("live", "desk.scenario.yaml", "--runs", "3", "--timeout", "0.5")
+    finally:
+        over.set()
+
+    assert done.code == 2
+    assert " took longer than 0.5 s, and was ended" in done.err
+    assert "--timeout SECONDS allows more" in done.err
 
 
 # The turns before

@@ -487,7 +487,7 @@ class Angry:
 def test_the_page_on_simulations_shows_what_a_user_with_a_model_does(
     desk: Path, server: Provider, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    page = HOW_TO / "simulations.md"
+    page = HOW_TO / "simulated-users.md"
     write_files(page, desk)
     prices = "prices: {gpt-5-mini: {input: 0.25, output: 2.0}}\n"
     (desk / "prices.yaml").write_text(prices, encoding="utf-8")

@@ -267,7 +267,9 @@ def test_a_failing_scenario_is_left_out(desk: Call) -> None:
     done = desk("mutate", "--traces")
 
     assert "1 scenario failed, and left out: `simkit replay` shows why" in done.out
-    assert "killed: 0 of 0 mutants (100.0 %)" in done.out
+    assert "no mutant to kill: there is no score" in done.out
+    nothing = "nothing was measured: no scenario held (`simkit replay` shows why)\n"
+    assert (done.code, done.err) == (1, nothing)
 
 
 def test_a_broken_scenario_ends_with_2(desk: Call) -> None:

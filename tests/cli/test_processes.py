@@ -16,15 +16,12 @@ from typing import Final
 import pytest
 
 from simkit.cli.commands import cli
+from simkit.cli.running import Job, entries_of_code
+from simkit.cli.selection import select
+from simkit.language.yaml import DocumentCache
 from tests.cli.conftest import ROOT
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, without_times, write
 
-ECHOES = """\
-version: 1
-pipeline: echo
-agents: {a: {instructions: Say.}}
-flow: {handoffs: {start: a}}
-"""
 SCENARIO = """\
 ---
 version: 1
@@ -35,7 +32,7 @@ turns: [{user: hi, replies: {a: hello}, expect: {reply: hello}}]
 
 
 def scenarios(count: int) -> str:
-    return ECHOES + "".join(SCENARIO % place for place in range(count))
+    return ECHO + "".join(SCENARIO % place for place in range(count))
 
 
 @pytest.mark.slow
@@ -229,10 +226,7 @@ def test_a_directory_that_user_code_deletes_is_one_clear_error(project: Path, si
 
 @pytest.mark.skipif(sys.platform == "win32", reason="closes streams by the shell")
 @pytest.mark.parametrize("around", ["closed stdin", "no HOME", "no TMPDIR", "TMPDIR read-only"])
-@pytest.mark.parametrize("option", ["-q", "--update"])
-def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(
-    project: Path, around: str, option: str
-) -> None:
+def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(project: Path, around: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     if around == "no HOME":
         environment.pop("HOME", None)
@@ -244,8 +238,44 @@ def test_a_replay_needs_no_stdin_no_home_and_no_tmpdir(
     closing = " <&-" if around == "closed stdin" else ""
 
     done = subprocess.run(
-        ["sh", "-c", f'exec "$0" -m simkit replay {option} scenarios{closing}', sys.executable],
+        ["sh", "-c", f'exec "$0" -m simkit replay -q --update scenarios{closing}', sys.executable],
         capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
 
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stdout + done.stderr
+
+
+FILES_OF_PIPELINES: Final = {
+    "code.pipeline.yaml": "pipeline: shop\ncode: shop:run\n",
+    "declared.pipeline.yaml": "pipeline: shop\nagents: {desk: {}}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "is_code"),
+    [
+        ("shop:run", True),
+        ("code.pipeline.yaml", True),
+        ("declared.pipeline.yaml", False),
+        ("lost.pipeline.yaml", False),
+        ("here", True),
+        ("declared", False),
+        ("module", True),
+    ],
+)
+def test_a_pipeline_is_code_wherever_it_is_named(
+    tmp_path: Path, pipeline: str, is_code: bool
+) -> None:
+    """So that each of its scenarios has a process of its own."""
+    for name, text in FILES_OF_PIPELINES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    file = tmp_path / "a.scenario.yaml"
+    file.write_text(
+        "pipeline: here\ncode: shop:run\n---\npipeline: declared\nagents: {desk: {}}\n---\n"
+        f"scenario: a\npipeline: {pipeline}\nturns: [{{user: Hello}}]\n",
+        encoding="utf-8",
+    )
+    cache = DocumentCache()
+    entries = select([str(file)], cache).entries
+
+    assert [*entries_of_code(entries, Job(), cache)] == ([*entries] if is_code else [])

@@ -72,7 +72,8 @@ NO_PIPELINE = {
     "shop_desk:Neds": "3:11: `shop_desk:Neds`: module 'shop_desk' has no 'Neds'. "
     "Did you mean `shop_desk:Needs`?",
     "shop_desk:Many": "3:11: `shop_desk:Many` is or makes an object of class `Many`, and it "
-    "is not clear which method takes the user's message: run, ask.\nName it: `app: {call: run}`.",
+    "is not clear which method takes the user's message: run, ask.\nName it: `app: {call: run}`, "
+    "or `shop_desk:Many.run` for `init` and `explore`.",
     "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class that cannot be instantiated without "
     "`client`.\nName a function without parameters that returns one, or the object itself.",
     "shop_desk:count": "3:11: `shop_desk:count` is an object of class `int`, not a function of the "

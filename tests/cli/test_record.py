@@ -439,7 +439,8 @@ TEXT = """
 """
 
 
-@pytest.mark.parametrize("library", ["httpx2", pytest.param("httpx", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["httpx2", "httpx"])
 def test_a_client_that_is_kept_over_scenarios_is_recorded_in_each(
     library: str, tmp_path: Path
 ) -> None:
@@ -458,9 +459,8 @@ def test_a_client_that_is_kept_over_scenarios_is_recorded_in_each(
     assert call(tmp_path, "replay", "desk.scenario.yaml", "-q").code == 0
 
 
-@pytest.mark.parametrize(
-    "server", ["threading_server", pytest.param("by_hand", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("server", ["threading_server", "by_hand"])
 def test_a_server_of_threads_in_the_same_process_is_recorded_at_once(
     server: str, tmp_path: Path
 ) -> None:

@@ -324,9 +324,9 @@ def test_the_context_of_every_call_can_be_shown(simkit: Call) -> None:
     assert (
         """\
     turn 1, a, at 0 ms: 2 messages, 2 tokens, 0 dropped
-      [0] system · instructions
+      1. system · instructions
           Say.
-      [1] user · current_message · turn 1 · m1
+      2. user · current_message · turn 1 · m1
           two
       answered · m2
           hello
@@ -379,7 +379,25 @@ def test_json_and_show_are_not_asked_for_together(simkit: Call) -> None:
 
     assert done.code == 2
     assert done.err.endswith(
-        "Error: --show is for people; with --format json, read the file named under `trace`.\n"
+        "Error: --format json has contexts (`--show context`); the file under `trace` has the rest.\n"
+    )
+
+
+def test_contexts_are_a_key_of_the_answer(simkit: Call) -> None:
+    bad = "expect: {context: {a: {includes: [{$contains: goodbye}]}}}"
+    write("scenarios/one.scenario.yaml", ECHO + GOOD.replace("expect: {reply: hello}", bad))
+
+    done = simkit("replay", "scenarios/one.scenario.yaml", "--format", "json", "--show", "context")
+
+    (scenario,) = json.loads(done.out)["scenarios"]
+    (call,) = scenario["contexts"]
+    assert (call["turn"], call["reply"]["content"]) == (1, "hello")
+    assert [message["content"] for message in call["messages"]][-1] == "hi"
+    # What people see of a claim is never empty for programs.
+    (finding,) = scenario["findings"]
+    assert finding["differences"][0]["wanted"]
+    assert finding["fix"].endswith(
+        "`simkit replay 'scenarios/one.scenario.yaml::it holds' --update`."
     )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from simkit.cli.schema import schemas
+from simkit.spec import json_schemas
 from tests.cli.projects import Call, Done
 
 SCENARIO = {
@@ -23,7 +23,7 @@ def test_the_schema_of_one_kind_is_printed(simkit: Call, kind: str) -> None:
     done = simkit("schema", kind)
 
     assert done.code == 0
-    assert json.loads(done.out) == schemas()[kind]
+    assert json.loads(done.out) == json_schemas.schemas()[kind]
 
 
 def test_without_a_kind_either_document_is_accepted_and_nothing_else(simkit: Call) -> None:

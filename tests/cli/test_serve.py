@@ -406,8 +406,7 @@ def test_what_is_no_model_call_is_refused_and_told(process: Call) -> None:
     message = answer["error"]["message"]
     assert message.startswith(
         "GET /v1/models is no model call. Spoken here: openai-chat, openai-responses, "
-        "anthropic, gemini, at their providers' own paths. Clients are pointed here by: "
-        "OPENAI_BASE_URL=http://127.0.0.1:"
+        "anthropic, gemini, bedrock, "
     )
     assert done.err == "note: 2 × GET /v1/models: no model call, and refused\n"
     assert done.code == 0
@@ -520,7 +519,9 @@ def test_a_signal_ends_it_and_it_judges(project: Path, which: signal.Signals) ->
     assert texts == ["hello", "goodbye"]
     assert printed["environment"]["OPENAI_BASE_URL"] == f"{url}/v1"
     assert printed["environment"]["NO_PROXY"] == "a.example,127.0.0.1"
-    assert out.startswith("  ok      hello\n")
+    answer = json.loads(out)
+    assert answer["scenarios"][0]["outcome"] == "held"
+    assert (answer["command"], answer["url"]) == ("serve", url)
     assert err == f"serving on {url}; Ctrl-C judges\n"
     assert process.returncode == 0
 

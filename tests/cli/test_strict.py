@@ -17,6 +17,8 @@ import pytest
 from simkit.cli import main
 from tests.plugins import OTHERS_OFF
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 DESIGN = """\
 version: 1
@@ -120,7 +122,6 @@ def simkit(project: Path, capsys: pytest.CaptureFixture[str]) -> Call:
     return call
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", [("replay", "talk.scenario.yaml"), ("judge",)], ids=" ".join)
 def test_strict_ends_with_1_for_claims_that_prove_nothing(
     simkit: Call, command: tuple[str, ...]
@@ -147,7 +148,6 @@ def test_strict_ends_with_1_for_claims_that_prove_nothing(
     assert all(rows[name]["reproduce"].endswith(" --strict") for name in (UNSEEN, VACUOUS))
 
 
-@pytest.mark.slow
 def test_a_strict_call_says_so_in_the_command_that_repeats_it(simkit: Call) -> None:
     chosen = f"talk.scenario.yaml::{VACUOUS}"
 
@@ -184,7 +184,6 @@ def property_of(file: Path, test: str, name: str) -> str:
     return ""
 
 
-@pytest.mark.slow
 def test_scenario_files_under_pytest_are_red_where_they_prove_nothing(
     project: Path, run: Callable[..., pytest.RunResult]
 ) -> None:
@@ -207,7 +206,6 @@ def test_scenario_files_under_pytest_are_red_where_they_prove_nothing(
     )
 
 
-@pytest.mark.slow
 def test_features_are_red_where_they_prove_nothing_also_in_an_earlier_turn(
     project: Path, run: Callable[..., pytest.RunResult]
 ) -> None:

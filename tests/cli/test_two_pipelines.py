@@ -101,7 +101,7 @@ def test_what_is_left_out_and_holds_fails(both: Call) -> None:
 
     assert done.code == 1
     assert (
-        "scenarios/talk.scenario.yaml:6:1: the scenario holds on real, which leaves it out: It names none.\n"
+        "scenarios/talk.scenario.yaml:6:1: the scenario holds on real, but `leaves_out` has it: It names\n  none.\n"
         "  → Take it out of `leaves_out`.\n\n"
     ) in done.out
     assert (
@@ -154,9 +154,9 @@ scenarios/talk.scenario.yaml::it answers
   + real (scenarios/real.pipeline.yaml)
 
   a, turn 1: 2 messages, 2 → 4 tokens
-    - [0] system a · instructions
+    - 1. system a · instructions
         Say.
-    + [0] system a
+    + 1. system a
         Say. Please.
       = 1 message
 

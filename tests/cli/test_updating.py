@@ -73,7 +73,7 @@ def test_what_must_be_changed_by_hand_still_fails(simkit: Call) -> None:
     assert done.code == 1
     assert (
         "must be changed by hand:\n"
-        f'  {FILE}:13:24: turns[0].expect.reply.$starts: `$starts` does not hold of "hello"\n'
+        f'  {FILE}:13:24: turns[0].expect.reply.$starts: `$starts` does not match "hello"\n'
         "\n1 file of 1 written\n"
     ) in done.out
     assert text() == ECHO + BAD.replace("reply: bye", "reply: {$starts: bye}\n      agents: [a]")

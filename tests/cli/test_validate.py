@@ -36,10 +36,11 @@ scenarios/b.scenario.yaml:9:50: VAL-02: unknown claim `replly`
 judge, logs, model_calls, reply, runs, satisfies, state, tool_calls
 scenarios/b.scenario.yaml:21:76: VAL-02: unknown key `x`
   at turns[0].x
-  known: cancel, crash, expect, faults, judge_replies, pause, project, repeat, replies, \
+  known: cancel, crash, elicits, expect, faults, judge_replies, pause, project, repeat, replies, \
 restart, resume, schedule, session, tool_results, user
 scenarios/c.pipeline.yaml:3:13: VAL-02: must be a mapping, not a number
   at agents.a
+  Write names and values: `key: value`, or braces around all: `{…}`.
 """,
     )
 
@@ -77,7 +78,7 @@ def test_a_file_is_checked_whole(simkit: Call) -> None:
 
 ODD = GOOD.replace("it holds", "it is odd").replace("reply: hello", "reply: {$schema: {}}")
 WARNING = """\
-scenarios/odd.scenario.yaml:10:57: warning VAL-24: this holds of every value, so it cannot fail
+scenarios/odd.scenario.yaml:10:57: warning VAL-24: this matches every value, so it cannot fail
   at turns[0].expect.reply
   Claim the value itself, or a bound that could be missed.
 """
@@ -114,7 +115,7 @@ def test_github_gets_annotations_and_the_last_line(simkit: Call) -> None:
     assert done == Done(
         0,
         "::warning file=scenarios/odd.scenario.yaml,line=10,col=57,title=VAL-24 cannot-fail::"
-        "this holds of every value, so it cannot fail%0Aat turns[0].expect.reply%0A"
+        "this matches every value, so it cannot fail%0Aat turns[0].expect.reply%0A"
         "Claim the value itself, or a bound that could be missed.\n"
         "2 files, 4 scenarios: 1 warning\n",
         "",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 
 from simkit.cli import processes
 from tests.cli.projects import Done, write
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET: Final = "Wq81plainly-mine"
@@ -136,11 +135,7 @@ def test_a_secret_that_a_file_holds_reaches_no_output(
 
 @pytest.mark.slow
 def test_pytest_and_its_reports_hold_no_secret_of_a_file(secret_project: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", "."],
-        capture_output=True, text=True, encoding="utf-8", check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = run_python("-m", "pytest", "-q", "-n0", "-rA", "--junitxml=report.xml", ".")
 
     assert done.returncode == 1, done.stdout + done.stderr
     assert SECRET not in done.stdout + done.stderr
@@ -177,13 +172,14 @@ def test_serve_does_not_print_a_secret_as_if_it_could_be_used(
     write("s.scenario.yaml", _APP)
 
     # Its own program prints what it was given.
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "simkit", "serve", "s.scenario.yaml", "--then",
-            f"{sys.executable} -c 'import os; print(len(os.environ[\"DB_PASSWORD\"]))'",
-        ],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = run_python(
+        "-m",
+        "simkit",
+        "serve",
+        "s.scenario.yaml",
+        "--then",
+        f"{sys.executable} -c 'import os; print(len(os.environ[\"DB_PASSWORD\"]))'",
+    )
 
     assert str(len(SECRET)) in done.stdout.split()
     assert SECRET not in done.stdout + done.stderr

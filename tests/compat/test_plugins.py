@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.conftest import sample_by_day
 from tests.desk import FAILS, HOLDS, ROOT, SEVERAL, named, write
 
 PYTHON = """\
@@ -53,7 +54,9 @@ def digests(pytester: pytest.Pytester) -> dict[str, str | None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["load", "loadscope", "loadfile", "loadgroup", "worksteal"])
+@pytest.mark.parametrize(
+    "how", sample_by_day(["load", "loadscope", "loadfile", "loadgroup", "worksteal"], 4)
+)
 def test_xdist_distributes_scenarios_in_every_way(only: pytest.Pytester, how: str) -> None:
     write(only, a__several=SEVERAL, b__several=SEVERAL, fails=FAILS)
 

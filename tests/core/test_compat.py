@@ -41,7 +41,9 @@ PYTHONS_OWN = {
         "_thread",
         "asyncio",
         "atexit",
+        "multiprocessing",
         "os",
+        "signal",
         "socket",
         "subprocess",
         "threading",
@@ -277,4 +279,4 @@ def test_the_versions_that_are_installed_were_tried() -> None:
         if Version(version) > Version(TRIED[name][1])
     }
 
-    assert newer == {}, "the tests pass with these: write them into simkit/core/compat.py"
+    assert newer == {}, "the tests pass with these: write them into simkit/core/libraries.yaml"

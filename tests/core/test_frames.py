@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gc
-import subprocess
-import sys
 from pathlib import Path
 
 import simkit
 from simkit.core.gc_pause import current_frames
+from tests.processes import run_python
 
 # At one of these numbers of lists the collector is due just when the frames are read. It finds a
 # thread's local value to take away, which waits for the lock that is held.
@@ -40,9 +39,7 @@ print("ended")
 
 
 def test_reading_frames_never_waits_for_the_collector() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", COLLECTED], capture_output=True, text=True, timeout=300, check=False
-    )
+    done = run_python("-c", COLLECTED)
 
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
 

@@ -30,6 +30,7 @@ def _collector_as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     was_enabled = gc.isenabled()
     # tests/conftest.py has frozen all tests; to walk them here would take a second each time.
     monkeypatch.setattr(gc_pause, "FROZEN_MAX", sys.maxsize)
+    monkeypatch.setattr(gc_pause, "SPARED_MIN", 2_000)
     monkeypatch.setattr(gc_pause._collector, "_is_frozen", False)
     VALUES_BY_NAME.clear()
     CYCLES.clear()
@@ -152,12 +153,12 @@ def test_user_code_in_one_thread_keeps_the_collector_from_being_paused_in_anothe
     def user_code() -> None:
         with collected_meanwhile():
             entered.set()
-            over.wait(10)
+            over.wait(60)
             results.append(gc.isenabled())
 
     thread = threading.Thread(target=user_code)
     thread.start()
-    entered.wait(10)
+    entered.wait(60)
     with gc_paused():
         over.set()
         thread.join()

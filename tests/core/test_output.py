@@ -6,13 +6,15 @@ import ast
 import io
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import chdir
 from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.cli import main
@@ -74,7 +76,6 @@ def test_nothing_that_passes_the_door_commands(text: str) -> None:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.recursive(st.text(), lambda below: st.dictionaries(st.text(), below)))
 def test_json_that_passes_the_door_says_the_same(value: object) -> None:
     text = json.dumps(value, ensure_ascii=False)
@@ -136,17 +137,25 @@ WRITERS: Final = {
     ("cli/__init__.py", "os.open"): "in place of a stream that is closed",
     ("session/workers/worker.py", "os.fdopen"): "calls and answers between simkit's own processes",
     ("session/workers/worker.py", "os.open"): "the null device, to be read",
+    ("capture/http/stdio_servers.py", "os.open"): "the null device, for a child",
+    (
+        "capture/http/stdio_servers.py",
+        "os.write",
+    ): "answers of servers to the code under test",
     ("capture/http/refusals.py", "os.open"): "a file between simkit's own processes",
     ("capture/http/refusals.py", "os.write"): "a file between simkit's own processes",
     ("explore/conversations.py", "open"): "the null device: what explored code prints is dropped",
-    ("explore/journal.py", "draft.write_bytes"): "numbers that decided conversations, no text",
+    (
+        "cli/init/files.py",
+        "draft.write_bytes",
+    ): "cleaned by callers, or simkit's own wheel",
     ("explore/journal.py", "ignore.write_text"): "fixed words",
     ("explore/cluster.py", "logging.getLogger"): "no text",
     ("explore/cluster.py", "logging.getLogger('distributed').setLevel"): "no text",
     ("adapters/google_adk/runner.py", "logging.getLogger"): "no text",
     ("adapters/google_adk/runner.py", "logging.NullHandler"): "no text",
     ("testing/conformance.py", "pytest.skip"): "fixed words",
-    ("report/github_actions.py", "open"): "the summary; its text is cleaned",
+    ("report/diffs.py", "open"): "the summary; its text is cleaned",
     ("core/files.py", "temporary.open"): "traces, pages, cassettes; redacted or checked",
     ("core/files.py", "os.open"): "a folder, only to be synced",
     ("core/files.py", "file.write_bytes"): "the same, to a device or a pipe",
@@ -271,12 +280,15 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
         [], ["--format", "json"], ["--format", "markdown"], ["--format", "github"])],
     "doctor": [["doctor"], ["doctor", "scenarios/a.scenario.yaml"]],
     "expect": [["expect", "scenarios/a.scenario.yaml"]],
+    "export": [["export", "one.jsonl"], ["export", LINE]],
+    "import": [["import", "one.jsonl"], ["import", LINE]],
     "graph": [["graph", "scenarios/a.scenario.yaml", "--format", form]
               for form in ("mermaid", "dot")] + [["graph", LINE]],
     "init": [["init", LINE]],
     "judge": [["judge"], ["judge", "--format", "json"], ["judge", "--format", "github"],
               ["judge", LINE]],
     "live": [["live", "scenarios/a.scenario.yaml"], ["live", LINE]],
+    "mcp": [["mcp", LINE]],
     "mutate": [["mutate"], ["mutate", "--format", "json"], ["mutate", LINE]],
     "record": [["record", "scenarios/a.scenario.yaml"], ["record", LINE]],
     "replay": [
@@ -300,6 +312,25 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
 @pytest.fixture
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    return write_hostile(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def completed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the scenarios were run, with traces of somebody else's beside them."""
+    folder = write_hostile(tmp_path_factory.mktemp("completed"))
+    with chdir(folder), pytest.raises(SystemExit):
+        main(["replay", "-q"])
+    (remaining, *_) = sorted(folder.glob(".simkit/**/*.jsonl"))
+    # Those have all that ours have no more.
+    raw = remaining.read_text().replace("[redacted:openai]", SECRET)
+    (folder / "one.jsonl").write_text(raw)
+    (folder / "two.jsonl").write_text(raw.replace("pwned", "PWNED", 1))
+    assert read_trace(folder / "one.jsonl").events
+    return folder
+
+
+def write_hostile(tmp_path: Path) -> Path:
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "cassettes").mkdir()
     (tmp_path / "cassettes/a.yaml").write_text(f"interactions: [{quoted(HOSTILE)}]\n")
@@ -334,21 +365,22 @@ def test_every_command_has_an_invocation_here() -> None:
 
 @pytest.mark.parametrize("name", INVOCATIONS)
 def test_hostile_text_and_secrets_come_out_of_no_command(
-    name: str, hostile: Path, capfd: pytest.CaptureFixture[str]
+    name: str,
+    completed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    completed = run(["replay"], capfd)
-    assert r"\x1b[31mR\x07" in completed, completed
-    # A trace of somebody else's, with all that ours have no more.
-    (remaining, *_) = sorted(hostile.glob(".simkit/**/*.jsonl"))
-    raw = remaining.read_text().replace("[redacted:openai]", SECRET)
-    (hostile / "one.jsonl").write_text(raw)
-    (hostile / "two.jsonl").write_text(raw.replace("pwned", "PWNED", 1))
-    assert read_trace(hostile / "one.jsonl").events
+    monkeypatch.chdir(shutil.copytree(completed, tmp_path, dirs_exist_ok=True))
+    texts = []
 
     for arguments in INVOCATIONS[name]:
         text = run(arguments, capfd)
 
         check(text, "github" if "github" in arguments else "text")
+        texts.append(text)
+    if name == "replay":
+        assert r"\x1b[31mR\x07" in texts[0]
 
 
 def test_what_is_kept_of_a_hostile_run_holds_no_secret(

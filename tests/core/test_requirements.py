@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -20,6 +20,7 @@ from simkit.core.requirements import (
     missing_package,
     was_asked_by_simkit,
 )
+from tests.conftest import sample_by_day
 
 ROOT = Path(__file__).parents[2]
 REPLAY = "simkit replay -q "
@@ -66,7 +67,9 @@ def run(command: str, folder: Path, lacking: str = "") -> subprocess.CompletedPr
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lack", LACKS, ids=lambda lack: f"{lack.module}-{lack.command[:6]}")
+@pytest.mark.parametrize(
+    "lack", sample_by_day(LACKS, 2), ids=lambda lack: f"{lack.module}-{lack.command[:6]}"
+)
 def test_without_a_package_something_that_users_write_fails_and_names_it(
     lack: Lack, tmp_path: Path
 ) -> None:
@@ -127,3 +130,28 @@ def test_what_the_users_own_code_imports_in_vain_keeps_its_traceback() -> None:
 )
 def test_module_is_installed_as_its_distribution(module: str, distribution: str) -> None:
     assert distribution_of(module) == distribution
+
+
+EXTRAS: Final = (
+    "h11", "hypothesis", "mcp", "opentelemetry", "langgraph", "langchain_core", "agents", "openai",
+    "anthropic", "pydantic_ai", "httpx", "httpx2", "requests", "aiohttp", "distributed", "google",
+)  # fmt: skip
+CORE: Final = (
+    "simkit.adapters.driver", "simkit.bdd", "simkit.cli.commands", "simkit.cli.coverage",
+    "simkit.cli.doctor", "simkit.cli.importing", "simkit.cli.init.first_test", "simkit.cli.live",
+    "simkit.cli.mutate", "simkit.cli.replay", "simkit.cli.serve", "simkit.cli.tool_server",
+    "simkit.pytest_plugin", "simkit.session.simulate", "simkit.testing", "simkit.viewer",
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_everybody_imports_needs_no_extra() -> None:
+    code = f"""
+import importlib, sys
+sys.modules.update(dict.fromkeys({EXTRAS!r}))
+for module in {CORE!r}:
+    importlib.import_module(module)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")

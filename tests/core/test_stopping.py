@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -11,6 +10,7 @@ import pytest
 
 from simkit.core.errors import Terminated
 from simkit.core.stopping import terminable
+from tests.processes import run_python
 
 LOSES = """
 import gc, signal, time, weakref
@@ -56,9 +56,7 @@ except KeyboardInterrupt as problem:
 def test_a_signal_is_not_lost(name: str, raised: str, place: str, waits: str) -> None:
     program = LOSES.format(signal=name, place=place, waits=waits)
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
-    )
+    done = run_python("-c", program)
 
     assert done.stdout.strip() == raised
     assert "Traceback" not in done.stderr
@@ -68,9 +66,7 @@ def test_other_dropped_errors_are_printed_as_before() -> None:
     program = LOSES.format(signal=signal.SIGINT.name, place="in_a_finaliser", waits="pass")
     program = program.replace("signal.raise_signal(signal.SIGINT)", "raise ValueError('of it')")
 
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=50, check=False
-    )
+    done = run_python("-c", program)
 
     assert done.stdout.strip() == "it was lost"
     assert "ValueError: of it" in done.stderr
@@ -86,7 +82,7 @@ def test_a_signal_that_comes_while_one_is_sent_again_is_not_lost(
         if len(signals) == 1:  # As a handler does that runs here.
             raise Terminated
 
-    monkeypatch.setattr("simkit.core.stopping._thread.start_new_thread", start)
+    monkeypatch.setattr("simkit.core.stopping.start_raw_thread", start)
     with terminable():
         sys.unraisablehook(SimpleNamespace(exc_type=KeyboardInterrupt))
 

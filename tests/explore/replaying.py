@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
-from simkit.explore.causes import cause_of
+from simkit.explore.causes import cause_of, is_of_application
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
@@ -15,7 +15,8 @@ def causes_of(file: str) -> list[list[str]]:
     """Return the causes of the findings of a file's one scenario."""
     library = Library()
     (item,) = items_in(file, library.cache)
-    findings = simulate(library.prepared(item)).judgement.findings
+    judgement = simulate(library.prepared(item)).judgement
+    findings = (*judgement.findings, *filter(is_of_application, judgement.warnings))
     return [[*cause_of(finding)] for finding in findings if not finding.follows]
 
 

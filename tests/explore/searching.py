@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from simkit.explore import search as s
 from simkit.explore.chunks import Tally, Tell, chunks_of
 from simkit.explore.drawing import Run
 from simkit.explore.enumeration import RunBy, Slice
+from simkit.explore.shrinking import Shrinker
+
+
+def without_shrinking(patch: pytest.MonkeyPatch) -> None:
+    """Leave conversations as they were drawn, for tests that ask only what is found.
+
+    To make one small runs it again and again, which takes most of an application's time.
+    """
+    patch.setattr(Shrinker, "shrink", lambda _, tape: tape)
 
 
 def _nothing(_: Any) -> Any:

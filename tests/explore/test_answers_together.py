@@ -191,7 +191,7 @@ def test_an_update_that_is_lost_over_an_await_of_no_time_is_found(name: str, add
     assert discovery.runs == 1
     assert discovery.record.turns[0]["schedule"] == [["a", "b"]]
     assert replayed(discovery, subject, adds) == {discovery.cause}
-    drawn = search(partial(converse, subject), runs=60, turns_max=1, seed=0)
+    drawn = search(partial(converse, subject), runs=12, turns_max=1, seed=0)
     assert [each.cause for each in drawn.discoveries] == [discovery.cause]
 
 

@@ -170,6 +170,7 @@ def test_a_changed_file_begins_anew(running: Callable[..., Running], simkit: Cal
     assert "goes on after" not in anew.err
 
 
+@pytest.mark.slow
 def test_what_was_found_is_run_first_the_next_time_and_written_once(simkit: Call) -> None:
     write(FILE, SIMULATION)
     first = simkit("explore", FILE, "--runs", "60")

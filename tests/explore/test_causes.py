@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from simkit import explore
+from simkit.explore.causes import NO_PAST
+from tests.adapters.running import APPS
 from tests.cli.projects import Call, write
+
+pytestmark = pytest.mark.slow
 
 DESK = """
 import json
@@ -70,7 +75,6 @@ def lines_after(out: str, start: str) -> list[str]:
     return [line.removeprefix("         ") for line in lines[: lines.index("")]]
 
 
-@pytest.mark.slow
 def test_the_lines_that_are_printed_let_it_be_explored(simkit: Call) -> None:
     write("network_desk.py", DESK)
 
@@ -91,7 +95,45 @@ def test_the_lines_that_are_printed_let_it_be_explored(simkit: Call) -> None:
     assert "reached 1 of 1 agent, 2 of 2 tools" in answered.out
 
 
-@pytest.mark.slow
+FRAMEWORK = """
+import urllib.request
+
+from agents import Agent, function_tool
+
+
+@function_tool
+def search_flights(city: str) -> str:
+    \"\"\"Search flights.\"\"\"
+    return urllib.request.urlopen(f"http://flights.example/{city}").read().decode()
+
+
+app = Agent(name="desk", instructions="Book.", model="gpt-5-mini", tools=[search_flights])
+"""
+
+
+def test_a_tool_of_a_framework_that_needs_the_network_is_answered_and_said(simkit: Call) -> None:
+    write("flights.py", FRAMEWORK)
+
+    done = simkit("explore", "flights:app", "--runs", "10", "--format", "json")
+
+    answer = json.loads(done.out)
+    assert done.code == 0, done.out
+    assert answer["subjects"][0]["not_explored"] == []
+    assert answer["subjects"][0]["reached"]["tool"] == [1, 1]
+    note = "`search_flights`: needs the network, so it answers `Done.` without running"
+    assert note in done.out + done.err
+
+
+def test_an_application_without_a_past_is_a_note(simkit: Call) -> None:
+    (Path.cwd() / "unasked_code.py").symlink_to(APPS / "unasked_code.py")
+
+    done = simkit("explore", "unasked_code:Memory", "--runs", "10")
+
+    assert f"\n  NOTE   {NO_PAST} (1 run)\n" in done.out
+    assert done.out.endswith("nothing was found: no error, no lint, no limit\n")
+    assert done.code == 0
+
+
 def test_a_part_that_is_no_tool_is_told_apart(simkit: Call) -> None:
     write("network_desk.py", DESK)
 
@@ -106,7 +148,6 @@ def test_a_part_that_is_no_tool_is_told_apart(simkit: Call) -> None:
     assert "or allow the host: `allow_hosts: [rates.example]`." in done.out
 
 
-@pytest.mark.slow
 def test_a_tool_of_a_declared_pipeline_is_no_bug_either(simkit: Call) -> None:
     write("network_desk.py", DESK)
     write("a.simulation.yaml", NATIVE)
@@ -128,7 +169,6 @@ def test_a_tool_of_a_declared_pipeline_is_no_bug_either(simkit: Call) -> None:
     assert explore("a.simulation.yaml", runs=30).passed
 
 
-@pytest.mark.slow
 def test_a_test_of_pytest_fails_with_the_lines(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(network_desk=DESK)
     pytester.makefile(".simulation.yaml", a=NATIVE)
@@ -154,7 +194,6 @@ def ask(text, **options):
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["src/", "lib/", ""])
 def test_code_is_found_where_a_scenario_finds_it(folder: str, simkit: Call) -> None:
     write("pyproject.toml", "[project]\nname = 'shop'\n")
@@ -184,7 +223,6 @@ async def answer(text):
 """
 
 
-@pytest.mark.slow
 def test_a_refused_request_is_no_finding(process: Call) -> None:
     write("searching.py", NETWORK)
 
@@ -197,7 +235,6 @@ def test_a_refused_request_is_no_finding(process: Call) -> None:
     assert "in <module>" not in done.out
 
 
-@pytest.mark.slow
 def test_a_method_of_a_client_is_stood_in_for(simkit: Call) -> None:
     write("searching_by_client.py", NETWORK)
     simulation = """
@@ -229,7 +266,6 @@ def answer(text):
 """
 
 
-@pytest.mark.slow
 def test_a_search_by_gemini_is_cited(simkit: Call) -> None:
     write("grounding.py", GEMINI)
 
@@ -239,7 +275,6 @@ def test_a_search_by_gemini_is_cited(simkit: Call) -> None:
     assert "AssertionError" in done.out
 
 
-@pytest.mark.slow
 def test_a_search_of_the_providers_own_is_cited_or_not(simkit: Call) -> None:
     """Both happen: a reply that cites no page, and one that does."""
     for number, check in enumerate(("assert pages", "assert not pages")):

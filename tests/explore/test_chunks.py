@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -11,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
-from simkit.explore import values
+from simkit.explore import choices
 from simkit.explore.causes import Cause
-from simkit.explore.choices import ODDS, ChoiceLog, Choices, Plan, TurnLog, TurnPlan
+from simkit.explore.choices import (
+    ChoiceLog,
+    Choices,
+    Plan,
+    RandomChoices,
+    TurnLog,
+    TurnPlan,
+    value_of,
+)
 from simkit.explore.chunks import (
     RUNS_LEAST,
     RUNS_MOST,
@@ -26,7 +35,6 @@ from simkit.explore.chunks import (
 from simkit.explore.claims import Part, Reach
 from simkit.explore.conversations import ExploredRun
 from simkit.explore.drawing import ANSWERS_MAX, draw, enabled_things, turn_plan
-from simkit.explore.values import value_of
 from simkit.language.json_schema import schema_errors
 
 CAUSES = st.sampled_from(
@@ -123,8 +131,6 @@ def test_the_numbers_of_a_turn_are_those_of_splitmix64() -> None:
     plan = turn_plan(1234567)
 
     assert (plan.user, plan.orders) == (6457827717110365317, 3203168211198807973)
-    assert len(plan.rare) == ANSWERS_MAX + 1
-    assert all(0 <= number < ODDS for number in plan.rare)
     assert turn_plan(0) == TurnPlan()
 
 
@@ -146,22 +152,32 @@ def test_any_number_of_turns_up_to_the_most_is_drawn() -> None:
 RUNS = 300
 
 
-def test_each_rare_thing_is_enabled_in_about_half_of_the_conversations() -> None:
-    plans: list[Plan] = []
+@pytest.mark.parametrize(("count", "share"), [(1, 0.2), (4, 0.1), (1, 0.9)])
+def test_what_has_a_share_happens_as_often(count: int, share: float) -> None:
+    shares = {f"thing {number}": share for number in range(count)}
+    turns: Counter[str] = Counter()
+    answers: Counter[str] = Counter()
 
     def run(plan: Plan | ChoiceLog) -> ExploredRun:
         assert isinstance(plan, Plan)
-        plans.append(plan)
+        choices = RandomChoices(plan, [*shares])
+        for place, turn in enumerate(plan.turns):
+            choices.begin_turn(place)
+            assert len(turn.rare) in (0, ANSWERS_MAX + 1)
+            turns[choices.fate(place, shares)] += 1
+            for _ in range(3):
+                choices.answer()
+                answers[choices.oddity(shares)] += 1
         return ExploredRun((), {}, 0)
 
     for chunk in chunks_of(RUNS, 0):
-        draw(run, chunk, turns_max=3, rare=6)
+        draw(run, chunk, turns_max=5, rare=count)
 
-    shares = [
-        sum(flags) / len(plans) for flags in zip(*(plan.enabled for plan in plans), strict=True)
-    ]
-    assert len(shares) == 6
-    assert all(0.33 < share < 0.6 for share in shares), shares
+    for counts in (turns, answers):
+        assert len(counts) == count + 1
+        # The simplest conversation is drawn more often than any other one, and has nothing rare.
+        rates = [counts[name] / counts.total() for name in shares]
+        assert all(0.6 * share < rate < 1.25 * share for rate in rates), rates
 
 
 def test_the_simplest_conversation_has_nothing_rare() -> None:
@@ -225,8 +241,8 @@ def test_a_schema_that_holds_itself_is_followed_to_a_depth() -> None:
     node = {"allOf": [{"properties": {"next": {"$ref": "#/$defs/node"}}, "required": ["next"]}]}
     schema = {"$ref": "#/$defs/node", "$defs": {"node": node}}
 
-    value, levels = values._Maker(schema, Choices(0), ()).make(schema, "value", 0), 0
+    value, levels = choices._Maker(schema, Choices(0), ()).make(schema, "value", 0), 0
     while isinstance(value, dict):
         value, levels = value["next"], levels + 1
 
-    assert 0 < levels <= values._DEEP // 3 + 1
+    assert 0 < levels <= choices._DEEP // 3 + 1

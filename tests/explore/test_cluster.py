@@ -181,7 +181,7 @@ def test_a_missing_library_is_named_with_what_to_install(
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "--cluster needs dask.distributed, which is not installed here: "
-        "pip install 'agent-simkit[cluster]'\n"
+        "pip install 'distributed>=2024.8' 'hypothesis>=6.100'\n"
     )
 
 

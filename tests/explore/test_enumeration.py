@@ -10,7 +10,7 @@ from itertools import permutations, product
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import explore
@@ -241,7 +241,6 @@ class Dying(Cutting):
             yield answer
 
 
-@settings(max_examples=40)
 @given(st.data(), st.integers(1, 400), st.integers(1, 4))
 def test_one_that_is_interrupted_goes_on_to_the_same_tally(
     data: st.DataObject, runs: int, deaths: int

@@ -1,4 +1,4 @@
-"""Exploration finds what breaks, in conversations that nobody wrote, and writes it down."""
+"""Exploration finds what breaks, in unscripted conversations, and writes it down."""
 
 from __future__ import annotations
 
@@ -109,6 +109,7 @@ def test_a_seed_draws_the_same_whatever_the_process_has_imported(
     assert max(plan.turns[0].user for plan in first) > 1_000_000
 
 
+@pytest.mark.slow
 def test_another_cause_is_found_after_the_first_one(tmp_path: Path) -> None:
     campaign = searched(started(tmp_path, LIMITED), runs=400)
 
@@ -147,7 +148,7 @@ PLANS = st.builds(Plan, turns=st.lists(TURNS, min_size=1, max_size=3).map(tuple)
 
 @pytest.mark.parametrize("pipeline", [SOUND, BROKEN], ids=["sound", "broken"])
 @given(plan=PLANS)
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_what_is_written_is_what_was_run(
     pipeline: str, plan: Plan, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -211,17 +212,15 @@ def test_the_time_ends_it_with_what_was_found(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("has_folder", [False, True])
-@pytest.mark.parametrize("more", [(), ("-j", "2")])
+@pytest.mark.parametrize(("more", "has_folder"), [((), False), ((), True), (("-j", "2"), False)])
 def test_hypothesis_writes_no_folder_of_its_own(
-    more: tuple[str, ...], has_folder: bool, process: Call
+    more: tuple[str, ...], has_folder: bool, process: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write("desk.pipeline.yaml", BROKEN)
+    monkeypatch.delenv("HYPOTHESIS_STORAGE_DIRECTORY", raising=False)
     write("folded.py", "NUMBER = 12345\n\n\ndef ask(text):\n    return text\n")
     if has_folder:
         Path(".hypothesis").mkdir()
 
-    assert process("explore", "desk.pipeline.yaml", "--runs", "60", *more).code == 1
     assert process("explore", "folded:ask", "--runs", "60", *more).code == 0
 
     files = [*Path(".hypothesis").rglob("*")]
@@ -274,6 +273,7 @@ def test_a_scenario_that_another_command_found_is_written_once(simkit: Call) -> 
     assert "simkit replay found/HND-03-billing.scenario.yaml\n" in done.out
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_the_command_says_and_writes(simkit: Call) -> None:
     page = PAGE.read_text(encoding="utf-8")
     output, scenario = re.findall(r"^```text\n(.*?)^```$", page, re.M | re.S)
@@ -326,6 +326,43 @@ def test_code_in_the_folder_above_is_found_from_what_is_written(simkit: Call) ->
     assert simkit("replay", str(file)).code == 1
 
 
+LATE = """
+import socket, weakref
+from simkit.capture.http.refusals import note_refusal
+
+class Kept:
+    pass
+
+KEPT = Kept()
+
+def dial():
+    socket.gethostbyname("example.com")
+
+def run(text):
+    WAY
+    return "done"
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("note_refusal('after its run, a thread dialled', is_late=True)", "FOUND  RUN-02: after"),
+        ("weakref.finalize(KEPT, dial)", "RUN-02: "),
+    ],
+    ids=["between the conversations", "at the end"],
+)
+def test_what_code_is_refused_after_its_run_is_found(way: str, words: str, simkit: Call) -> None:
+    Path("late_desk.py").write_text(LATE.replace("WAY", way))
+    Path("late.scenario.yaml").write_text(
+        "scenario: late\npipeline: late_desk:run\nturns: [{user: hi}]\n"
+    )
+
+    done = simkit("explore", "late.scenario.yaml", "--runs", "2")
+
+    assert (done.code, words in done.out) == (1, True), done.out + done.err
+
+
 @pytest.mark.slow
 def test_a_call_of_no_agent_is_told_with_the_rule_to_add(simkit: Call) -> None:
     Path("noisy_desk.py").write_text(NOISY)
@@ -372,7 +409,7 @@ def test_a_missing_hypothesis_is_named_with_what_to_install(
     assert (done.code, done.out) == (2, "")
     assert done.err == (
         "simkit explore needs Hypothesis, which is not installed here: "
-        "pip install 'agent-simkit[explore]'\n"
+        "pip install 'hypothesis>=6.100'\n"
     )
 
 
@@ -395,7 +432,7 @@ def test_bugs_of_frameworks_are_found_from_the_application_alone(
         pytest.importorskip(package)
     shutil.copy(KNOWN_BUGS / f"{module}.py", f"{module}.py")
 
-    done = simkit("explore", bug, "--runs", "60", "--turns", str(turns))
+    done = simkit("explore", bug, "--runs", "20", "--turns", str(turns))
 
     assert done.code == 1
     assert f"  FOUND  {lint}: " in done.out

@@ -104,6 +104,7 @@ def test_a_claim_on_a_context_is_judged_where_a_model_was_asked(tmp_path: Path) 
     assert campaign.model_calls < campaign.turns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", ["", LINES], ids=["any answer", "lines"])
 def test_a_model_that_does_the_same_again_and_again_is_no_fault(lines: str, tmp_path: Path) -> None:
     campaign = campaign_of(subject_of(tmp_path, lines, DELEGATING), runs=200)

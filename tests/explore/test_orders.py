@@ -26,6 +26,7 @@ from simkit.runtime.schedules import Blocks, Pct, names_of
 from tests.adapters.running import APPS, run_app
 from tests.building import run_yaml
 from tests.cli.projects import run_simkit
+from tests.conftest import sample_by_day
 from tests.explore.searching import search, search_all
 from tests.explore.test_simulations import replayed, subject_of
 
@@ -107,7 +108,7 @@ def test_blocks_are_the_orders_in_which_flows_end() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CONCURRENT)
+@pytest.mark.parametrize("name", sample_by_day(CONCURRENT, 3))
 def test_three_clerks_of_two_calls_have_ninety_orders(name: str, tmp_path: Path) -> None:
     campaign, replies = replies_in_all_orders(subject_of(tmp_path, "", pipeline=code(name)))
 
@@ -292,6 +293,7 @@ def test_functions_of_a_declared_pipeline_are_called_in_ninety_orders(tmp_path: 
     assert (campaign.runs, campaign.is_complete) == (90, True)
 
 
+@pytest.mark.slow
 def test_a_lost_update_of_functions_is_found_and_replayed(tmp_path: Path) -> None:
     claim = "always: {state: {totals: ['1', '2', '3']}}\n"
     subject = subject_of(tmp_path, claim, pipeline=PIPELINE + NATIVE)

@@ -13,8 +13,6 @@ from simkit.explore import probe_runs
 from simkit.language.yaml import load_text
 from tests.cli.projects import Call, write
 
-pytestmark = pytest.mark.slow
-
 ASK: Final = """
 from openai import OpenAI
 
@@ -100,6 +98,7 @@ def rules_in(text: str) -> Any:
     return load_text(text, "written")[0].data["agents"]
 
 
+@pytest.mark.slow
 def test_two_agents_are_found_and_their_scenario_replays_in_a_new_process(
     simkit: Call, process: Call
 ) -> None:
@@ -118,6 +117,7 @@ def test_two_agents_are_found_and_their_scenario_replays_in_a_new_process(
     assert "KeyError: 'order'" in again.out
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same_in_two_processes(simkit: Call, process: Call) -> None:
     write("spread_desks.py", TWO)
 
@@ -132,6 +132,7 @@ def test_the_same_seed_finds_the_same_in_two_processes(simkit: Call, process: Ca
     assert first.read_text() == second.read_text()
 
 
+@pytest.mark.slow
 def test_python_gets_scenarios_with_rules(project: Path) -> None:
     write("called_desks.py", TWO)
 
@@ -140,6 +141,7 @@ def test_python_gets_scenarios_with_rules(project: Path) -> None:
     assert rules_in(finding.scenario) == TWO_RULES
 
 
+@pytest.mark.slow
 def test_agents_behind_a_handoff_and_in_a_second_turn_are_found(simkit: Call) -> None:
     write("three_desks.py", THREE)
 
@@ -153,6 +155,7 @@ def test_agents_behind_a_handoff_and_in_a_second_turn_are_found(simkit: Call) ->
     assert done.code in (0, 1)
 
 
+@pytest.mark.slow
 def test_an_agent_that_only_a_later_conversation_meets_is_added(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_agents_that_begin_alike_are_one_and_that_is_said(simkit: Call) -> None:
     assert "`clerk` has 2 texts of instructions that begin alike" in done.err
 
 
+@pytest.mark.slow
 def test_instructions_that_begin_differently_are_an_error_with_the_rule_to_add(
     simkit: Call,
 ) -> None:
@@ -199,6 +203,7 @@ def test_instructions_that_begin_differently_are_an_error_with_the_rule_to_add(
     assert "simkit init --app ticket_desks:answer" in done.err
 
 
+@pytest.mark.slow
 def test_code_that_names_its_agents_needs_no_rules(simkit: Call) -> None:
     write(
         "named_desks.py",

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +23,7 @@ from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase, simulations_in
 from simkit.spec.scenario.writing import block
 from tests.conftest import IS_NIGHTLY
+from tests.processes import run_python
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 FILES: Final = sorted((ROOT / "scenarios").glob("*/*.simulation.yaml"))
@@ -120,13 +119,7 @@ def _plain(value: Any) -> Any:
 
 def _replayed(files: dict[str, list[str]]) -> dict[str, list[list[str]]]:
     """Return the causes that files show in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.explore.replaying", *files],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python("-m", "tests.explore.replaying", *files, folder=ROOT)
     assert done.returncode == 0, done.stderr
     result: dict[str, list[list[str]]] = json.loads(done.stdout.strip().splitlines()[-1])
     return result

@@ -6,6 +6,8 @@ import pytest
 
 from tests.cli.projects import Call, write
 
+pytestmark = pytest.mark.slow
+
 PLAIN = """
 import simkit
 from openai import OpenAI
@@ -48,7 +50,6 @@ faults: {{{fault}: 0.01}}
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["restart", "crash"])
 def test_code_that_cannot_be_restarted_is_one_error_at_once(fault: str, simkit: Call) -> None:
     write("plain.py", PLAIN)
@@ -67,7 +68,6 @@ def test_code_that_cannot_be_restarted_is_one_error_at_once(fault: str, simkit: 
     assert (all_of_it.code, all_of_it.err) == (2, done.err)
 
 
-@pytest.mark.slow
 def test_a_profile_that_asks_for_restarts_is_named_instead_of_a_file(simkit: Call) -> None:
     """No file has `faults:`, from which they could be left out."""
     write("plain.py", PLAIN)
@@ -82,7 +82,6 @@ def test_a_profile_that_asks_for_restarts_is_named_instead_of_a_file(simkit: Cal
     )
 
 
-@pytest.mark.slow
 def test_code_that_never_restarts_within_the_bound_is_explored(simkit: Call) -> None:
     write("plain.py", PLAIN)
     write("a.simulation.yaml", SIMULATION.format(pipeline="plain:answer", fault="restart"))
@@ -92,7 +91,6 @@ def test_code_that_never_restarts_within_the_bound_is_explored(simkit: Call) -> 
     assert done.code == 0, done.err
 
 
-@pytest.mark.slow
 def test_a_graph_without_what_outlives_it_is_told_what_to_give_it(simkit: Call) -> None:
     pytest.importorskip("langgraph")
     write("own_graph.py", GRAPH.format(saver="own_graph_saver"))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.checks.findings import Finding
@@ -45,7 +45,6 @@ faults: {rate_limit: 0.1, duplicate_turn: 0.2}
 
 
 @given(plan=PLANS)
-@settings(deadline=None, max_examples=40)
 def test_a_tape_plays_the_conversation_that_it_was_taken_of(
     plan: Plan, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -85,7 +85,8 @@ def replayed(discovery: Discovery, subject: Subject, folder: Path) -> set[Cause]
     file.write_text(scenario_text(discovery, subject, folder, "simkit explore"), encoding="utf-8")
     library = Library()
     (item,) = items_in(str(file), library.cache)
-    findings = simulate(library.prepared(item)).judgement.findings
+    judgement = simulate(library.prepared(item)).judgement
+    findings = (*judgement.findings, *judgement.warnings)
     return {cause_of(finding) for finding in findings if not finding.follows}
 
 
@@ -330,7 +331,7 @@ NO_FINDING = Finding("none", "W", "nothing", "")
         enabled=st.tuples(*[st.booleans()] * 7),
     )
 )
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 def test_what_is_written_is_what_was_run(
     plan: Plan, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -564,16 +565,19 @@ def test_what_was_never_reached_is_listed(simkit: Call) -> None:
     assert "never reached: tool look of desk: no model called it\n" in done.out
 
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "how-to" / "simulations.md"
+HOW_TO = Path(__file__).parent.parent.parent / "docs" / "how-to"
+ORDER = HOW_TO / "order-of-answers.md"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["refunds", "letters"])
-def test_the_page_shows_what_the_command_says(name: str, simkit: Call) -> None:
-    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+@pytest.mark.parametrize(
+    ("page", "name"), [(HOW_TO / "simulations.md", "refunds"), (ORDER, "letters")]
+)
+def test_the_page_shows_what_the_command_says(page: Path, name: str, simkit: Call) -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
     command = f"$ simkit explore {name}.simulation.yaml\n"
     (output,) = (block for block in blocks if block.startswith(command))
-    write_files(PAGE, Path())
+    write_files(page, Path())
 
     done = simkit("explore", f"{name}.simulation.yaml")
 
@@ -584,9 +588,9 @@ def test_the_page_shows_what_the_command_says(name: str, simkit: Call) -> None:
 
 @pytest.mark.slow
 def test_the_page_shows_the_order_that_was_written(simkit: Call) -> None:
-    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S)
+    blocks = re.findall(r"^```text\n(.*?)^```$", ORDER.read_text(encoding="utf-8"), re.M | re.S)
     (text,) = (block for block in blocks if "schedule:" in block)
-    write_files(PAGE, Path())
+    write_files(ORDER, Path())
 
     simkit("explore", "letters.simulation.yaml")
 
@@ -626,6 +630,7 @@ def test_pytest_draws_at_least_one_conversation(count: str, pytester: pytest.Pyt
     result.stderr.fnmatch_lines([problem])
 
 
+@pytest.mark.slow
 def test_a_simulation_is_an_item_of_pytest(pytester: pytest.Pytester) -> None:
     pytester.makefile(".simulation.yaml", a=DESK + BUYER)
     broken = DESK + BUYER + REFUNDS + "always: {state: {refunds: []}}\n"
@@ -727,6 +732,7 @@ def test_a_claim_that_was_never_judged_is_listed(simkit: Call) -> None:
     assert "never reached: claim always.context.billing, always.state.refunds: " in done.out
 
 
+@pytest.mark.slow
 def test_a_claim_that_was_never_judged_fails_a_strict_test(pytester: pytest.Pytester) -> None:
     pytester.makefile(".simulation.yaml", a=DESK + UNJUDGED)
     library = Library()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.explore.desks import BROKEN
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[2]
 STOPS = """
@@ -32,6 +31,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_what_was_found_until_the_signal_is_reported(tmp_path: Path) -> None:
     for name in ("a", "b"):
@@ -39,10 +39,7 @@ def test_what_was_found_until_the_signal_is_reported(tmp_path: Path) -> None:
         text = f"scenario: {name}\npipeline: {name}.pipeline.yaml\nturns: [{{user: Hi.}}]\n"
         (tmp_path / f"{name}.scenario.yaml").write_text(text, encoding="utf-8")
 
-    done = subprocess.run(
-        [sys.executable, "-c", STOPS], cwd=tmp_path, check=False, capture_output=True, text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=100,
-    )  # fmt: skip
+    done = run_python("-c", STOPS, folder=tmp_path)
 
     assert done.returncode == 143, done.stderr
     assert done.stdout.count("stopped: ") == 1, "what comes after it is not begun"

@@ -358,7 +358,8 @@ def test_the_races_profile_finds_tools_that_need_an_order(
     assert schedule == ["desk", "charge()", "choose_seat()"]
     file, outcome = written_file(discovery, subject, tmp_path)
     assert outcome.view.turns[0].reply == "nothing 0"
-    assert outcome.trace.digest() == digest_in_new_process(file, hash_seed="7")
+    if way == "tasks":  # A process for each framework is enough.
+        assert outcome.trace.digest() == digest_in_new_process(file, hash_seed="7")
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
@@ -20,11 +21,12 @@ from simkit.explore.choices import Plan, TurnPlan
 from simkit.explore.conversations import converse, converse_by
 from simkit.explore.scenarios import scenario_text
 from simkit.explore.subjects import Subject
-from simkit.explore.user_models import http_request_of, request_to_user
+from simkit.explore.user_models import LiveUsers, http_request_of, request_to_user
 from simkit.explore.users import UserConversation
 from simkit.providers.http import HttpResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import OutgoingReply
+from simkit.session.execution.judging import Answering
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
@@ -110,6 +112,20 @@ def talks_of(subject: Subject, count: int = 60) -> set[tuple[Any, ...]]:
     """Returns what the user says in some conversations."""
     runs = (converse(subject, plan_of(number)) for number in range(count))
     return {tuple(turn.get("user", turn.get("resume")) for turn in run.turns) for run in runs}
+
+
+def test_users_keep_no_connection_after_their_conversation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Answering] = []
+    monkeypatch.setattr(Answering, "close", lambda self: closed.append(self))
+    record(tmp_path, [Line("Refund!")])
+    subject, observer = subject_of(tmp_path, SIMULATION), Mock()
+
+    with LiveUsers(subject.prepared, subject.simulation, "run 1", observer, "") as users:
+        answering = [*users._answering.values()]
+
+    assert closed == answering != []
 
 
 def test_a_user_follows_the_recorded_conversation_whatever_is_replied(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def _files(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     write("validated_app.py", CODE)
 
 
+@pytest.mark.slow
 def test_what_to_write_for_the_model_is_said(simkit: Call) -> None:
     write("a.simulation.yaml", TEXT)
 
@@ -47,6 +48,7 @@ def test_what_to_write_for_the_model_is_said(simkit: Call) -> None:
     ) in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "ends"), [("A-1", 0), ("B-1", 1)])
 def test_lines_of_the_file_are_its_authors(code: str, ends: int, simkit: Call) -> None:
     lines = f"models: {{desk: [{{calls: [{{final_result: {{code: {code}}}}}]}}, Hm.]}}\n"

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("default")
 """What frameworks warn of is their own."""
 
 
-def scenarios(framework: str) -> list[Prepared]:
+def scenarios(framework: str) -> tuple[Prepared, ...]:
     """Returns a framework's scenarios; skips where they say that it is not installed."""
     cases = running.scenarios(FOLDER / f"{framework}_team.scenario.yaml")
     for case in cases:

@@ -140,15 +140,18 @@ def test_no_module_compiles_an_expression_of_a_user_by_itself() -> None:
         "language/expressions.py": 1,  # the place itself
         "language/yaml/parsing.py": 1,  # a constant of its own, compiled when it is needed
         "bdd/phrases.py": 1,  # simkit's own phrases
+        "bdd/vocabulary.py": 1,  # the same
         "capture/cassettes/capturing.py": 1,  # texts, escaped
         "core/redact/prefilter.py": 2,  # simkit's own shapes
         "core/redact/redactor.py": 3,  # the same
         "core/redact/spans.py": 1,  # the same
-        "language/matching/polarity.py": 1,  # in an empty text
+        "language/matching/contradictions.py": 1,  # in an empty text
+        "checks/lints/required_and_private.py": 1,  # words of simkit's own, a tool's name escaped
         "core/output.py": 1,  # a number
+        "providers/caching.py": 1,  # simkit's own names of models
         "core/text.py": 2,  # constants of modules
         "spec/pipeline/waivers.py": 1,  # a place, escaped
-        "spec/explanations.py": 1,  # words of simkit's messages, escaped
+        "spec/lint_catalogue.py": 1,  # words of simkit's messages, escaped
     }
     root = Path(expressions.__file__).parents[1]
     data = {}

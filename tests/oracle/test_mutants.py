@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simkit.runtime import history_selection
+from simkit.runtime import turn as turns
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
@@ -85,7 +85,7 @@ def a_turn_keeps_its_channels(patch: Patch) -> None:
 
 
 def every_payload_fits(patch: Patch) -> None:
-    patch.setattr("simkit.runtime.handoff_execution.reason_against", lambda *of: "")
+    patch.setattr("simkit.runtime.activation.reason_against", lambda *of: "")
 
 
 def state_is_as_it_is_now(patch: Patch) -> None:
@@ -130,21 +130,19 @@ def an_answer_ends_what_a_turn_has_kept(patch: Patch) -> None:
 
 
 def a_summary_starts_anew(patch: Patch) -> None:
-    patch.setattr(
-        history_selection, "_not_covered", lambda slice_, hi, _: [*map(slice_.message, range(hi))]
-    )
+    patch.setattr(turns, "_not_covered", lambda slice_, hi, _: [*map(slice_.message, range(hi))])
 
 
 def a_summary_forgets_the_last(patch: Patch) -> None:
-    ask = history_selection.HistorySelection._ask_for_summary
+    ask = turns.HistorySelection._ask_for_summary
     patch.setattr(
-        history_selection.HistorySelection, "_ask_for_summary", lambda self, agent, _, fresh: ask(
+        turns.HistorySelection, "_ask_for_summary", lambda self, agent, _, fresh: ask(
             self, agent, None, fresh)
     )  # fmt: skip
 
 
 def a_summary_covers_what_it_has_not_seen(patch: Patch) -> None:
-    patch.setattr(history_selection.HistorySelection, "_not_seen", lambda *of: [])
+    patch.setattr(turns.HistorySelection, "_not_seen", lambda *of: [])
 
 
 def a_branch_sees_what_others_write(patch: Patch) -> None:
@@ -264,18 +262,19 @@ MUTANTS: Mapping[str, Mutant] = {
 
 SEEDS = 150
 SHOWN_BY = {
-    "tokens": (7, "router"),
-    "merge": (4, "graph"),
-    "state": (68, "router"),
-    "turn scope of a question": (19, "graph"),
-    "rolling": (12, "router"),
-    "last summary": (12, "router"),
-    "summary beside others": (96, "router"),
-    "several channels": (5, "router"),
-    "words of a step": (8, "router"),
-    "failed turns": (5, "router"),
-}
-"""A drawing that shows the fault, where the first ones do not."""
+    "tool_messages": (1, "handoffs"), "intermediate_ai": (1, "router"), "agents": (0, "handoffs"),
+    "drop": (0, "graph"), "window": (3, "supervisor"), "tokens": (7, "router"),
+    "append last": (1, "handoffs"), "merge": (4, "graph"), "add": (2, "router"),
+    "union": (3, "router"), "by_id": (3, "handoffs"), "state": (68, "router"),
+    "log of a group": (1, "router"), "tags": (2, "graph"),
+    "turn scope of a question": (19, "graph"), "rolling": (12, "router"),
+    "last summary": (12, "router"), "summary beside others": (96, "router"),
+    "several channels": (5, "router"), "writes of a contract": (2, "graph"),
+    "words of a step": (8, "router"), "retry": (1, "graph"), "why": (1, "graph"),
+    "refused ways": (1, "graph"), "failed turns": (5, "router"), "given of a project": (1, "graph"),
+    "projects": (2, "router"),
+}  # fmt: skip
+"""The first drawing that shows the fault, where it is not the very first one."""
 
 
 def drawings(name: str) -> Iterator[Draw]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis import strategies as st
@@ -44,15 +45,17 @@ def bodies(draw: st.DrawFn, good: list[Any]) -> bytes:
 
 
 @st.composite
-def streams(draw: st.DrawFn, good: list[list[Any]]) -> bytes:
+def streams(
+    draw: st.DrawFn, good: list[list[tuple[str, Any]]], frame: Callable[[str, Any], bytes]
+) -> bytes:
     """The events of a good stream, some left out, some changed, cut anywhere."""
     events = draw(st.sampled_from(good))
     frames = []
-    for event in events:
+    for name, event in events:
         if draw(st.integers(0, 9)) == 0:
             continue
         if draw(st.integers(0, 4)) == 0:
             event = replaced(event, draw(st.sampled_from(places(event))), draw(JSON))
-        frames.append(b"event: x\ndata: " + json.dumps(event).encode() + b"\n\n")
+        frames.append(frame(name, event))
     body = b"".join(frames)
     return body[: draw(st.integers(0, len(body)))] if draw(st.booleans()) else body

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from google.genai import types as google
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat.completion_create_params import CompletionCreateParamsNonStreaming
 from openai.types.responses.response_create_params import ResponseCreateParamsNonStreaming
@@ -21,6 +21,7 @@ from simkit.providers.anthropic.messages import TOKENS_MAX
 from simkit.providers.attachments import IS_ERROR, REASONING
 from simkit.providers.protocols import PROTOCOLS, protocol_of
 from simkit.providers.values import Offer, ParsedRequest
+from simkit.spec.pipeline.models import PROVIDERS
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 names = st.sampled_from(["find", "book", "transfer_to_billing"])
@@ -115,9 +116,8 @@ def carried(messages: Iterable[Message], protocol: str) -> list[Message]:
     return [Message("system", "\n".join(front)), *result] if front else result
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", PROVIDERS.values())
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_what_is_written_is_read_as_what_it_was_made_of(name: str, data: st.DataObject) -> None:
     protocol, call = PROTOCOLS[name], data.draw(questions(name))
@@ -152,9 +152,8 @@ PARAMETERS: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", PROVIDERS.values())
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_providers_own_library_knows_every_field(name: str, data: st.DataObject) -> None:
     text = msgspec.structs.replace(data.draw(questions(name)), is_streamed=False)
@@ -174,7 +173,7 @@ def test_a_providers_own_library_knows_every_field(name: str, data: st.DataObjec
     assert body == {}
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
+@pytest.mark.parametrize("name", PROVIDERS.values())
 def test_results_of_parallel_calls_and_what_a_model_thought_come_back(name: str) -> None:
     thought: dict[str, dict[str, Any]] = {
         "anthropic": {"type": "thinking", "thinking": "Both at once.", "signature": "c2ln"},

@@ -94,6 +94,15 @@ def served(parsed_request: ParsedRequest) -> dict[str, Any]:
     return dict(record_of(CHAT.served(reply, parsed_request).body))
 
 
+@pytest.mark.parametrize("instructions", [None, "You are the desk."])
+def test_a_response_repeats_its_instructions(instructions: str | None) -> None:
+    body = {"model": "m", "input": "Hi", "instructions": instructions}
+    request = RESPONSES.parse_request(HttpRequest("POST", "", (), json_bytes(body)))
+    reply = OutgoingReply("c1", Message("assistant", "Hello you"), Usage(1, 2))
+
+    assert record_of(RESPONSES.served(reply, request).body)["instructions"] == instructions
+
+
 def test_several_answers_are_the_same_reply_and_probabilities_are_certain() -> None:
     body = served(chat(n=2, logprobs=True, top_logprobs=1, service_tier="auto"))
     model = openai.types.chat.ChatCompletion.model_validate(body)

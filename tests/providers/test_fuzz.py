@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message, ToolCall, Usage
-from simkit.providers import sse
+from simkit.providers import eventstream, sse, streams
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse, Protocol
@@ -72,6 +72,75 @@ RESPONSES_BODY = {
     "previous_response_id": "resp_c0",
     "stream": True,
 }  # fmt: skip
+BEDROCK_BODY = {
+    "system": [{"text": "Book rooms."}, {"cachePoint": {"type": "default"}}],
+    "messages": [
+        {"role": "user", "content": [
+            {"text": "Zürich?"},
+            {"image": {"format": "png", "source": {"bytes": "iVBORw0KGgo="}}},
+            {"document": {"format": "pdf", "name": "a", "source": {"s3Location": {"uri": "s3://a"}}}},
+            {"document": {"name": "b", "source": {"content": [{"text": "A page."}]}}},
+            {"video": {"format": "mp4", "source": {"bytes": "AAAA"}}},
+            {"guardContent": {"text": {"text": "Guarded."}}},
+            {"searchResult": {"source": "https://a", "title": "A", "content": [{"text": "B"}]}}]},
+        {"role": "assistant", "content": [
+            {"reasoningContent": {"reasoningText": {"text": "Hm.", "signature": "c2ln"}}},
+            {"reasoningContent": {"redactedContent": "ZW5j"}},
+            {"citationsContent": {"content": [{"text": "One moment."}], "citations": []}},
+            {"toolUse": {"toolUseId": "c1", "name": "f", "input": {"a": 1}}}]},
+        {"role": "user", "content": [
+            {"toolResult": {"toolUseId": "c1", "status": "error", "content": [
+                {"json": {"b": [2]}}, {"text": "x"}]}},
+            {"cachePoint": {"type": "default"}}]},
+    ],
+    "toolConfig": {
+        "tools": [
+            {"toolSpec": {"name": "f", "description": "F", "inputSchema": {"json": {}}}},
+            {"systemTool": {"name": "nova_grounding"}}, {"cachePoint": {"type": "default"}}],
+        "toolChoice": {"tool": {"name": "f"}}},
+    "outputConfig": {"textFormat": {"structure": {"jsonSchema": {"schema": "{}"}}}},
+    "inferenceConfig": {"maxTokens": 9},
+}  # fmt: skip
+COHERE_BODY = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "Book rooms."},
+        {"role": "user", "content": [
+            {"type": "text", "text": "Zürich?"},
+            {"type": "image_url", "image_url": {"url": IMAGE}}]},
+        {"role": "assistant", "tool_plan": "One moment.", "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\":1}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": [
+            {"type": "document", "document": {"data": {"b": [2]}}}, {"type": "text", "text": "x"}]},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "Hm."}, {"type": "text", "text": "Done."}]},
+    ],
+    "documents": ["One.", {"id": "d", "data": {"text": "Two."}}],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "tool_choice": "REQUIRED",
+    "response_format": {"type": "json_object", "json_schema": {"type": "object"}},
+    "strict_tools": True,
+    "stream": True,
+}  # fmt: skip
+OLLAMA_BODY = {
+    "model": "m",
+    "messages": [
+        {"role": "system", "content": "Book rooms."},
+        {"role": "user", "content": "Zürich?", "images": ["iVBORw0KGgo="]},
+        {"role": "assistant", "content": "", "thinking": "Hm.", "tool_calls": [
+            {"function": {"name": "f", "arguments": {"a": 1}}},
+            {"id": "c2", "function": {"name": "g", "arguments": {}}}]},
+        {"role": "tool", "tool_name": "f", "content": "{\"b\":[2]}"},
+        {"role": "tool", "tool_call_id": "c2", "content": "x"},
+    ],
+    "prompt": "Zürich?", "system": "Book rooms.", "images": ["iVBORw0KGgo="], "context": [1, 2],
+    "tools": [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}],
+    "format": {"type": "object"},
+    "options": {"temperature": 0},
+    "think": True,
+    "stream": True,
+}  # fmt: skip
+BEDROCK = "https://bedrock.test/model/us.anthropic.claude"
 REPLY = Message(
     "assistant",
     "Grüezi, wie kann ich helfen?",
@@ -125,21 +194,50 @@ CASES = {
         gemini.GOOD_REQUEST,
         gemini.MESSAGES.values(),
     ),
+    "bedrock": Case(
+        PROTOCOLS["bedrock"], (f"{BEDROCK}/converse", f"{BEDROCK}/converse-stream"), BEDROCK_BODY
+    ),
+    "anthropic-bedrock": Case(
+        PROTOCOLS["anthropic-bedrock"],
+        (f"{BEDROCK}/invoke", f"{BEDROCK}/invoke-with-response-stream"),
+        anthropic.GOOD_REQUEST,
+        anthropic.MESSAGES.values(),
+    ),
+    "cohere": Case(PROTOCOLS["cohere"], ("https://api.test/v2/chat",), COHERE_BODY),
+    "ollama": Case(
+        PROTOCOLS["ollama"], ("http://h.test/api/generate", "http://h.test/api/chat"), OLLAMA_BODY
+    ),
 }
+STREAMED_AS = {
+    "anthropic-bedrock": eventstream.CONTENT_TYPE,
+    "bedrock": eventstream.CONTENT_TYPE,
+    "ollama": streams.LINES,
+}
+"""Streams that are known by their header alone."""
+
+
+def framed(name: str, event: str, value: Any) -> bytes:
+    """One event in a protocol's framing."""
+    data = json.dumps(value).encode()
+    if name == "anthropic-bedrock":
+        data = eventstream.chunk_of(data)
+    if name.endswith("bedrock"):
+        return eventstream.frame(data, event)
+    return data + b"\n" if name == "ollama" else b"event: x\ndata: " + data + b"\n\n"
 
 
 def mutated_responses(case: Case) -> st.SearchStrategy[bytes]:
     """Good responses with another value somewhere, or cut."""
     responses = case.responses()
-    streams = [
-        [json.loads(data) for _, data in sse.events(response.body) if data != sse.DONE]
+    good = [
+        [(event, json.loads(data)) for event, data in streams.events(response) if data != sse.DONE]
         for response in responses
-        if sse.is_stream(response)
+        if streams.is_stream(response)
     ]
-    whole = [response.body for response in responses if not sse.is_stream(response)]
+    whole = [response.body for response in responses if not streams.is_stream(response)]
     return (
         mutants.bodies([json.loads(body) for body in whole])
-        | mutants.streams(streams)
+        | mutants.streams(good, lambda *event: framed(case.protocol.name, *event))
         | st.sampled_from(whole).flatmap(
             lambda body: st.integers(0, len(body)).map(lambda end: body[:end])
         )
@@ -177,7 +275,9 @@ def test_any_response_is_heard_or_refused(
     parsed_request = ParsedRequest(protocol.name, "m", ())
 
     with contextlib.suppress(WireInvalid):
-        parsed = protocol.parse_response(HttpResponse(status, (), (body,), ends), parsed_request)
+        kind = STREAMED_AS.get(name, "") if data.draw(st.booleans()) else ""
+        response = HttpResponse(status, (("content-type", kind),), (body,), ends)
+        parsed = protocol.parse_response(response, parsed_request)
         assert isinstance(parsed, ParsedResponse)
         assert status == 200 or parsed.error is not None
 

@@ -15,6 +15,8 @@ from simkit.providers.protocols import (
     unsupported_interface,
 )
 
+BEDROCK = "https://bedrock-runtime.eu-west-1.amazonaws.com/model"
+KEYS = b'{"model": "m", "messages": [], "prompt": ""}'
 GOOGLE = "https://europe-west1-aiplatform.googleapis.com/v1beta1/projects/p/locations/l"
 
 
@@ -35,10 +37,20 @@ GOOGLE = "https://europe-west1-aiplatform.googleapis.com/v1beta1/projects/p/loca
         ("https://generativelanguage.googleapis.com/v1beta/models/m:generateContent", "gemini"),
         (f"{GOOGLE}/publishers/google/models/m:streamGenerateContent", "gemini"),
         (f"{GOOGLE}/tunedModels/mine:generateContent?key=1", "gemini"),
+        (f"{BEDROCK}/amazon.nova-pro-v1%3A0/converse", "bedrock"),
+        (
+            f"{BEDROCK}/arn%3Aaws%3Abedrock%3Aeu%3A1%3Ainference-profile%2Fx/converse-stream",
+            "bedrock",
+        ),
+        (f"{BEDROCK}/us.anthropic.claude-x/invoke", "anthropic-bedrock"),
+        (f"{BEDROCK}/anthropic.claude-x/invoke-with-response-stream", "anthropic-bedrock"),
+        ("https://api.cohere.com/v2/chat", "cohere"),
+        ("http://localhost:11434/api/chat", "ollama"),
+        ("http://box/api/generate", "ollama"),
     ],
 )
 def test_a_model_call_is_known_by_its_path(url: str, name: str) -> None:
-    protocol = protocol_of(HttpRequest("POST", url))
+    protocol = protocol_of(HttpRequest("POST", url, (), KEYS))
 
     assert protocol is PROTOCOLS[name]
 
@@ -65,6 +77,9 @@ PATHS = {
     "openai-responses": "/v1/responses",
     "anthropic": "/v1/messages",
     "gemini": "/v1beta/models/gemini-2.5:generateContent",
+    "bedrock": "/model/nova-2/converse",
+    "cohere": "/v2/chat",
+    "ollama": "/api/chat",
 }
 
 
@@ -82,10 +97,18 @@ def test_a_model_call_is_seen_however_its_address_is_written(
     path = PATHS[name]
     url = f"https://proxy.example/base/{text(path[1:])}{end}"
 
-    protocol = protocol_of(HttpRequest("POST", url))
+    protocol = protocol_of(HttpRequest("POST", url, (), KEYS))
 
     assert protocol is PROTOCOLS[name]
-    assert protocol_of(HttpRequest("GET", url)) is None
+    assert protocol_of(HttpRequest("GET", url, (), KEYS)) is None
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/v2/chat"])
+def test_a_chat_of_the_applications_own_is_no_model_call(path: str) -> None:
+    request = HttpRequest("POST", f"http://localhost:8000{path}", (), b'{"messages": []}')
+
+    assert protocol_of(request) is None
+    assert unsupported_interface(request) == ""
 
 
 def test_a_model_that_an_address_names_is_read_decoded() -> None:
@@ -124,6 +147,8 @@ CONTENTS = [{"role": "user", "parts": [{"text": "Hello"}]}]
          {"totalTokens": 5}),
         ("/v1beta/models/m:countTokens", {"generateContentRequest": {"contents": CONTENTS}},
          {"totalTokens": 5}),
+        ("/model/amazon.nova/count-tokens", {"input": {"converse": {"messages": [
+            {"role": "user", "content": [{"text": "Hello"}]}]}}}, {"inputTokens": 5}),
     ],
 )  # fmt: skip
 def test_tokens_are_counted_as_claims_count_them(
@@ -164,9 +189,9 @@ def test_a_service_that_ends_its_paths_as_a_provider_does_counts_itself() -> Non
 # Who else is asked
 
 MODELS = [
-    "https://bedrock-runtime.eu-west-1.amazonaws.com/model/amazon.nova-pro/converse",
+    f"{BEDROCK}/amazon.nova-pro/invoke",
+    "https://api.cohere.com/v1/chat",
     "https://api.cohere.com/v2/chat",
-    "http://localhost:11434/api/chat",
     "https://api.openai.com/v1/completions",
     "https://api.openai.com/v1/threads/t1/runs",
     "https://eu-aiplatform.googleapis.com/v1/publishers/anthropic/models/c:streamRawPredict",

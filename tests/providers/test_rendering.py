@@ -12,6 +12,7 @@ import pytest
 from simkit.core.messages import Message, ToolCall
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS
+from simkit.providers.streams import frames_of
 from simkit.providers.values import Protocol
 from tests.golden import assert_file_is
 from tests.providers.replies import make_reply
@@ -19,8 +20,10 @@ from tests.providers.replies import make_reply
 GOLDEN = Path(__file__).parent / "golden"
 CALLS = (ToolCall("call_1", "book", {"city": "Zürich"}), ToolCall("call_2", "book", {}))
 GEMINI = "https://h/v1beta/models/gemini-x"
+BEDROCK = "https://h/model/us.anthropic.claude-x"
+TALK: Any = {"messages": [{"role": "user", "content": [{"text": "Hello"}]}]}
 USER: Any = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
-REQUESTS: dict[str, tuple[tuple[str, Any], tuple[str, Any]]] = {
+REQUESTS: dict[str, tuple[tuple[str, Any], ...]] = {
     "openai-chat": (
         ("https://h/v1/chat/completions", USER),
         (
@@ -40,6 +43,13 @@ REQUESTS: dict[str, tuple[tuple[str, Any], tuple[str, Any]]] = {
         (f"{GEMINI}:generateContent", {"contents": []}),
         (f"{GEMINI}:streamGenerateContent?alt=sse", {"contents": []}),
     ),
+    "bedrock": tuple((f"{BEDROCK}/{verb}", TALK) for verb in ("converse", "converse-stream")),
+    "anthropic-bedrock": tuple(
+        (f"{BEDROCK}/{verb}", {"messages": USER["messages"], "max_tokens": 64})
+        for verb in ("invoke", "invoke-with-response-stream")
+    ),
+    "cohere": tuple(("https://h/v2/chat", {**USER, "stream": each}) for each in (False, True)),
+    "ollama": tuple(("http://h/api/chat", {**USER, "stream": each}) for each in (False, True)),
 }
 """A request of each protocol, and one that asks for a stream."""
 REASONING: dict[str, Any] = {
@@ -62,6 +72,8 @@ REASONING: dict[str, Any] = {
         {"thoughtSignature": "b24=", "call": 0},
     ],
 }
+REASONING["anthropic-bedrock"] = REASONING["bedrock"] = REASONING["anthropic"]
+REASONING["cohere"] = REASONING["ollama"] = REASONING["openai-chat"]
 
 
 def rendered(protocol: Protocol, message: Message) -> Iterator[str]:
@@ -72,7 +84,8 @@ def rendered(protocol: Protocol, message: Message) -> Iterator[str]:
         yield f"# {'streamed' if request.is_streamed else 'whole'}: {response.status}"
         yield from (f"{name}: {value}" for name, value in response.headers)
         if request.is_streamed:
-            yield from (chunk.decode().rstrip("\n") for chunk in response.chunks)
+            frames = [f"{frame.name} {frame.content.decode()}" for frame in frames_of(response)]
+            yield from frames or (chunk.decode().rstrip("\n") for chunk in response.chunks)
         else:
             yield json.dumps(json.loads(response.body), indent=2, ensure_ascii=False)
 

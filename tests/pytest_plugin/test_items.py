@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from xml.etree import ElementTree
 
 import pytest
@@ -20,6 +18,7 @@ from tests.desk import (
     report_of,
     write,
 )
+from tests.processes import run_python
 
 
 @pytest.fixture(autouse=True)
@@ -205,6 +204,7 @@ def test_code_that_ends_the_process_does_not_end_the_tests_as_passed(
     result.stderr.fnmatch_lines(["*leaving.py:5: the code under test called os._exit(0)*"])
 
 
+@pytest.mark.slow
 def test_tags_are_marks_also_where_markers_are_strict(pytester: pytest.Pytester) -> None:
     write(pytester, a=named(HOLDS, "tags: [slow, late-night]"), b=HOLDS)
     arguments = ("--strict-markers", "--collect-only", "-q")
@@ -402,8 +402,6 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
         "print(sorted(set(sys.modules) - had))"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", report], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", report, folder=ROOT)
 
     assert done.stdout.strip() == "['simkit', 'simkit.pytest_plugin']"

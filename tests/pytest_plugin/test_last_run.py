@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -11,15 +9,11 @@ import pytest
 
 from simkit.pytest_plugin.last_run import SMALL
 from simkit.report.last_run import Ledger, RunEntry
+from tests.cli.projects import ECHO
 from tests.plugins import OTHERS_OFF
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[2]
-PIPELINE = """\
-version: 1
-pipeline: echo
-agents: {a: {instructions: Say.}}
-flow: {handoffs: {start: a}}
-"""
 SCENARIO = """\
 version: 1
 scenario: it answers
@@ -50,7 +44,7 @@ def test_sim(sim):
 def _folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("PYTEST_ADDOPTS", OTHERS_OFF)
-    (pytester.path / "echo.pipeline.yaml").write_text(PIPELINE, encoding="utf-8")
+    (pytester.path / "echo.pipeline.yaml").write_text(ECHO, encoding="utf-8")
     write(pytester, "hello")
 
 
@@ -60,9 +54,7 @@ def write(pytester: pytest.Pytester, reply: str, name: str = "echo", scenarios: 
 
 
 def simkit(*words: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", *words], capture_output=True, text=True, check=False
-    )
+    done = run_python("-m", "simkit", *words)
     return done.stdout + done.stderr
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from tests.desk import FAILS, HOLDS, PIPELINE, install
 
+pytestmark = pytest.mark.slow
+
 EVENING = FAILS.replace("the clerk is late", "another is late")
 FIXED = FAILS.replace("Good evening.", "Good day.")
 
@@ -47,7 +49,6 @@ CHANGED = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["--simkit-update", "--simkit-update=fix"])
 def test_failing_claims_are_changed_and_hold_in_the_next_run(
     pytester: pytest.Pytester, mode: str
@@ -67,7 +68,6 @@ def test_failing_claims_are_changed_and_hold_in_the_next_run(
     again.assert_outcomes(passed=2)
 
 
-@pytest.mark.slow
 def test_processes_of_xdist_propose_and_one_writes(pytester: pytest.Pytester) -> None:
     file = write(pytester, FAILS, EVENING, HOLDS)
 
@@ -78,7 +78,6 @@ def test_processes_of_xdist_propose_and_one_writes(pytester: pytest.Pytester) ->
     assert "Good evening" not in file.read_text()
 
 
-@pytest.mark.slow
 def test_claims_are_created_where_there_are_none(pytester: pytest.Pytester) -> None:
     bare = HOLDS.replace("    expect: {reply: Good day.}\n", "")
     file = write(pytester, bare, FAILS)
@@ -92,7 +91,6 @@ def test_claims_are_created_where_there_are_none(pytester: pytest.Pytester) -> N
     again.assert_outcomes(passed=1, deselected=1)
 
 
-@pytest.mark.slow
 def test_an_expected_failure_stays(pytester: pytest.Pytester) -> None:
     known = FAILS.replace("turns:", "xfail: bug 12\nturns:")
     file = write(pytester, known)
@@ -104,7 +102,6 @@ def test_an_expected_failure_stays(pytester: pytest.Pytester) -> None:
     assert file.read_text() == known
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "environment", "message"),
     [

@@ -170,3 +170,15 @@ def test_a_scenario_that_pytest_skips_is_told_with_the_reason() -> None:
     result = workflow._result(item, SimpleNamespace(excinfo=None), report)  # type: ignore[arg-type]
 
     assert (result.outcome, result.reason) == ("skipped", "no clerk")
+
+
+def test_only_the_parent_of_pytest_xdist_changes_files() -> None:
+    sections: list[str] = []
+    config = SimpleNamespace(workerinput={})
+
+    workflow.Updates.write(
+        workflow.Updates.__new__(workflow.Updates),
+        SimpleNamespace(config=config, section=sections.append),
+    )
+
+    assert sections == []

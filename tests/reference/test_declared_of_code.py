@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simkit.checks.judge import Outcome
-from simkit.cli.other_pipelines import named_for, on_pipeline
+from simkit.cli.selection import named_for, on_pipeline
 from simkit.core.errors import SourceError
 from simkit.session.simulate import simulate
-from simkit.spec.scenario.apps import Implements
 from simkit.spec.scenario.files import Library
 from simkit.trace.views import view_of
 from tests.mutations import findings_at, item
-from tests.twins import ROOT, app_of, reason_left_out, scenarios, twins
+from tests.twins import ROOT
 
-NONE = Implements(designs=("",))
 GRAPH = "scenarios/fitness_coach/langgraph.pipeline.yaml"
 DESK = "scenarios/handoff_pattern/openai_agents.pipeline.yaml"
 HANDOFF = "handoff.scenario.yaml::a handoff goes to its target and leaves a handoff context"
@@ -142,20 +139,3 @@ def test_an_agent_with_a_context_object_of_its_own_receives_nothing_else(
 
     assert sound.passed
     assert findings_at(outcome, "turns[0].expect.runs.research_agent.received")
-
-
-UNSEEN = [
-    (twin, subject) for twin in twins() for subject in (app_of(twin).implements or NONE).unseen
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("twin", "problem"), UNSEEN)
-def test_what_is_declared_as_unseen_is_missed_by_some_claim(twin: str, problem: str) -> None:
-    def change(data: Any) -> None:
-        del data["implements"]["unseen"][problem]
-
-    request = [scenario for scenario in scenarios(twin) if not reason_left_out(twin, scenario)]
-    names = (f"{Path(entry.file).name}::{entry.name}" for entry in request)
-
-    assert any(on(twin, name, change).judgement.findings for name in names)

@@ -121,6 +121,6 @@ def test_runs_are_counted_as_claims_count_them() -> None:
     titles = [line for line in context_lines(ran.view) if line.startswith("turn")]
     assert [finding.what for finding in ran.judgement.findings] == []
     assert [title.partition(", at")[0] for title in titles] == [
-        "turn 1, work[0] of 2 calls, work[run 1][0]",
-        "turn 1, work[1] of 2 calls, work[run 1][1]",
+        "turn 1, work, call 1 of 2 (in claims `work[0]` or `work[run 1][0]`)",
+        "turn 1, work, call 2 of 2 (in claims `work[1]` or `work[run 1][1]`)",
     ]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from simkit.core.messages import Message
-from simkit.report.determinism import first_difference
+from simkit.report.diff_lines import first_difference
 from simkit.report.text import findings_text
 from simkit.trace import events as e
 from simkit.trace.store import Trace
@@ -41,8 +41,8 @@ f.scenario.yaml:3:1: not-deterministic: the second run (PYTHONHASHSEED=1) parts 
       4      5 ms  turn 1   MessageAdded        a r1: m3 assistant a: same
       5      5 ms  turn 1   MessageAdded        a r1: m4 assistant a: same
       6      5 ms  turn 1   MessageAdded        a r1: m5 assistant a: a long beginning that both …
-  first:  … both runs share, word for word, then this","id":"m5","agent":"a","turn":1}}
-  second: … both runs share, word for word, then that","id":"m5","agent":"a","turn":1}}
+  first:  …both runs share, word for word, then this","id":"m5","agent":"a","turn":1}}
+  second: …both runs share, word for word, then that","id":"m5","agent":"a","turn":1}}
   → Look for a set that is iterated, an id or hash of an object, a clock, or chance that does not
     come from the seed, in the functions of the pipeline."""
     )

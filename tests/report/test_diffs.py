@@ -1,4 +1,3 @@
-# ruff: noqa: E501 -- whole texts are as wide as they are printed
 """Two runs as text, JSON, annotations and Markdown."""
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from simkit.report.diffs import (
     pair_lines,
     summary_line,
 )
-from simkit.trace.diff import FirstDifference, TraceDiff, trace_diff
+from simkit.trace.diff.traces import FirstDifference, TraceDiff, trace_diff
 from simkit.trace.events import JudgeAnswered
 from simkit.trace.views import view_of
 from tests.building import trace_yaml
@@ -106,10 +105,10 @@ def test_a_message_that_one_side_dropped_says_what_dropped_it() -> None:
     lines = text_of(compared(keeps_tools)).splitlines()
 
     assert [line for line in lines if "dropped by" in line] == [
-        "    + [3] tool coach log_run · history · turn 1 · was dropped by tool_messages",
-        "    + [4] tool coach log_run · history · turn 1 · was dropped by tool_messages",
-        "    + [7] tool coach transfer_to_analyst · history · turn 2 · was dropped by tool_messages",
-        "    + [8] tool coach transfer_to_analyst · history · turn 2 · was dropped by tool_messages",
+        "    + 4. tool coach log_run · history · turn 1 · was dropped by tool_messages",
+        "    + 5. tool coach log_run · history · turn 1 · was dropped by tool_messages",
+        "    + 8. tool coach transfer_to_analyst · history · turn 2 · was dropped by tool_messages",
+        "    + 9. tool coach transfer_to_analyst · history · turn 2 · was dropped by tool_messages",
     ]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.report.events import event_line, event_lines
+from simkit.report.wording import event_line, event_lines
 from simkit.trace import events as e
 from simkit.trace.views import View
 from tests.golden import assert_file_is

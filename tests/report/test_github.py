@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simkit.checks.findings import Difference, Finding
-from simkit.report.github import annotation, annotation_at, result_annotations, split_place
 from simkit.report.results import Result
+from simkit.report.text import annotation, annotation_at, result_annotations, split_place
 
 LATE = Finding(
     "claim", "E", "reply does not match", "s/x.scenario.yaml:7:21", turn=1, agent="clerk",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import TraceError
-from simkit.report.github_actions import (
+from simkit.report.diffs import (
     BYTES_MAX,
     add_summary,
     artifacts_address,

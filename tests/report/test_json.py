@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Difference, Finding
-from simkit.report.json import json_text
-from simkit.report.results import Result
+from simkit.report.results import Result, json_text
 from tests.golden import assert_file_is
 
 GOLDEN = Path(__file__).with_name("golden")

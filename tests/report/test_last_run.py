@@ -16,6 +16,18 @@ def files(folder: Path) -> list[str]:
     return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
 
 
+@pytest.mark.parametrize("name", ["last.json", "traces", "runs"])
+def test_a_folder_that_simkit_did_not_make_is_left_alone(tmp_path: Path, name: str) -> None:
+    theirs = tmp_path / ".simkit" / name
+    theirs.parent.mkdir()
+    theirs.mkdir() if name != "last.json" else theirs.write_text("{}")
+
+    with pytest.raises(OSError, match=r"without simkit's `\.gitignore`: move it, or delete"):
+        ledger(tmp_path).begin()
+
+    assert [path.name for path in theirs.parent.iterdir()] == [name]
+
+
 def test_a_trace_is_kept_out_of_version_control(tmp_path: Path) -> None:
     own = ledger(tmp_path)
     remaining = own.keep("s/x.scenario.yaml::Late", b'{"a":1}\n{"b":2}\n')

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Finding
-from simkit.report.markdown import ROWS_MAX, TOLD_MAX, code, fenced, results_markdown
 from simkit.report.results import Result
+from simkit.report.text import ROWS_MAX, TOLD_MAX, code, fenced, results_markdown
 from tests.golden import assert_file_is
 
 GOLDEN = Path(__file__).with_name("golden")

@@ -19,7 +19,7 @@ from simkit.report.wording import Tone
 
 CLAIM = Finding(
     "claim", "E", "context.coach.history does not match", "s/x.scenario.yaml:41:11",
-    ("turns", 1), 2, "coach", 0,
+    ("turns", 1, "expect", "context"), 2, "coach", 0,
     (Difference("[1].content", '"Logged"', '"Logged your pizza."'),),
     ("dropped by tool_messages: tool message of nutrition",),
     "history:\n  - user: I ate pizza",
@@ -44,10 +44,10 @@ def test_a_claim_that_does_not_hold_reads_from_where_to_why() -> None:
     assert (
         findings_text([CLAIM])
         == """\
-s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])
+s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)
     history:
       - user: I ate pizza
-  at [1].content: wanted "Logged", found "Logged your pizza."
+  at message 2, content: wanted "Logged", found "Logged your pizza."
   dropped by tool_messages: tool message of nutrition"""
     )
 
@@ -57,7 +57,7 @@ def test_a_lint_says_its_id_its_rule_and_what_to_do() -> None:
         findings_text([WARNING])
         == """\
 s/x.scenario.yaml:9:5: warning CTX-11: 67% of what agent 'coach' is sent comes from outside its
-  `sees` (turn 2, call [1])
+  `sees` (turn 2, call 2)
   CTX-11 irrelevant-share: the share stays under its limit
   → Add the filter `agents: {only: […]}` to the agent's history, or a window."""
     )
@@ -92,15 +92,17 @@ def test_a_note_that_several_differences_share_is_said_once() -> None:
         Difference("[1]", "2", "nothing", "2 wanted, 0 found"),
         Difference("", "", "", "and 3 more differences"),
     )
-    finding = Finding("claim", "E", "agents does not match", "a:1:1", differences=differences)
+    finding = Finding(
+        "claim", "E", "agents does not match", "a:1:1", ("agents",), differences=differences
+    )
 
     assert (
         findings_text([finding])
         == """\
 a:1:1: agents does not match
-  at [0]: wanted 1, found nothing
+  at agent 1: wanted 1, found nothing
     2 wanted, 0 found
-  at [1]: wanted 2, found nothing
+  at agent 2: wanted 2, found nothing
   and 3 more differences"""
     )
 
@@ -112,7 +114,7 @@ def test_a_headline_does_not_repeat_what_it_says() -> None:
                      turn=2, agent="coach", call=0)  # fmt: skip
 
     assert headline(finding) == text
-    assert headline(unsaid) == "context.*.sections does not match (turn 2, agent coach, call [0])"
+    assert headline(unsaid) == "context.*.sections does not match (turn 2, agent coach, call 1)"
 
 
 def test_tones_mark_the_headline_and_both_sides_of_a_difference() -> None:
@@ -120,10 +122,10 @@ def test_tones_mark_the_headline_and_both_sides_of_a_difference() -> None:
     long = msgspec.structs.replace(short, differences=(Difference("", "x" * 60, "y" * 60),))
 
     headline_ = (
-        "<bad>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call [0])</>"
+        "<bad>s/x.scenario.yaml:41:11: context.coach.history does not match (turn 2, call 1)</>"
     )
     assert findings_text([short], tagged) == (
-        f'{headline_}\n  at [1].content: wanted <good>"Logged"</>, found <bad>"Logged your pizza."</>'
+        f'{headline_}\n  at message 2, content: wanted <good>"Logged"</>, found <bad>"Logged your pizza."</>'
     )
     assert findings_text([long], tagged) == (
         f"{headline_}\n    wanted <good>{'x' * 60}</>\n    found  <bad>{'y' * 60}</>"
@@ -145,7 +147,7 @@ a:1:1: reply does not match
 
 a:2:1: warning CTX-07: twice
 
-noted: CTX-11: 67% is irrelevant (call [0])
+noted: CTX-11: 67% is irrelevant (call 1)
 
 reproduce: simkit replay "s/x.scenario.yaml::it's late" --seed 7"""
     )

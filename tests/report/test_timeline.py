@@ -127,7 +127,8 @@ def test_a_supervised_agent_is_given_its_task(view_of_run: Ran) -> None:
 NO_ROWS: Final = {
     *("AgentStarted", "CheckpointRestored", "CheckpointSaved", "HandoffRequested", "RouteChosen"),
     *("HistorySummarised", "LogRecorded", "MessageAdded", "ModelCalled", "ModelRetried"),
-    *("ReplyParsed", "RequestUnread", "RunFinished", "RunStarted", "SessionStarted"),
+    *("ReplyParsed", "RequestSent", "RequestUnread", "ResponseReceived", "RunFinished"),
+    *("RunStarted", "SessionStarted"),
     *("StateOpened", "StoreRead", "StoreWritten", "TextCarriedOver", "ToolDefined"),
 }
 """Events that add no words to a row. Decide it for each new one: an error must be seen."""

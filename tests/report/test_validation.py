@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from simkit.report.validation import github_lines, json_text, verdict
+from simkit.cli.validate import github_lines, json_text, verdict
 from simkit.spec.validation.problems import Problem, Report
 
 REPORT = Report(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from simkit.core.errors import SimkitError
+from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import Usage
 from simkit.providers.failures import FAILURES
 from simkit.trace.events import AgentFinished, ModelFailed, ModelReplied, ToolFailed, ToolReturned
@@ -220,16 +221,58 @@ def test_tool_that_fails_is_told_to_the_model_which_goes_on() -> None:
     assert ran.state("x") == {}
 
 
+SCHEMA = "returns: {type: object, required: [kcal]}"
+
+
 def test_result_that_breaks_the_tools_schema_is_an_error_of_the_tool() -> None:
     ran = run_yaml(
-        pipeline("{tools: [look]}", "{look: {returns: {type: object, required: [kcal]}}}"),
-        answered("{helper: [{calls: {look: {}}}, Hm.]}", "{look: {food: pizza}}"),
+        pipeline("{tools: [look]}", f"{{look: {{function: 'builtins:dict', {SCHEMA}}}}}"),
+        answered("{helper: [{calls: {look: {}}}, Hm.]}"),
     )
 
     assert [e.error for e in ran.events(ToolFailed)] == [
         "the result of tool 'look': 'kcal' is a required property"
     ]
     assert ran.events(ToolReturned) == []
+
+
+def test_an_unchecked_result_fails_its_call_as_a_functions_does() -> None:
+    ran = run_yaml(
+        pipeline("{tools: [look]}", f"{{look: {{{SCHEMA}}}}}"),
+        answered(
+            "{helper: [{calls: {look: {}}}, Hm.]}", "{look: {returns: {x: 1}, unchecked: true}}"
+        ),
+    )
+
+    assert [e.error for e in ran.events(ToolFailed)] == [
+        "the result of tool 'look': 'kcal' is a required property"
+    ]
+
+
+@pytest.mark.parametrize("results", ["{look: {food: pizza}}", "{look: [{food: pizza}]}"])
+def test_a_scripted_result_that_breaks_the_schema_is_an_error_of_the_scenario(results: str) -> None:
+    with pytest.raises(SourceError, match=r"look': 'kcal' is a required property\n.*`returns`"):
+        run_yaml(
+            pipeline("{tools: [look]}", f"{{look: {{{SCHEMA}}}}}"),
+            answered("{helper: [{calls: {look: {}}}, Hm.]}", results),
+        )
+
+
+def test_agents_that_wait_for_each_other_without_end_are_an_error_with_its_turn() -> None:
+    names = [f"a{number}" for number in range(300)]
+    pairs = [*pairwise(names)]
+    agents = "\n".join(f"  {name}: {{handoffs: [{to}]}}" for name, to in pairs)
+    contracts = "\n".join(f"  - {{from: {name}, to: {to}, mode: delegate}}" for name, to in pairs)
+    lines = ", ".join(f"{name}: [{{handoff: {{to: {to}}}}}, done]" for name, to in pairs)
+    limits = "{handoffs_per_turn: 999, agent_runs_per_turn: 999}"
+
+    with pytest.raises(SourceError, match=r":\d+:\d+: too many agents wait for each other"):
+        run_yaml(
+            f"version: 1\npipeline: p\nagents:\n{agents}\n  a299: {{}}\n"
+            f"contracts:\n{contracts}\nlimits: {limits}\n"
+            "flow: {handoffs: {start: a0}}",
+            f"turns: [{{user: Hi, replies: {{{lines}, a299: end}}}}]",
+        )
 
 
 def test_tools_output_may_be_the_output_without_another_call() -> None:

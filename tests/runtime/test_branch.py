@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import Message
-from simkit.runtime.branch import Branch, BranchLogs, Path, common, in_blocks, log_of_branch
+from simkit.runtime.conversation import Branch, BranchLogs, Path, common, in_blocks, log_of_branch
 from simkit.trace.events import (
     AgentStarted,
     HistorySummarised,
@@ -39,6 +39,15 @@ def test_log_of_a_branch_is_what_was_there_and_what_it_said() -> None:
     assert texts(log) == ["a", "b", "x", "y"]
     assert len(log) == 4
     assert [log[0].content, log[2].content, log[-1].content, log[-4].content] == list("axya")
+
+
+def test_the_end_of_a_run_of_a_branch_is_counted_once() -> None:
+    logs = BranchLogs(at_work={"r1"})
+
+    for run in ("r2", "r1", "r1"):
+        logs.end(run)
+
+    assert (logs.at_work, logs.ended) == (set(), 1)
 
 
 @pytest.mark.parametrize("place", [4, -5])

@@ -15,15 +15,15 @@ from typing import Final
 
 import pytest
 
-from simkit.runtime.stores import Checkpoint, Store
+from simkit.runtime.journal import Checkpoint, Store
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-SEEDS: Final = range(100 if os.environ.get("SIMKIT_NIGHTLY") == "1" else 20)
+SEEDS: Final = range(100 if os.environ.get("SIMKIT_NIGHTLY") == "1" else 8)
 BATCHES: Final = 150
 CHILD: Final = """
 import json, os, signal, sqlite3, sys, time
 
-from simkit.runtime.stores import Checkpoint, Store
+from simkit.runtime.journal import Checkpoint, Store
 
 path, fatal = sys.argv[1], int(sys.argv[2])
 connect, executed = sqlite3.connect, 0

@@ -450,3 +450,90 @@ def test_a_question_that_is_never_answered_leaves_the_trace_as_it_is() -> None:
     gc.collect()
 
     assert (len(trace.events), trace.digest()) == (events, digest)
+
+
+WATCHED = """
+agents: {clerk: {tools: [refund, look]}}
+tools:
+  refund: {args: {type: object, required: [order]}, approval: true}
+  look: {}
+flow: {handoffs: {start: clerk}}
+"""
+ASKS = """
+turns:
+  - user: Refund A, please
+    replies: {clerk: {calls: [{refund: {order: A}}, {look: {order: A}}]}}
+    tool_results: {look: seen}
+    expect:
+      interrupt: [{tool: refund, args: {order: A}, agent: clerk}]
+      tool_calls: [{tool: look}]
+  - resume: ANSWER
+    # in a new process
+    replies: {clerk: Done.}
+    tool_results: RESULT
+    expect: {tool_calls: [CALLS]}
+"""
+
+
+def answered(answer: str, calls: str, result: str = "{}") -> Ran:
+    turns = ASKS.replace("ANSWER", answer).replace("CALLS", calls).replace("RESULT", result)
+    return run_yaml(WATCHED, turns)
+
+
+@pytest.mark.parametrize(
+    ("answer", "calls"),
+    [
+        ("true", "{tool: refund, args: {order: A}, edited_by: null}"),
+        ("{refund: true}", "{tool: refund}"),
+        (
+            "{override_args: {order: B}}",
+            "{tool: refund, asked: {order: A}, args: {order: B}, edited_by: user}",
+        ),
+    ],
+)
+def test_an_approved_call_is_made_as_the_user_wants_it(answer: str, calls: str) -> None:
+    assert answered(answer, calls, "{refund: ok}").judgement.findings == ()
+    wrong = answered(answer, calls.replace("refund", "look"), "{refund: ok}").judgement.findings
+    assert [finding.id for finding in wrong] == ["claim"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [("false", "the user does not approve it"), ("{message: Not yet}", "Not yet")],
+)
+def test_a_call_that_the_user_refuses_is_not_made_and_its_model_is_told(
+    answer: str, reason: str
+) -> None:
+    ran = answered(answer, "")
+
+    assert ran.judgement.findings == ()
+    assert message_lines(ran.context("clerk", turn=2).messages)[-2:] == [
+        "tool/clerk: seen",
+        f"tool/clerk: Tool refund was not called: {reason}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("yes", "turn 2 decides `yes` on `refund`.\nDecide with `true`"),
+        ("{refnd: true}", "turn 2 decides on `refnd`, but no call of it waits."),
+        ("{override_args: {ordr: B}}", "turn 2 changes `refund`: 'order' is a required property."),
+    ],
+)
+def test_an_answer_that_decides_nothing_is_an_error(answer: str, problem: str) -> None:
+    with pytest.raises(SourceError) as error:
+        answered(answer, "")
+
+    assert problem in str(error.value)
+
+
+def test_an_edge_cannot_wait_for_approval() -> None:
+    pipeline = """
+    agents: {a: {}, b: {}}
+    contracts: [{from: a, to: b, approval: true}]
+    flow: {graph: {nodes: {a: {start: true}, b: {exit: true}}, edges: [{from: a, to: b}]}}
+    """
+
+    with pytest.raises(SourceError, match="cannot have approval `true`"):
+        run_yaml(pipeline, "turns: [{user: Hi}]")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import StoreInvalid
-from simkit.runtime.stores import Checkpoint, Store
+from simkit.runtime.journal import Checkpoint, Store
 
 ENTRIES = [b'{"kind":"MessageAdded","at":%d}' % at for at in range(6)]
 

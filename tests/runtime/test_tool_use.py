@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from datetime import date
+from typing import Annotated, Any, Optional
+
 import pytest
 
 from simkit.core.messages import Message
 from simkit.report.table import rows_of
 from simkit.runtime.ports import ToolReply
-from simkit.runtime.tool_use import looked_up
+from simkit.runtime.tool_use import as_returned, looked_up
 from simkit.trace.events import ToolFailed, ToolReturned
 from simkit.trace.reducers import Appended
 from tests.building import message_lines, run_yaml
@@ -198,3 +202,27 @@ def test_tool_sees_only_what_a_contract_carries() -> None:
     assert [event.error for event in item.events(ToolFailed)] == [
         "nothing is at `a` in `outputs`. There is: nothing"
     ]
+
+
+DAY, TEXT = date(2026, 1, 5), "2026-01-05"
+
+
+@pytest.mark.parametrize(
+    ("returns", "result", "value"),
+    [
+        (date, TEXT, DAY),
+        (Optional[date], TEXT, DAY),  # noqa: UP045
+        (date | None, TEXT, DAY),
+        (list[date], [TEXT], [DAY]),
+        (dict[str, date], {"due": TEXT}, {"due": DAY}),
+        (dict[str, list[date | None]], {"due": [None, TEXT]}, {"due": [None, DAY]}),
+        (Annotated[date, "when"], TEXT, DAY),
+        (date | None, None, None),
+        (date, "soon", "soon"),
+        (Iterator[date], [TEXT], [TEXT]),
+        (str, TEXT, TEXT),
+        (Any, TEXT, TEXT),
+    ],
+)
+def test_a_result_is_made_as_the_annotation_says(returns: Any, result: Any, value: Any) -> None:
+    assert as_returned("look", ToolReply(result), returns) == value

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from simkit.session.execution import comparing
+from simkit.session.execution import running
 from simkit.session.simulate import Conversation, run, simulate
 from simkit.session.workers import Worker, start_worker
 from simkit.spec.scenario.files import Prepared
@@ -162,7 +162,7 @@ def test_runs_are_compared_once_and_at_the_end(monkeypatch: pytest.MonkeyPatch) 
 
     def noting(scenario: Prepared) -> Any:
         compared.append(scenario)
-        return comparing.unbroken(scenario)
+        return running.unbroken(scenario)
 
     monkeypatch.setattr("simkit.session.simulate.unbroken", noting)
     turns = [TURNS[0], restarted(TURNS[4]), TURNS[4]]

@@ -18,7 +18,7 @@ from simkit.spec.scenario.model import XFail
     [
         ([], "a list"),
         ({}, "a mapping"),
-        (None, "nothing"),
+        (None, "nothing\n  at reason\n  Write a value behind the colon, or leave the key out."),
         (Decimal(1), "a Python object (Decimal)"),
     ],
 )
@@ -28,4 +28,5 @@ def test_a_value_is_called_by_its_kind(value: Any, kind: str) -> None:
     with pytest.raises(SourceError) as refused:
         validated(XFail, document.with_data({"reason": value}))
 
-    assert str(refused.value) == f"t.yaml:1:9: must be a text, not {kind}\n  at reason"
+    text = f"t.yaml:1:9: must be a text, not {kind}"
+    assert str(refused.value) == (text if value is None else f"{text}\n  at reason")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.spec.validation_catalogue import CODES, FINDINGS, PREFIX, REFUSALS
+from simkit.spec.lint_catalogue import CODES, FINDINGS, PREFIX, REFUSALS
 from tests.golden import assert_tables_are
 
 ROOT = Path(__file__).parents[2]
@@ -14,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.golden
 def test_the_page_on_validate_says_what_the_catalogue_says() -> None:
     rows = [
-        f"| {code} | {entry.severity} | {entry.name} | {entry.rule} | {entry.fix} |"
+        f"- {code} {entry.name} ({entry.severity}): {entry.rule}. → {entry.fix}"
         for code, entry in CODES.items()
     ]
 
     assert_tables_are(
-        ROOT / "docs" / "reference" / "validate.md", re.compile(r"\| VAL-\d\d \|"), [rows]
+        ROOT / "docs" / "reference" / "validate.md", re.compile(r"- VAL-\d\d "), [rows]
     )
 
 

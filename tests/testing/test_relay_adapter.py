@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import sample_by_day
 from tests.testing.third_party import ThirdParty
 
 pytestmark = pytest.mark.slow
@@ -53,7 +54,7 @@ HOOKS = {
 }
 
 
-@pytest.mark.parametrize("rule", HOOKS)
+@pytest.mark.parametrize("rule", sample_by_day(HOOKS, 4))
 def test_each_hook_is_needed_to_keep_its_rule(rule: str, relay: ThirdParty) -> None:
     relay.edit("simkit", *HOOKS[rule])
 

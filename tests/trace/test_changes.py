@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.errors import TraceError
-from simkit.report.events import event_lines
+from simkit.report.wording import event_lines
 from simkit.session.simulate import run, simulate
 from simkit.spec.scenario.files import Library, Prepared, items_in, scenario_files
 from simkit.trace import changes
@@ -23,6 +23,7 @@ from simkit.trace.changes import LastValues, apply_change, is_change
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical, decoded
 from simkit.trace.views import View, view_of
+from tests.conftest import IS_NIGHTLY, sample_by_day
 from tests.trace import growing_states
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -85,10 +86,10 @@ def _events_in(prepared: Prepared, whole_max: int) -> tuple[list[bytes], int]:
     return [_encode(view.whole_event(event)) for event in trace.events], sum(map(is_change, raws))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 def test_traces_of_all_scenarios_hold_the_same_with_and_without_changes() -> None:
     library, number = Library(), 0
-    for file in scenario_files(ROOT / "scenarios"):
+    for file in sample_by_day(scenario_files(ROOT / "scenarios"), 3):
         for item in items_in(file):
             prepared = library.prepared(item)
             if prepared.skip is None:
@@ -96,17 +97,18 @@ def test_traces_of_all_scenarios_hold_the_same_with_and_without_changes() -> Non
                 events, some = _events_in(prepared, 0)
                 assert (events, none) == (whole, 0), item.id
                 number += some
-    assert number > 20
+    # The files of a day may have no value that changes; all of them have many.
+    assert number > 20 or not IS_NIGHTLY
 
 
 @pytest.mark.parametrize("name", growing_states.CASES)
 def test_state_that_grows_is_written_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.syspath_prepend(str(growing_states.APPS))
-    few, many = (_update_bytes(name, turns) for turns in (24, 48))
+    few, many = (_update_bytes(name, turns) for turns in (6, 12))
 
     assert many < 2.2 * few
-    assert many < 48 * 600
+    assert many < 12 * 600
 
 
 def _update_bytes(name: str, turns: int) -> int:

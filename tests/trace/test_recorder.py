@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from simkit.trace.store import Trace
 
 SIMKIT: Final = Path(__file__).resolve().parents[2] / "simkit"
 EXCEPTIONS: Final = {
-    "adapters/recorder/renaming.py": (
+    "adapters/recorder/sessions.py": (
         {"emit"},
         "keeps a turn's events back, and renames their agents",
     ),
@@ -29,10 +30,13 @@ EXCEPTIONS: Final = {
 }
 """The modules that pass whole events on, or look at one that nobody emits: what, and why."""
 KINDS: Final = {kind.__name__ for kind in e.AnyEvent.__args__}
+MENTIONS: Final = re.compile(rf"\bemit\b|\b(?:{'|'.join(KINDS)})\(")
 
 
 def emissions(code: str) -> list[tuple[str, int]]:
     """Return where code makes an event, or reaches for a sink's `emit`: a name, and its line."""
+    if not MENTIONS.search(code):
+        return []
     nodes = list(ast.walk(ast.parse(code)))
     functions = [node.func for node in nodes if isinstance(node, ast.Call)]
     named = [(node.id, node.lineno) for node in functions if isinstance(node, ast.Name)]

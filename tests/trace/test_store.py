@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import pickle
 from collections import OrderedDict, UserDict, UserList, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,9 +18,16 @@ from pydantic import BaseModel
 
 from simkit.core.errors import TraceError
 from simkit.core.messages import Message
-from simkit.trace.events import RunFinished, RunStarted, StateUpdated, ToolReturned
+from simkit.trace.events import (
+    RequestSent,
+    ResponseReceived,
+    RunFinished,
+    RunStarted,
+    StateUpdated,
+    ToolReturned,
+)
 from simkit.trace.reducers import Appended
-from simkit.trace.store import Trace, canonical, copied, decoded, read_trace
+from simkit.trace.store import Trace, canonical, copied, decoded, read_trace, redacted
 
 
 @dataclass
@@ -234,6 +242,22 @@ def test_digest_is_equal_exactly_for_equal_traces() -> None:
     assert trace.digest() != before
 
 
+def test_what_went_over_the_wire_is_stored_and_not_compared(tmp_path: Path) -> None:
+    trace, without = trace_of(1), trace_of(1)
+    trace.events[1:1] = [
+        RequestSent(0, call="c1", method="POST", url="host/v1", where="app.py:3 in ask", body={}),
+        ResponseReceived(0, call="c1", status=200, body="data: {}"),
+    ]
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(trace.stored())
+
+    assert (trace.digest(), trace.lines()) == (without.digest(), without.lines())
+    assert read_trace(file).events == trace.events
+    assert without.stored() is without.encoded()
+    hidden = redacted(trace, lambda lines: lines.replace(b"host", b"xxxx"))
+    assert hidden.events[1] == msgspec.structs.replace(trace.events[1], url="xxxx/v1")
+
+
 def test_an_event_in_another_ones_place_is_encoded() -> None:
     trace = trace_of("a")
     assert trace.encoded() is trace.encoded()
@@ -301,3 +325,14 @@ def test_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         read_trace(tmp_path / "no.jsonl")
 
     assert str(error.value) == f"{tmp_path / 'no.jsonl'}: No such file or directory"
+
+
+def test_a_trace_that_is_heard_goes_to_another_process_as_its_events() -> None:
+    trace = Trace()
+    events: list[Any] = []
+    trace.tell(events.append, id)
+    trace.emit(RunFinished(0))
+
+    copy = pickle.loads(pickle.dumps(trace))
+
+    assert copy.events == trace.events == events

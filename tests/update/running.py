@@ -12,8 +12,7 @@ from simkit.core.redact import Redactor
 from simkit.language.yaml import load_text
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared, items_in
-from simkit.update.merging import changed_text
-from simkit.update.proposals import Proposal, additions, fixes
+from simkit.update.proposals import Proposal, additions, changed_text, fixes
 
 Propose = Callable[[Prepared, Outcome], Proposal]
 

@@ -8,8 +8,7 @@ import pytest
 
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.matching.values import Content
-from simkit.update.changing import Manual, changes, changes_of_agents
-from simkit.update.edits import Edit, Give, Put, Relist, applied
+from simkit.update.edits import Edit, Give, Manual, Put, Relist, applied, changes, changes_of_agents
 from simkit.update.observed_values import claim_of, claim_of_handoff, claim_of_tool_call, holds
 
 USER = Message("user", "Hi", id="m1", turn=1)
@@ -72,16 +71,16 @@ def test_only_what_differs_changes(matcher: Any, value: Any, expected: list[Edit
 @pytest.mark.parametrize(
     ("matcher", "value", "expected"),
     [
-        ({"$contains": "a"}, "b", [Manual(("$contains",), '`$contains` does not hold of "b"')]),
-        ({"$gte": 3}, 2, [Manual(("$gte",), "`$gte` does not hold of 2")]),
+        ({"$contains": "a"}, "b", [Manual(("$contains",), '`$contains` does not match "b"')]),
+        ({"$gte": 3}, 2, [Manual(("$gte",), "`$gte` does not match 2")]),
         ({"$len": {"$gt": 3}}, [1],
-         [Manual(("$len", "$gt"), "`$gt` does not hold of 1")]),
+         [Manual(("$len", "$gt"), "`$gt` does not match 1")]),
         ([{"$in": ["a"]}, "b"], ["c", "d"],
-         [Manual((0, "$in"), '`$in` does not hold of "c"'), Put((1,), "d")]),
+         [Manual((0, "$in"), '`$in` does not match "c"'), Put((1,), "d")]),
         ({"a": {"$regex": "x"}, "b": 1}, {"a": "y", "b": 2},
-         [Manual(("a", "$regex"), '`$regex` does not hold of "y"'), Put(("b",), 2)]),
+         [Manual(("a", "$regex"), '`$regex` does not match "y"'), Put(("b",), 2)]),
         ({"a": 1, "$len": 2}, "b",
-         [Put(("$len",), 1), Manual((), 'it stands beside operators, but found was "b"')]),
+         [Put(("$len",), 1), Manual((), 'it stands beside operators, but the run has "b"')]),
     ],
 )  # fmt: skip
 def test_other_operators_are_left_to_people(matcher: Any, value: Any, expected: Any) -> None:

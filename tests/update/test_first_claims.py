@@ -11,8 +11,7 @@ import pytest
 from simkit.core.messages import Message
 from simkit.core.redact import Redactor
 from simkit.language.matching import holds
-from simkit.update.first_claims import common, shape_of
-from simkit.update.observed_values import MESSAGES_MAX, StableClaims
+from simkit.update.observed_values import MESSAGES_MAX, StableClaims, common, shape_of
 from tests.golden import assert_file_is
 from tests.update.running import accepted, failing_claims, propose_claims
 from tests.update.test_fixes import HEAD, ROWS, TURN

@@ -55,6 +55,8 @@ def body(text: str) -> str:
         ("handoffs: []\n", "handoffs: [{from: clerk, to: boss, type: case, payload: {nr: 7}}]\n"),
         ("handoffs: [{to: clerk, outcome: rejected}]\n",
          "handoffs: [{to: boss, outcome: made}]\n"),
+        ("handoffs:\n  - to: clerk\n    payload: {nr: 8}\n",
+         "handoffs:\n  - to: boss\n    payload: {nr: 7}\n"),
         ("tool_calls: [{tool: look, args: {at: 'window'}, result: {$any: true}}]\n",
          "tool_calls: [{tool: look, args: {at: 'door'}, result: {$any: true}}]\n"),
         ("tool_calls:\n  []\n",
@@ -97,7 +99,7 @@ def test_a_rejected_handoff_gets_its_outcome(tmp_path: Path) -> None:
     ("claims", "note"),
     [
         ("      reply: {$contains: no}\n",
-         "22:26: turns[0].expect.reply.$contains: `$contains` does not hold of \"It's: done\""),
+         "22:26: turns[0].expect.reply.$contains: `$contains` does not match \"It's: done\""),
         ("      context: {boss: {includes: [{user: Bye}]}}\n",
          "22:35: turns[0].expect.context.boss.includes[0]: matches no message"),
         ("      context: {boss: {excludes: [{user: Hello}]}}\n",

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
 
 import pytest
 
 from simkit.core.errors import SimkitError, SourceError
-from simkit.language.yaml import load_text
+from simkit.language.yaml import Document, DocumentCache, load_text
 from simkit.update.edits import Give, Put, Relist
 from simkit.update.files import FileChange, read_bytes, refuse_in_ci, text_of, with_text, write
-from simkit.update.merging import accepted_lines, changed_text, file_changes
-from simkit.update.proposals import Note, Proposal, Proposed, decoded, encoded, fingerprint
+from simkit.update.proposals import (
+    Note,
+    Proposal,
+    Proposed,
+    accepted_lines,
+    changed_text,
+    decoded,
+    encoded,
+    file_changes,
+    fingerprint,
+)
 
 TEXT = "a: {b: 1, c: [x]}\n---\na: 2\n"
 
@@ -36,11 +46,34 @@ def test_the_documents_of_a_file_change_together(tmp_path: Path) -> None:
     assert notes == []
 
 
-def test_a_document_that_no_longer_says_what_ran_is_refused() -> None:
+class Reads(DocumentCache):
+    """A cache that counts the characters that it is given."""
+
+    count = 0
+
+    def of_text(self, text: str, file: str) -> list[Document]:
+        self.count += len(text)
+        return super().of_text(text, file)
+
+
+def test_a_change_reads_its_own_document_and_no_other() -> None:
+    text = "".join(f"# {number}\n---\n\n--- # empty\n---\na: {number}\n" for number in range(50))
+    items = [proposal("a.yaml", n, Put(("a",), n + 100), text=text) for n in range(50)]
+    reads = Reads()
+
+    new, notes = changed_text("a.yaml", text, items, reads)
+
+    assert new == re.sub(r"(?<=a: )\d+", lambda match: str(int(match[0]) + 100), text)
+    assert notes == []
+    assert reads.count < 4 * len(text)
+
+
+@pytest.mark.parametrize("text", [TEXT.replace("a: 2", "a: 3"), TEXT.partition("---")[0]])
+def test_a_document_that_no_longer_says_what_ran_is_refused(text: str) -> None:
     stale = proposal("a.yaml", 1, Put(("a",), 4))
 
     with pytest.raises(SourceError) as refused:
-        changed_text("a.yaml", TEXT.replace("a: 2", "a: 3"), [stale])
+        changed_text("a.yaml", text, [stale])
 
     assert str(refused.value) == (
         "a.yaml: it has changed since it ran, so nothing is changed in it\n  Run again."

@@ -19,16 +19,19 @@ from simkit.spec.scenario.files import Library, Prepared, items_in
 from simkit.trace.views import view_of
 from simkit.trace.views.view import said_in
 from simkit.update.edits import Put, Relist, Sheet
-from simkit.update.merging import changed_text
-from simkit.update.proposals import fixes
+from simkit.update.proposals import changed_text, fixes
 from simkit.update.replacing import Obstacle, line_start
+from tests.conftest import sample_by_day
 from tests.update.running import propose_claims, ran_all
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted(
-    str(file.relative_to(ROOT))
-    for file in ROOT.glob("scenarios/*/*.scenario.yaml")
-    if file.parent.name != "known_bugs"  # Their claims fail until a bug is mended elsewhere.
+FILES = sample_by_day(
+    sorted(
+        str(file.relative_to(ROOT))
+        for file in ROOT.glob("scenarios/*/*.scenario.yaml")
+        if file.parent.name != "known_bugs"  # Their claims fail until a bug is mended elsewhere.
+    ),
+    2,
 )
 BY_HAND = {"excludes", "includes", "findings", "satisfies"}
 ROUNDS_MAX = 4

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from vcr.request import Request
 from simkit.core.errors import ReferenceInvalid
 from simkit.vcr import register, vcr_config
 from tests.capture.cassettes.requests import CHAT_URL
+from tests.processes import run_python
 
 
 def test_the_defaults_are_few() -> None:
@@ -106,6 +105,6 @@ def test_the_plugin_imports_nothing_where_nothing_is_configured() -> None:
         "print({'vcr', 'simkit.vcr', 'simkit.capture.cassettes'} & set(sys.modules))\n"
     )
 
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_python("-c", code)
 
     assert done.stdout == "set()\n"

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from simkit.report.diffs import Compared, diff_object
-from simkit.trace.diff import trace_diff
+from simkit.trace.diff.traces import trace_diff
 from tests.viewer.browser import CHROMIUM, MISSING, browser, pages_of, views_of, write_page
 from tests.viewer.scenes import HOSTILE, HOSTILE_NAMES, LATE, LONG_WORDS, SHOP
 

@@ -161,6 +161,7 @@ def test_on_a_small_screen_the_item_is_in_sight_beside_a_long_place(
     assert item["x"] + item["width"] <= 390
 
 
+@pytest.mark.parametrize("scheme", ["light"])
 def test_axe_finds_nothing_serious(scheme_tab: Any, shop_coverage: str) -> None:
     opened(scheme_tab, shop_coverage)
     scheme_tab.get_by_role("button", name=re.compile("^all")).click()

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from simkit.trace.events import RequestSent, ResponseReceived
 from tests.viewer.browser import pages_of, views_of, write_page
 from tests.viewer.scenes import SHOP
 
@@ -35,6 +36,8 @@ turns:
 """A pipeline with a long way past an agent."""
 CALL = f"#{FAILING}/turn-2/call-3"
 """The call of the refund agent."""
+READS = ".loading, [aria-busy=true]"
+"""What the page shows while it reads a run."""
 
 
 def opened(tab: Any, address: str, place: str = "") -> Any:
@@ -42,6 +45,7 @@ def opened(tab: Any, address: str, place: str = "") -> Any:
     tab.goto("about:blank")
     tab.goto(address + place)
     tab.get_by_role("main").wait_for()
+    tab.locator(READS).first.wait_for(state="detached")
     return tab
 
 
@@ -65,7 +69,7 @@ def test_the_overview_has_failed_scenarios_first(tab: Any, shop: str) -> None:
 
     items = tab.get_by_role("listitem").filter(has=tab.get_by_role("link"))
     assert "failed" in items.nth(0).inner_text()
-    assert "context.refunds.includes[0] matches no message" in items.nth(0).inner_text()
+    assert "context.refunds.includes matches no message" in items.nth(0).inner_text()
     assert "held" in items.nth(1).inner_text()
 
 
@@ -117,9 +121,9 @@ def test_an_agent_was_sent_sections_with_their_origin_and_what_was_left_out(
 def test_a_handoff_says_where_each_value_of_its_payload_went(tab: Any, shop: str) -> None:
     opened(tab, shop, CALL)
 
-    details = text_of(tab, "What came of it")
+    details = text_of(tab, "Result")
     assert "triage → refunds: made, type refund, transfer" in details
-    assert "order_id A-1042 no section" in details
+    assert "order_id A-1042 nowhere" in details
     assert "reason broken not observable: in current_message with or without the handoff" in details
     assert "I have refunded it." in details
     assert "status refunded" in details
@@ -133,7 +137,7 @@ def test_a_call_is_compared_with_the_one_before(tab: Any, shop: str) -> None:
     assert any("new since the call before" in text and "Thank you" in text for text in texts)
     assert any("gone since the call before" in text for text in texts)
     assert "Stable prefix: 1 message" in context
-    assert "a provider's cache ends at" in context
+    assert "a provider's cache ends in" in context
 
 
 def test_the_stable_prefix_is_whole_where_a_context_only_grows(tab: Any, shop: str) -> None:
@@ -185,6 +189,59 @@ def test_the_state_of_a_turn_is_shown_as_it_was_and_became(tab: Any, shop: str) 
     assert "+ came: seen" in text_of(tab, "State")
 
 
+def test_the_state_opens_at_the_turn_of_the_finding(tab: Any, shop: str) -> None:
+    opened(tab, shop, f"#{FAILING}")
+
+    tab.get_by_role("link", name="State", exact=True).click()
+
+    assert text_of(tab, "State").startswith("State in turn 2")
+
+
+def test_the_list_is_ordered_and_grouped_by_file(tab: Any, shop: str) -> None:
+    opened(tab, shop)
+
+    tab.get_by_label("Order").select_option("name")
+    assert "a greeting" in tab.get_by_role("listitem").nth(0).inner_text()
+    tab.get_by_label("Order").select_option("file")
+    file, *scenarios = tab.locator(".scenario").all_inner_texts()
+    assert " ".join(file.split()).endswith("shop.scenario.yaml 1 failed, 1 held")
+    assert len(scenarios) == 2
+
+
+def test_a_call_of_code_has_its_request_and_its_line(tab: Any, tmp_path: Path) -> None:
+    file = SCENARIOS / "plain_http" / "recorded.scenario.yaml"
+    page = write_page(tmp_path / "report.html", pages_of(file)[:1])
+    opened(tab, page)
+    tab.locator(".scenario a").click()
+
+    result = tab.get_by_role("region", name="Result")
+    result.get_by_text("lookup_desk.py:").wait_for()
+    tab.get_by_text("Raw request and response").click()
+    text = text_of(tab, "Result")
+    assert "POST api.openai.com/v1/chat/completions" in text
+    assert '"content": "I watched the race"' in text
+    assert "Status 200" in text
+
+
+def test_what_servers_were_asked_stands_below_the_run(tab: Any, tmp_path: Path) -> None:
+    file = tmp_path / "shop.scenario.yaml"
+    file.write_text(SHOP, encoding="utf-8")
+    facts: dict[str, Any] = {"turn": 2, "server": "files", "url": "mcp:files"}
+    fails = {"error": {"code": -32601, "message": "no such method"}}
+    page = pages_of(file, [
+        RequestSent(0, **facts, call="files:1", method="initialize", body={"clientInfo": {}}),
+        ResponseReceived(0, server="files", call="files:1", status=200, body=fails),
+        RequestSent(0, **facts, call="files:2", method="tools/call", body={"name": "read_file"}),
+    ])[0]  # fmt: skip
+    opened(tab, write_page(tmp_path / "report.html", [page]), CALL)
+
+    tab.get_by_text("What the scenario's servers were asked: 2 exchanges, 2 in turn 2").click()
+    first, second = tab.locator(".servers li").all()
+    assert "files initialize mcp:files turn 2 error" in " ".join(first.inner_text().split())
+    second.get_by_text("tools/call mcp:files").click()
+    second.get_by_text('"name": "read_file"').wait_for()
+
+
 def test_the_pipeline_says_what_was_used_and_where_findings_are(tab: Any, shop: str) -> None:
     opened(tab, shop, f"#{FAILING}/pipeline")
 
@@ -200,7 +257,7 @@ def test_claims_stand_in_the_file_with_what_came_of_them(tab: Any, shop: str) ->
     failing = file.locator("li.failing")
     assert failing.count() == 1
     assert "includes: [{$contains: A-1042}]" in failing.inner_text()
-    assert "context.refunds.includes[0] matches no message" in failing.inner_text()
+    assert "context.refunds.includes matches no message" in failing.inner_text()
     assert "agents: [triage, refunds]" in "".join(file.locator("li.held").all_inner_texts())
 
 
@@ -339,7 +396,7 @@ def test_each_side_shows_its_own_run(tab: Any, two: str) -> None:
 
 def test_who_saw_what_is_what_the_contexts_of_the_trace_hold(tab: Any, tmp_path: Path) -> None:
     file = SCENARIOS / "fitness_coach" / "example.scenario.yaml"
-    (page,), (view,) = pages_of(file), views_of(file)
+    (page, *_), (view, *_) = pages_of(file), views_of(file)
     expected = {
         (message.id, call.agent)
         for call in view.calls.values()
@@ -433,7 +490,7 @@ def test_a_write_stands_above_what_its_agent_was_sent(tab: Any, shop: str) -> No
 
     assert "orders reducer append" in text_of(tab, "State written")
     assert rows(tab, "refunds")
-    assert "orders" not in text_of(tab, "What came of it")
+    assert "orders" not in text_of(tab, "Result")
 
 
 def test_an_answer_to_a_question_stands_over_its_turn(tab: Any, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import run_data
-from simkit.viewer.document import MarkData, RunData
-from simkit.viewer.run_data import claim_lines
+from simkit.viewer.document import ClaimLine, MarkData, RunData
+from simkit.viewer.tables import claim_lines
 from tests.viewer.scenes import SHOP
 
 PIPELINE: Final = """\
@@ -199,14 +199,19 @@ def test_a_lint_is_pinned_at_the_event_at_which_it_was_found(tmp_path: Path) -> 
     assert ("STA-01", "write", "right") in places
 
 
-def states_of(folder: Path, text: str) -> dict[str, str]:
-    """Each claim of the first scenario, as ``turn claim``, to its state."""
+def claims_in(folder: Path, text: str) -> list[ClaimLine]:
+    """The claims of the first scenario, as the page has them."""
     file = folder / "shop.scenario.yaml"
     file.write_text(text, encoding="utf-8")
     library = Library()
     prepared = library.prepared(items_in(str(file), library.cache)[0])
     outcome = simulate(prepared)
-    lines = claim_lines(prepared.document, result_of(prepared, outcome, None))
+    return claim_lines(prepared.document, result_of(prepared, outcome, None))
+
+
+def states_of(folder: Path, text: str) -> dict[str, str]:
+    """Each claim of the first scenario, as ``turn claim``, to its state."""
+    lines = claims_in(folder, text)
     return {line.path.replace("turns.", "").replace(".expect", ""): line.state for line in lines}
 
 
@@ -217,6 +222,12 @@ def test_a_claim_that_fails_leaves_those_beside_it(tmp_path: Path) -> None:
         "1.context.refunds.includes": "failing",
         "1.state.status": "held",
     }
+
+
+def test_a_claim_shows_the_differences_of_all_its_lines(tmp_path: Path) -> None:
+    (line,) = claims_in(tmp_path, FORK + "    expect: {reply: {$all: [{$len: 7},\n      U]}}\n")
+
+    assert [difference[1] for difference in line.differences] == ["$len: 7", '"U"']
 
 
 def test_a_lint_at_the_turn_fails_none_of_its_claims(tmp_path: Path) -> None:

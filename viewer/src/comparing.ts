@@ -1,4 +1,4 @@
-// Two contexts of one agent: what came, went and moved, and how much of it a cache could reuse.
+// Two contexts of one agent: what came, went and moved.
 import { isSent, type Row } from "./contexts";
 import type { Call, Offer, RunData } from "./document";
 
@@ -9,23 +9,7 @@ export interface Comparison {
   fates: Map<Row, Fate>;
   /** Rows of the earlier call that are gone, each with the index of the sent row that follows it. */
   went: { row: Row; before: number }[];
-  prefix: Prefix;
 }
-
-export interface Prefix {
-  /** The number of sent rows that are equal from the start. */
-  rows: number;
-  /** UTF-8 bytes of the texts that are equal from the start. */
-  bytes: number;
-  tokens: number;
-  /** Why the prefix ends: the first byte that differs, in which row; empty if all is kept. */
-  breaks: string;
-  before: string;
-  after: string;
-}
-
-const bytes = new TextEncoder();
-const sizeOf = (text: string): number => bytes.encode(text).length;
 
 const wires = new WeakMap<RunData, string[]>();
 
@@ -69,7 +53,7 @@ const paired = (one: string[], other: string[]): [number, number][] => {
 };
 
 export const compared = (
-  run: RunData, earlier: Call, earlierRows: Row[], later: Call, laterRows: Row[],
+  run: RunData, earlierRows: Row[], laterRows: Row[],
 ): Comparison => {
   const old = earlierRows.filter(isSent);
   const now = laterRows.filter(isSent);
@@ -111,18 +95,11 @@ export const compared = (
     if (out) fates.set(out, "went");
     else went.push({ row, before });
   });
-  return { fates, went, prefix: prefixOf(run, earlier, old, oldWires, later, now, nowWires) };
+  return { fates, went };
 };
 
 const idOf = (run: RunData, row: Row): string | null =>
   row.message < 0 ? null : (run.messages[row.message].id ?? "");
-
-const AROUND = 24;
-
-const said = (row: Row): string =>
-  row.text || (row.calls ?? []).map((call) => `→ ${call.to ? `hand off to ${call.to}` : call.name}`).join(" ");
-
-const withArticle = (role: string): string => (/^[aeiou]/.test(role) && role !== "user" ? `an ${role}` : `a ${role}`);
 
 /** The tools that a call offers, in order; equal definitions are one object. */
 export const offersOf = (run: RunData, call: Call): Offer[] =>
@@ -132,64 +109,6 @@ export const offersOf = (run: RunData, call: Call): Offer[] =>
 export const definitionOf = (run: RunData, { description, parameters, strict }: Offer): string =>
   [description, parameters === undefined || parameters < 0 ? "" : run.texts[parameters], strict ? "strict" : ""]
     .filter(Boolean).join("\n");
-
-/** Two texts, cut around the first character that differs. */
-const around = (one: string, other: string): [string, string] => {
-  let at = 0;
-  while (at < one.length && one[at] === other[at]) at++;
-  const start = Math.max(0, at - AROUND);
-  return [one.slice(start, at + AROUND), other.slice(start, at + AROUND)];
-};
-
-const prefixOf = (
-  run: RunData, earlier: Call, old: Row[], oldWires: string[],
-  later: Call, now: Row[], nowWires: string[],
-): Prefix => {
-  const wasOffered = offersOf(run, earlier);
-  const offered = offersOf(run, later);
-  const names = (offers: Offer[]): string => offers.map((offer) => offer.name).join(", ");
-  const nothing = { rows: 0, bytes: 0, tokens: 0, before: names(wasOffered), after: names(offered) };
-  if (nothing.before !== nothing.after) {
-    return { ...nothing, breaks: "other tools are offered, and providers read these first" };
-  }
-  const other = wasOffered.findIndex((offer, place) => offer !== offered[place]);
-  if (other >= 0) {
-    const [before, after] = around(definitionOf(run, wasOffered[other]), definitionOf(run, offered[other]));
-    const breaks = `tool ${offered[other].name} is defined otherwise, and providers read tools first`;
-    return { ...nothing, breaks, before, after };
-  }
-  let rows = 0;
-  while (rows < old.length && rows < now.length && oldWires[rows] === nowWires[rows]) rows++;
-  const kept = now.slice(0, rows);
-  const size = kept.reduce((sum, row) => sum + sizeOf(row.text), 0);
-  const tokens = kept.reduce((sum, row) => sum + row.tokens, 0);
-  if (rows === old.length) {
-    return { rows, bytes: size, tokens, breaks: "", before: "", after: "" };
-  }
-  const was = old[rows];
-  const is = now[rows];
-  if (!is) {
-    const before = said(was).slice(0, AROUND * 2);
-    return { rows, bytes: size, tokens, breaks: "the context ends before it", before, after: "" };
-  }
-  let at = 0;
-  if (was.role === is.role) {
-    while (at < was.text.length && at < is.text.length && was.text[at] === is.text[at]) at++;
-  }
-  const start = Math.max(0, at - AROUND);
-  const whole = size + sizeOf(is.text.slice(0, at));
-  const where = `message ${rows + 1}, ${is.section || is.role}`;
-  return {
-    rows,
-    bytes: whole,
-    tokens,
-    breaks: was.role === is.role
-      ? `byte ${whole.toLocaleString("en")} of the texts, at character ${at + 1} of ${where}`
-      : `${where}: ${withArticle(is.role)} message stands where ${withArticle(was.role)} message stood`,
-    before: said(was).slice(start, at + AROUND),
-    after: said(is).slice(start, at + AROUND),
-  };
-};
 
 export interface LineEdit { kind: "same" | "came" | "went"; text: string }
 

@@ -1,9 +1,9 @@
 // What an agent was sent: the heart of the page.
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { compared, definitionOf, offersOf, type Fate, type Prefix } from "./comparing";
-import { byAgent, bySection, callBefore, isSent, rowsOf, type Row } from "./contexts";
-import type { RunData } from "./document";
+import { compared, definitionOf, offersOf, type Fate } from "./comparing";
+import { authorOf, byAgent, bySection, callBefore, isOfCode, isSent, rowsOf, saidBefore, type Row } from "./contexts";
+import type { Prefix, RunData } from "./document";
 import { Bar, counted, hue, number, one, Text, visible } from "./parts";
 import { hashOf, numberOf } from "./links";
 
@@ -27,13 +27,14 @@ export const Context = ({
   const [hides, setHides] = useState(false);
   const comparison = useMemo(
     () => (before < 0 ? null
-      : compared(run, run.calls[before], rowsOf(run, run.calls[before]), call, rows)),
+      : compared(run, rowsOf(run, run.calls[before]), rows)),
     [run, index],
   );
   const offers = offersOf(run, call);
   const sent = rows.filter(isSent);
   const dropped = rows.length - sent.length;
   const shown = hides ? sent : rows;
+  const before_ = useMemo(() => (isOfCode(run) ? saidBefore(run, index, rows) : null), [run, index]);
   const fates = compares && comparison ? comparison.fates : null;
   const went = compares && comparison ? comparison.went : [];
   return (
@@ -41,12 +42,12 @@ export const Context = ({
       <h2>
         What <b>{visible(call.agent)}</b> was sent
         <small> turn {call.turn}, call {numberOf(run, index)} · {counted(sent.length, "message")} · {counted(call.tokens ?? 0, "token")}
-          {call.budget ? ` of at most ${number(call.budget)}` : ""} · {dropped ? `${dropped} left out` : "nothing left out"}</small>
+          {call.budget ? ` of at most ${number(call.budget)}` : ""} · {dropped ? `${dropped} left out` : before_ ? codeWords(before_) : "nothing left out"}</small>
       </h2>
       <Bar shares={bySection(rows)} label={rows.some((row) => row.section) ? "tokens by section" : "tokens by role"} />
-      <Bar shares={byAgent(rows)} label="tokens by author" colour={(name) => `hue-${([...run.agents, "user", "the pipeline"].indexOf(name) + 6) % 8}`} />
-      {comparison && before >= 0 && (
-        <PrefixLine prefix={comparison.prefix} total={call.tokens ?? 0} run={run} before={before} scenario={scenario} />
+      <Bar shares={byAgent(run, rows)} label="tokens by author" colour={(name) => `hue-${([...run.agents, "user", "the pipeline"].indexOf(name) + 6) % 8}`} />
+      {call.prefix && before >= 0 && (
+        <PrefixLine prefix={call.prefix} run={run} before={before} scenario={scenario} />
       )}
       <div class="tools">
         {before >= 0 && (
@@ -57,7 +58,8 @@ export const Context = ({
         )}
       </div>
       {call.hidden && <p class="note">A part of this context is known to the provider only: {visible(call.hidden)}</p>}
-      <Rows rows={shown} fates={fates} went={went} sent={sent} prefix={fates ? comparison!.prefix.rows : 0} highlight={highlight} />
+      <Rows run={run} rows={shown} fates={fates} went={went} sent={sent} prefix={fates ? (call.prefix?.messages ?? 0) : 0} highlight={highlight} />
+      {before_ && before_.unsent.length > 0 && <Unsent run={run} messages={before_.unsent} scenario={scenario} turn={call.turn} />}
       <details>
         <summary>Offered tools and settings</summary>
         <p>{offers.map(({ name }) => name).join(", ") || "no tools"}{call.handoffs?.length ? `; may hand off to ${call.handoffs.join(", ")}` : ""}</p>
@@ -70,29 +72,69 @@ export const Context = ({
   );
 };
 
+const codeWords = ({ said, unsent }: { said: number; unsent: number[] }): string => {
+  if (!said) return "nothing was said before";
+  if (!unsent.length) return said === 1 ? "the message said before is in it" : `all ${number(said)} messages said before are in it`;
+  return `${number(unsent.length)} of ${counted(said, "message")} said before ${unsent.length === 1 ? "is" : "are"} not in it`;
+};
+
+/** More of them are folded. */
+const UNSENT = 6;
+
+/** What code did not send of the conversation: what it reads beside that, and why, it alone knows. */
+const Unsent = ({
+  run, messages, scenario, turn,
+}: { run: RunData; messages: number[]; scenario: string; turn: number }): JSX.Element => (
+  <details class="unsent" open={messages.length <= UNSENT}>
+    <summary>Said before, and not in it: {counted(messages.length, "message")}</summary>
+    <p class="note">
+      The application's code chose what to send, and does not tell why it left something out.{" "}
+      <a href={hashOf({ scenario, view: "who" })}>Who saw what</a> shows who was sent these;{" "}
+      <a href={hashOf({ scenario, view: "state", turn })}>the state</a> shows what else it could have read.
+    </p>
+    <ol>
+      {messages.map((place) => {
+        const message = run.messages[place];
+        const text = message.text < 0 ? "" : run.texts[message.text];
+        const calls = (message.calls ?? []).map((call) => `→ ${call.name}`).join(" ");
+        return (
+          <li>
+            <b>{message.role}</b> <span class="origin">{visible([message.agent && `by ${message.agent}`, message.tool && `tool ${message.tool}`, message.turn && `turn ${message.turn}`].filter(Boolean).join(" · "))}</span>{" "}
+            <del dir="auto">{visible(one([text, calls].filter(Boolean).join(" "), 200))}</del>
+          </li>
+        );
+      })}
+    </ol>
+  </details>
+);
+
 const PrefixLine = ({
-  prefix, total, run, before, scenario,
-}: { prefix: Prefix; total: number; run: RunData; before: number; scenario: string }): JSX.Element => {
+  prefix, run, before, scenario,
+}: { prefix: Prefix; run: RunData; before: number; scenario: string }): JSX.Element => {
   const earlier = run.calls[before];
   const link = hashOf({ scenario, turn: earlier.turn, call: numberOf(run, before) });
-  const share = total ? Math.round((100 * prefix.tokens) / total) : 0;
+  const share = prefix.total ? Math.floor((100 * prefix.tokens) / prefix.total) : 100;
+  const show = (): void => document.querySelector(".prefix-end")?.scrollIntoView({ block: "center" });
   return (
-    <div class={prefix.breaks ? "prefix broken" : "prefix"}>
+    <div class={prefix.where ? "prefix broken" : "prefix"}>
       <p>
-        <b>Stable prefix:</b> {counted(prefix.rows, "message")}, {number(prefix.tokens)} tokens ({share} %) begin as in{" "}
+        <b>Stable prefix:</b> {counted(prefix.messages, "message")}, {number(prefix.tokens)} of {number(prefix.total)} tokens ({share} %) begin as in{" "}
         <a href={link}>turn {earlier.turn}, call {numberOf(run, before)}</a>
-        {prefix.breaks ? <>; a provider's cache ends at {visible(prefix.breaks)}.</> : <>: all that was sent then, so a provider's cache can reuse it.</>}
+        {prefix.where
+          ? <>; a provider's cache ends in <button class="copy" onClick={show}>{visible(prefix.where.replaceAll("`", ""))}</button>.</>
+          : <>: all that was sent then, so a provider's cache can reuse it.</>}
       </p>
-      {prefix.breaks && (prefix.before || prefix.after) && (
-        <p class="break code"><del dir="auto">{visible(one(prefix.before, 60) || "nothing")}</del> <ins dir="auto">{visible(one(prefix.after, 60) || "nothing")}</ins></p>
+      {prefix.where && (
+        <p class="break code"><del dir="auto">{visible(prefix.before || "nothing")}</del> <ins dir="auto">{visible(prefix.after || "nothing")}</ins></p>
       )}
     </div>
   );
 };
 
 const Rows = ({
-  rows, fates, went, sent, prefix, highlight,
+  run, rows, fates, went, sent, prefix, highlight,
 }: {
+  run: RunData;
   rows: Row[];
   fates: Map<Row, Fate> | null;
   went: { row: Row; before: number }[];
@@ -122,12 +164,12 @@ const Rows = ({
     }
     const at = places.get(row);
     if (at !== undefined) {
-      for (const old of gone.get(at) ?? []) items.push(<RowItem row={old} fate="went" section={old.section !== section} highlight={highlight} />);
+      for (const old of gone.get(at) ?? []) items.push(<RowItem run={run} row={old} fate="went" section={old.section !== section} highlight={highlight} />);
       gone.delete(at);
     }
     items.push(
       <RowItem
-        row={row} fate={fates?.get(row)} section={row.section !== section}
+        run={run} row={row} fate={fates?.get(row)} section={row.section !== section}
         number={at === undefined ? 0 : at + 1} inPrefix={at !== undefined && at < prefix} highlight={highlight}
       />,
     );
@@ -137,14 +179,15 @@ const Rows = ({
     }
   });
   for (const rows_ of gone.values()) {
-    for (const old of rows_) items.push(<RowItem row={old} fate="went" section={false} highlight={highlight} />);
+    for (const old of rows_) items.push(<RowItem run={run} row={old} fate="went" section={false} highlight={highlight} />);
   }
   return <ol class="rows">{items}</ol>;
 };
 
 const RowItem = ({
-  row, fate, section, number: place = 0, inPrefix = false, highlight,
+  run, row, fate, section, number: place = 0, inPrefix = false, highlight,
 }: {
+  run: RunData;
   row: Row;
   fate?: Fate;
   section: boolean;
@@ -154,8 +197,9 @@ const RowItem = ({
 }): JSX.Element => {
   const out = row.kind === "dropped" || row.kind === "left_out";
   const sign = fate ? FATES[fate] : ["", ""];
+  const author = row.role === "user" && row.message >= 0 && !row.pieces.length ? authorOf(run, row) : row.agent;
   const origin = [
-    row.agent && `by ${row.agent}`,
+    author && !["user", "the pipeline"].includes(author) && `by ${author}`,
     row.tool && `tool ${row.tool}`,
     row.turn && row.kind !== "left_out" ? `turn ${row.turn}` : "",
     row.note,

@@ -195,12 +195,123 @@ export const bySection = (rows: Row[]): Share[] =>
 /** Whether several sections, or a whole history, share the message: it has no one author. */
 const isJoined = (row: Row): boolean => row.pieces.length > 0 || row.note === JOINED;
 
-export const byAgent = (rows: Row[]): Share[] =>
+export const byAgent = (run: RunData, rows: Row[]): Share[] =>
   shares(
     rows.filter(isSent).map((row): [string, number] => [
-      isJoined(row) ? "joined messages" : row.agent || (row.role === "user" ? "user" : "the pipeline"), row.tokens,
+      isJoined(row) ? "joined messages" : authorOf(run, row), row.tokens,
     ]),
   );
+
+const authors = new WeakMap<RunData, Map<string, string>>();
+
+/** Who wrote a message: its role says only how it was sent, since one agent's reply can be another's user message. */
+export const authorOf = (run: RunData, row: Row): string => {
+  if (row.agent || row.role !== "user") return row.agent || "the pipeline";
+  let known = authors.get(run);
+  if (!known) {
+    known = new Map();
+    const add = (text: number | undefined, name: string): void => {
+      if (text !== undefined && text >= 0 && !known!.has(run.texts[text])) known!.set(run.texts[text], name);
+    };
+    for (const turn of run.turns) add(run.messages[turn.user ?? -1]?.text, "user");
+    for (const message of run.messages) if (message.role === "user" && message.id && !message.turn) add(message.text, "user");
+    for (const call of run.calls) add(run.messages[call.reply ?? -1]?.text, call.agent);
+    for (const handoff of run.handoffs) add(handoff.query, handoff.source);
+    authors.set(run, known);
+  }
+  return known.get(row.text) ?? "the pipeline";
+};
+
+/** Whether the context was put together by code, which tells nobody what it left out. */
+export const isOfCode = (run: RunData): boolean => !run.flow;
+
+/** So many messages before a call are looked for in it. */
+const BEFORE = 500;
+/** Shorter texts stand in others by chance. */
+const SHORTEST = 12;
+
+const textOf = (run: RunData, message: number): string => {
+  const text = run.messages[message]?.text ?? -1;
+  return text < 0 ? "" : run.texts[text];
+};
+
+const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+const holds = (rows: Row[], text: string): Row | undefined => {
+  const inJson = escaped(text);
+  return rows.find((row) => row.text === text || (text.length >= SHORTEST
+    && (row.text.includes(text) || row.text.includes(inJson))));
+};
+
+const isLetter = (letter: string | undefined): boolean => letter !== undefined && /[\p{L}\p{N}]/u.test(letter);
+
+/** Whether a text stands in another as words of its own. */
+const standsIn = (whole: string, text: string): boolean => {
+  for (let at = whole.indexOf(text); at >= 0; at = whole.indexOf(text, at + 1)) {
+    if (!isLetter(whole[at - 1]) && !isLetter(whole[at + text.length])) return true;
+  }
+  return false;
+};
+
+/** The messages that were said in the session before a call of code, and those that it does not hold. */
+export const saidBefore = (run: RunData, index: number, rows: Row[]): { said: number; unsent: number[] } => {
+  const call = run.calls[index];
+  const sent = rows.filter(isSent);
+  const ids = new Set(sent.map((row) => run.messages[row.message]?.id).filter(Boolean));
+  const session = run.turns[call.turn - 1]?.session;
+  const group = run.runs.find((one) => one.id === call.run)?.group;
+  const rivals = new Set(run.runs.filter((one) => group && one.group === group && one.id !== call.run).map((one) => one.agent));
+  const known = [run.turns[call.turn - 1]?.user ?? -1, ...sent.map((row) => row.message)];
+  const end = call.reply !== undefined && call.reply >= 0
+    ? number(run.messages[call.reply]) - 1
+    : Math.max(0, ...known.map((place) => (place < 0 ? 0 : number(run.messages[place]))));
+  const words = new Set(run.turns.map((turn) => turn.user));
+  const seen = new Set<string>();
+  const said: number[] = [];
+  run.messages.forEach((message, place) => {
+    const at = number(message);
+    if (!at || at > end || seen.has(message.id!)) return;
+    if (message.turn && run.turns[message.turn - 1]?.session !== session) return;
+    // A user message that nobody said is one that code made for a context.
+    if (message.role === "user" && message.turn && !words.has(place)) return;
+    if (message.turn === call.turn && rivals.has(message.agent ?? "")) return;
+    seen.add(message.id!);
+    said.push(place);
+  });
+  const order = (place: number): number => number(run.messages[place]);
+  // One long text is searched faster than thousands of short ones. Short words stand in instructions by chance.
+  const whole = sent.map((row) => row.text).join("\0");
+  const talk = sent.filter((row) => row.role !== "system").map((row) => row.text).join("\0");
+  const isIn = (text: string): boolean =>
+    text.length < SHORTEST ? standsIn(talk, text) : whole.includes(text) || whole.includes(escaped(text));
+  const latest = said.sort((one, other) => order(one) - order(other)).slice(-BEFORE);
+  const unsent = latest.filter((place) => {
+    const text = textOf(run, place);
+    return !ids.has(run.messages[place].id) && !(text && isIn(text));
+  });
+  return { said: latest.length, unsent };
+};
+
+/** The first calls of other runs of the turn that were sent a reply's text, and whether there were such calls. */
+export const readersOf = (run: RunData, index: number): { readers: { call: number; section: string }[]; later: number } => {
+  const call = run.calls[index];
+  const text = textOf(run, call.reply ?? -1);
+  const id = run.messages[call.reply ?? -1]?.id;
+  const readers: { call: number; section: string }[] = [];
+  const runs = new Set([call.run]);
+  let later = 0;
+  for (let place = index + 1; place < run.calls.length && run.calls[place].turn === call.turn; place++) {
+    const other = run.calls[place];
+    if (runs.has(other.run)) continue;
+    later++;
+    const rows = rowsOf(run, other).filter(isSent);
+    const row = rows.find((one) => id && run.messages[one.message]?.id === id) ?? (text ? holds(rows, text) : undefined);
+    if (!row) continue;
+    runs.add(other.run);
+    readers.push({ call: place, section: row.section });
+  }
+  return { readers, later: text.length >= SHORTEST ? later : 0 };
+};
 
 /** The call before it of the same agent in the same session; -1 for the first. */
 export const callBefore = (run: RunData, index: number): number => {

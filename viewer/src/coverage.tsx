@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { CoverageData, CoveredPart } from "./document";
-import { counted, number, one, visible } from "./parts";
+import { counted, named, number, one, visible } from "./parts";
 import { Pictures } from "./pipeline";
 import { fitting, ROWS, type Shown, shareOf, sharesOf } from "./shares";
 
@@ -89,9 +89,9 @@ const Items = ({ parts, idle }: { parts: CoveredPart[]; idle: Set<string> }): JS
       <tbody>
         {parts.map((part) => (
           <tr class={part.hits ? "covered" : "missing"}>
-            <td class="place"><code>{visible(`${part.file}:${part.line}`)}</code>{part.code && <small> {visible(part.code)}</small>}</td>
+            <td class="place"><code>{named(`${part.file}:${part.line}`)}</code>{part.code && <small> {visible(part.code)}</small>}</td>
             <td>{visible(part.kind)}</td>
-            <td class="item" dir="auto">{visible(part.name)}</td>
+            <td class="item" dir="auto">{named(part.name)}</td>
             <td class="count">{part.hits ? number(part.hits) : "never"}</td>
             <td class="way" dir="auto">
               {part.agent && part.agent !== part.name && idle.has(`${part.pipeline}\n${part.agent}`) && <>first a turn in which <code>{visible(part.agent)}</code> runs, then </>}

@@ -1,8 +1,11 @@
 // What is known of the selected event: a call's reply and consequences, a handoff's payload, a tool.
 import type { ComponentChildren, JSX } from "preact";
-import type { AgentRun, Arrival, Handoff, Mark, RunData, Write } from "./document";
+import { useMemo, useState } from "preact/hooks";
+import { readersOf } from "./contexts";
+import type { AgentRun, Arrival, Handoff, Mark, RunData, Wire, Write } from "./document";
 import { callOfMark, causesOf, hashOf, numberOf } from "./links";
-import { counted, number, one, Text, time, visible } from "./parts";
+import { Copy, counted, named, number, one, Text, time, visible } from "./parts";
+import { bodyOf } from "./wire";
 
 const textAt = (run: RunData, place: number | undefined): string =>
   place === undefined || place < 0 ? "" : run.texts[place];
@@ -39,10 +42,11 @@ export const CallDetails = ({
   const writes = run.writes.filter((_, place) => causes.write[place] === index && !isAbove("write", place));
   const next = run.calls.findIndex((other, place) => place > index && other.run === call.run);
   return (
-    <section class="panel" aria-label="What came of it">
-      <h2>What came of it</h2>
+    <section class="panel" aria-label="Result">
+      <h2>Result</h2>
       <dl>
         <Fact name="at">{time(call.at)}, run {call.run}{mine?.group ? `, parallel group ${mine.group}` : ""}{mine && mine.status !== "done" ? `, ${mine.status.replace("_", " ")}` : ""}</Fact>
+        {call.wire?.where && <Fact name="sent by"><code>{visible(call.wire.where)}</code></Fact>}
         {mine?.handoff && <Fact name="started by">{handoffLine(run, scenario, mine)}</Fact>}
         {call.error && <Fact name="failed"><b class="bad">{visible(call.error)}</b></Fact>}
         {reply && (
@@ -53,6 +57,7 @@ export const CallDetails = ({
             ))}
           </Fact>
         )}
+        {reply && !handoffs.length && !reply.calls?.length && <Readers run={run} index={index} scenario={scenario} />}
         {textAt(run, call.thinking) && <Fact name="thinking"><Text text={textAt(run, call.thinking)} /></Fact>}
         {call.usage && Object.keys(call.usage).length > 0 && (
           <Fact name="usage">{Object.entries(call.usage).map(([name, count]) => `${name.replace(/_/g, " ")} ${number(count)}`).join(", ")}</Fact>
@@ -76,7 +81,50 @@ export const CallDetails = ({
         {next < 0 && !writes.length && above?.kind !== "write" && !call.error && <Fact name="state written">nothing</Fact>}
         {next >= 0 && <Fact name="the run went on with">{callLink(run, scenario, next)}</Fact>}
       </dl>
+      {call.wire && <Raw key={index} run={run} index={index} wire={call.wire} />}
     </section>
+  );
+};
+
+/** Who was sent a reply on its way without a handoff: by the state, or by code. */
+const Readers = ({ run, index, scenario }: { run: RunData; index: number; scenario: string }): JSX.Element | null => {
+  const { readers, later } = useMemo(() => readersOf(run, index), [run, index]);
+  if (!readers.length && !later) return null;
+  return (
+    <Fact name="reply sent on to">
+      {readers.length ? readers.map(({ call, section }, place) => (
+        <>{place > 0 && "; "}{callLink(run, scenario, call)}{section && `, in ${section}`}</>
+      )) : "no later agent of the turn was sent it as it is"}
+    </Fact>
+  );
+};
+
+/** A value as indented JSON; a text that is no JSON, such as a stream, as it is. */
+const jsonText = (value: unknown): string => {
+  if (typeof value !== "string") return JSON.stringify(value, null, 2);
+  try {
+    return JSON.stringify(JSON.parse(value), null, 2);
+  } catch {
+    return value;
+  }
+};
+
+/** The request and the response as they went over the wire, once somebody asks for them. */
+const Raw = ({ run, index, wire }: { run: RunData; index: number; wire: Wire }): JSX.Element => {
+  const [isOpen, setOpen] = useState(false);
+  const body = useMemo(() => (isOpen ? jsonText(bodyOf(run, index)) : ""), [isOpen]);
+  return (
+    <details open={isOpen} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>Raw request and response</summary>
+      {isOpen && (
+        <>
+          <h3>{visible(wire.url)} <Copy text={body} /></h3>
+          <Text text={body} code />
+          <h3>{wire.status ? `Status ${wire.status}` : "No response"}</h3>
+          {wire.status !== undefined && <Text text={jsonText(wire.response ?? "")} code />}
+        </>
+      )}
+    </details>
   );
 };
 
@@ -93,21 +141,22 @@ const handoffLine = (run: RunData, scenario: string, mine: AgentRun): JSX.Elemen
 
 const firstCallOf = (run: RunData, id: string): number => run.calls.findIndex((call) => call.run === id);
 
+const OUTCOMES: Record<string, string> = { requested: "asked for, and never made" };
 const VERDICTS = { arrived: "good", lost: "bad", unknown: "unknown" };
 
 const whereTo = (arrival: Arrival): string =>
-  arrival.state === "lost" ? "no section"
+  arrival.state === "lost" ? "nowhere"
     : arrival.state === "arrived" ? (arrival.sections ?? []).join(", ")
       : `not observable: ${arrival.reason ?? ""}`;
 
 export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; handoff: Handoff; scenario: string }): JSX.Element => {
   const target = handoff.run ? firstCallOf(run, handoff.run) : -1;
   const payload = textAt(run, handoff.payload);
-  const rows = handoff.arrivals ?? [];
+  const rows = payload ? handoff.arrivals ?? [] : [];
   return (
     <div class="handoff">
       <p>
-        <b>{visible(handoff.source)} → {visible(handoff.target)}</b>: {handoff.outcome === "made" ? "made" : <b class="bad">{visible(handoff.outcome)}</b>}
+        <b>{visible(handoff.source)} → {visible(handoff.target)}</b>: {handoff.outcome === "made" ? "made" : <b class="bad">{visible(OUTCOMES[handoff.outcome] ?? handoff.outcome)}</b>}
         {handoff.type && <>, type {visible(handoff.type)}</>}{handoff.mode && <>, {handoff.mode}</>}
         {handoff.reason && <span class="bad" dir="auto">: {visible(handoff.reason)}</span>}
       </p>
@@ -116,10 +165,10 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
       {payload && !rows.length && <Text text={payload} code />}
       {rows.length > 0 && (
         <table class="payload">
-          <thead><tr><th scope="col">payload</th><th scope="col">value</th><th scope="col">{visible(handoff.target)} was sent it in</th></tr></thead>
+          <thead><tr><th scope="col">payload</th><th scope="col">value</th><th scope="col">sent to {named(handoff.target)} in</th></tr></thead>
           <tbody>
             {rows.map((row) => (
-              <tr><td>{visible(row.path)}</td><td dir="auto">{visible(one(row.value, 80))}</td><td class={VERDICTS[row.state]}>{visible(whereTo(row))}</td></tr>
+              <tr><td>{named(row.path)}</td><td dir="auto">{named(one(row.value, 80))}</td><td class={VERDICTS[row.state]}>{visible(whereTo(row))}</td></tr>
             ))}
           </tbody>
         </table>
@@ -166,7 +215,7 @@ export const MarkDetails = ({ run, mark, scenario }: { run: RunData; mark: Mark;
     const tool = run.tools[ref];
     return (
       <section class="panel" aria-label="Tool">
-        <h2>Tool {visible(tool.tool)}<small> called by {visible(tool.agent || "nobody known")}, turn {tool.turn}, {time(tool.at)}{(tool.until ?? -1) > tool.at ? ` to ${time(tool.until!)}` : ""}</small></h2>
+        <h2>Tool {visible(tool.tool)}<small> {tool.server && <>of the server {visible(tool.server)}, </>}called by {visible(tool.agent || "nobody known")}, turn {tool.turn}, {time(tool.at)}{(tool.until ?? -1) > tool.at ? ` to ${time(tool.until!)}` : ""}</small></h2>
         <h3>Arguments</h3><Text text={textAt(run, tool.args) || "{}"} code />
         <h3>{tool.error ? "Error" : "Result"}</h3>
         {tool.error ? <p class="bad" dir="auto">{visible(tool.error)}</p> : <Text text={textAt(run, tool.result) || "(nothing)"} code />}

@@ -12,14 +12,15 @@ const text = (value: unknown): string =>
 /** The two runs, each with the scenario's part of its links, once they are read. */
 type Runs = { run: RunData; name: string; side: string }[];
 
-const useRuns = (scenario: Scenario, name: string, sides: [string, string], source: Source): Runs => {
-  const [runs, setRuns] = useState<Runs>([]);
+/** The runs; null while they are read. */
+const useRuns = (scenario: Scenario, name: string, sides: [string, string], source: Source): Runs | null => {
+  const [runs, setRuns] = useState<Runs | null>(null);
   useEffect(() => {
     let is = true;
     const both = [[scenario.base, baseOf(name), sides[0]], [scenario, name, sides[1]]] as const;
     const there = both.filter(([one_]) => one_ && hasRun(one_));
     void Promise.all(there.map(async ([one_, key, side]) => ({ run: await source.run(one_!.run!), name: key, side })))
-      .then((found) => is && setRuns(found), () => undefined);
+      .then((found) => is && setRuns(found), () => is && setRuns([]));
     return () => { is = false; };
   }, [scenario]);
   return runs;
@@ -60,7 +61,8 @@ export const Difference = ({
   scenario, name, sides, source,
 }: { scenario: Scenario; name: string; sides: [string, string]; source: Source }): JSX.Element => {
   const diff = scenario.diff!;
-  const runs = useRuns(scenario, name, sides, source);
+  const both = useRuns(scenario, name, sides, source);
+  const runs = both ?? [];
   const equal = runs.length && !diff.more_calls ? equalTurns(diff, Math.min(...runs.map(({ run }) => run.turns.length))) : "";
   if (diff.error || diff.left_out) {
     return <section class="panel" aria-label="Difference"><h2>Not compared</h2><p class="bad" dir="auto">{visible(diff.error || diff.left_out)}</p></section>;
@@ -72,7 +74,7 @@ export const Difference = ({
     return <section class="panel" aria-label="Difference"><h2>Equal</h2><p>Both runs did the same{diff.declared?.length ? ", though the pipelines are declared differently" : ""}.</p><Edits edits={diff.declared ?? []} /></section>;
   }
   return (
-    <section class="panel difference" aria-label="Difference">
+    <section class="panel difference" aria-label="Difference" aria-busy={both === null}>
       <h2><del>{visible(sides[0])}</del> against <ins>{visible(sides[1])}</ins></h2>
       {diff.first && (
         <article>

@@ -102,6 +102,15 @@ export interface LeftOut {
   note?: string;
 }
 
+export interface Prefix {
+  messages: number;
+  tokens: number;
+  total: number;
+  where?: string;
+  before?: string;
+  after?: string;
+}
+
 export interface Call {
   id: string;
   agent: string;
@@ -118,6 +127,7 @@ export interface Call {
   tokens?: number;
   budget?: number;
   hidden?: string;
+  prefix?: Prefix;
   left_out?: LeftOut[];
   handoffs?: string[];
   reply?: number;
@@ -126,6 +136,18 @@ export interface Call {
   usage?: Record<string, number>;
   error?: string;
   until?: number;
+  wire?: Wire;
+}
+
+/** What a client sent and got; the body as changes of the same agent's request before it. */
+export interface Wire {
+  url: string;
+  where: string;
+  body: unknown;
+  status?: number;
+  response?: unknown;
+  server?: string;
+  turn?: number;
 }
 
 export interface AgentRun {
@@ -181,6 +203,7 @@ export interface Tool {
   result?: number;
   error?: string;
   until?: number;
+  server?: string;
 }
 
 export interface Write {
@@ -296,6 +319,7 @@ export interface RunData {
   graph: Graph;
   counter?: string;
   claims?: Claim[];
+  exchanges?: Wire[];
   error?: string;
 }
 

@@ -2,11 +2,13 @@
 import { Graph as LayoutGraph, layout } from "@dagrejs/dagre";
 import type { Edge, Graph, Node } from "./document";
 
-export const NODE_WIDTH = 164;
+export const NODE_WIDTH = 184;
 export const NODE_HEIGHT = 56;
 const MARGIN = 24;
 const LABEL_HEIGHT = 16;
 const LETTER_WIDTH = 6.5;
+/** How far the way of an agent to itself stands out. */
+const LOOP_WIDTH = 26;
 
 export interface Point { x: number; y: number }
 export interface NodePosition extends Point { node: Node }
@@ -31,12 +33,27 @@ export const positionsOf = (graph: Graph, labelOf: (edge: Edge) => string): Posi
   });
   layout(layers);
   const size = layers.graph() as { width: number; height: number };
+  const loopOf = (edge: Edge, node: Point): EdgePosition => {
+    const border = node.x + NODE_WIDTH / 2;
+    const end = border + LOOP_WIDTH;
+    const half = (labelOf(edge).length * LETTER_WIDTH) / 2;
+    size.width = Math.max(size.width, end + 2 * half + MARGIN);
+    return {
+      edge,
+      points: [
+        { x: border, y: node.y - 10 }, { x: end, y: node.y - 18 }, { x: end, y: node.y + 18 }, { x: border, y: node.y + 10 },
+      ],
+      label: { x: end + half, y: node.y },
+    };
+  };
+  const ways = edges.map((edge, number): EdgePosition => {
+    if (edge.source === edge.target) return loopOf(edge, layers.node(edge.source) as Point);
+    const { points, x, y } = layers.edge(edge.source, edge.target, `${number}`) as Point & { points: Point[] };
+    return { edge, points, label: { x: x ?? points[points.length >> 1].x, y: y ?? points[points.length >> 1].y } };
+  });
   return {
     nodes: nodes.map((node) => ({ node, ...(layers.node(node.name) as Point) })),
-    edges: edges.map((edge, number) => {
-      const { points, x, y } = layers.edge(edge.source, edge.target, `${number}`) as Point & { points: Point[] };
-      return { edge, points, label: { x: x ?? points[points.length >> 1].x, y: y ?? points[points.length >> 1].y } };
-    }),
+    edges: ways,
     width: Math.max(size.width, NODE_WIDTH + 2 * MARGIN),
     height: size.height,
   };

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Index, Scenario } from "./document";
 import { hasRun } from "./links";
 import { Pictures } from "./pipeline";
-import { counted, number, one, time, visible, Windowed } from "./parts";
+import { counted, named, number, one, time, visible, Windowed } from "./parts";
 
 export const ORDER = ["broken", "failed", "unjudged", "xfailed", "held", "skipped"];
 export const WORDS: Record<string, string> = {
@@ -20,6 +20,34 @@ export const Badge = ({ outcome }: { outcome: string }): JSX.Element => (
     <span aria-hidden="true">{SIGNS[outcome] ?? "·"} </span>{WORDS[outcome] ?? outcome}
   </span>
 );
+
+const BY: Record<string, [string, (line: Scenario) => string | number]> = {
+  outcome: ["outcome", () => 0],
+  file: ["file", () => 0],
+  name: ["name", (line) => line.name.toLowerCase()],
+  findings: ["most findings", (line) => -(line.findings?.length ?? 0)],
+  calls: ["most model calls", (line) => -(line.calls ?? 0)],
+  tokens: ["most tokens", (line) => -(line.tokens ?? 0)],
+  time: ["longest", (line) => -(line.virtual_ms ?? 0)],
+};
+
+/** The scenarios by what somebody chose; equal ones stay as they were: the failed first. */
+const inOrder = (scenarios: Scenario[], by: string): Scenario[] => {
+  const key = BY[by][1];
+  const keyed = scenarios.map((scenario, place) => ({ scenario, place, key: key(scenario) }));
+  keyed.sort((left, right) => (left.key < right.key ? -1 : left.key > right.key ? 1 : left.place - right.place));
+  return keyed.map((each) => each.scenario);
+};
+
+/** A line of the list: a scenario, or a file above its scenarios. */
+type Item = { scenario: Scenario } | { file: string; lines: Scenario[] };
+
+const itemsOf = (scenarios: Scenario[], by: string): Item[] => {
+  if (by !== "file") return inOrder(scenarios, by).map((scenario) => ({ scenario }));
+  const files = new Map<string, Scenario[]>();
+  for (const scenario of scenarios) files.set(scenario.file, [...(files.get(scenario.file) ?? []), scenario]);
+  return [...files].flatMap(([file, lines]) => [{ file, lines }, ...lines.map((scenario) => ({ scenario }))]);
+};
 
 export const sorted = (scenarios: Scenario[]): Scenario[] =>
   scenarios
@@ -50,12 +78,14 @@ export const Overview = ({
 }): JSX.Element => {
   const [text, setText] = useState("");
   const [outcome, setOutcome] = useState("");
+  const [by, setBy] = useState("outcome");
   const all = useMemo(() => sorted(index.scenarios), [index]);
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const isShown = (line: Scenario): boolean =>
     !outcome || (outcome === DIFFERS ? differs(line) : line.outcome === outcome);
   const shown = all.filter((line) => isShown(line) && fits(line, words));
-  cursor.count = shown.length;
+  const items = itemsOf(shown, by);
+  cursor.count = items.length;
   const outcomes = ORDER.filter((word) => all.some((line) => line.outcome === word));
   const differ = all.filter(differs).length;
   if (!all.length) {
@@ -81,6 +111,12 @@ export const Overview = ({
             onInput={(event) => setText(event.currentTarget.value)}
           />
         </label>
+        <label class="order">
+          <span>Order</span>
+          <select value={by} onChange={(event) => setBy(event.currentTarget.value)}>
+            {Object.entries(BY).map(([key, [words]]) => <option value={key}>{words}</option>)}
+          </select>
+        </label>
         <div class="chips" role="group" aria-label="Outcome">
           {["", ...outcomes].map((word) => (
             <button class="chip" aria-pressed={outcome === word} onClick={() => setOutcome(word)}>
@@ -96,10 +132,12 @@ export const Overview = ({
       <p class="unseen" role="status">{counted(shown.length, "scenario")} shown</p>
       {shown.length ? (
         <Windowed
-          count={shown.length} height={76} label="Scenarios" class="scenarios" focus={cursor.place}
-          row={(place) => (
-            <Line scenario={shown[place]} link={linkOf(shown[place])} current={place === cursor.place} />
-          )}
+          count={items.length} height={isNarrow() ? 112 : 76} label="Scenarios" class="scenarios" focus={cursor.place}
+          row={(place) => {
+            const item = items[place];
+            if ("file" in item) return <FileLine file={item.file} lines={item.lines} current={place === cursor.place} />;
+            return <Line scenario={item.scenario} link={linkOf(item.scenario)} current={place === cursor.place} />;
+          }}
         />
       ) : <p class="empty">No scenario fits.</p>}
       {index.graphs.length > 0 && (
@@ -108,6 +146,22 @@ export const Overview = ({
     </main>
   );
 };
+
+/** Whether the list has no room for its columns of numbers; as in the style. */
+const isNarrow = (): boolean => matchMedia("(max-width: 820px)").matches;
+
+const FileLine = ({ file, lines, current }: { file: string; lines: Scenario[]; current: boolean }): JSX.Element => (
+  <div role="listitem" class={current ? "scenario file current" : "scenario file"}>
+    <div class="what">
+      <b>{named(file)}</b>
+      <div class="facts">
+        {ORDER.map((word) => [word, lines.filter((line) => line.outcome === word).length] as const)
+          .filter(([, count]) => count)
+          .map(([word, count]) => `${number(count)} ${WORDS[word]}`).join(", ")}
+      </div>
+    </div>
+  </div>
+);
 
 const Line = ({ scenario, link, current }: { scenario: Scenario; link: string; current: boolean }): JSX.Element => {
   const first = scenario.findings?.[0] ?? scenario.error ?? scenario.reason ?? "";

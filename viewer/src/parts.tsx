@@ -18,6 +18,10 @@ export const visible = (text: string): ComponentChildren => {
   return [...parts, text.slice(last)];
 };
 
+/** A name, which a narrow column breaks at its joints and not in mid-word. */
+export const named = (text: string): ComponentChildren =>
+  text.split(/(?<=[_./:-])|(?<=[a-z])(?=[A-Z])/).map((part, place) => (place ? [<wbr />, visible(part)] : visible(part)));
+
 export const one = (text: string, most = 120): string => {
   const line = text.replace(/\s+/g, " ").trim();
   return line.length > most ? `${line.slice(0, most - 1)}…` : line;

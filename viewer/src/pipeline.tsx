@@ -103,7 +103,7 @@ export const Pipeline = ({ graph, whole }: { graph: Graph; whole?: Graph }): JSX
       <p class="key">
         <span class="stroke handoff" /> handoff <span class="stroke plain" /> edge or route{" "}
         <span class="stroke unused" /> declared, and not used <span class="stroke bad" /> findings;
-        a line is as thick as it was used often
+        thicker = used more often
       </p>
       {unused.length > 0 && (
         <p>Not used here: {unused.map((edge) => `${edge.source} → ${edge.target}`).join(", ")}.</p>

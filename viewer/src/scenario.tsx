@@ -8,9 +8,10 @@ import type { Finding, Graph, Index, RunData, Scenario } from "./document";
 import { File } from "./file";
 import { baseOf, callAt, callOfMark, hashOf, hasRun, numberOf, type Place, type View, VIEWS } from "./links";
 import { Badge } from "./overview";
-import { Copy, counted, Differences, number, one, time, visible } from "./parts";
+import { Copy, counted, Differences, named, number, one, time, visible } from "./parts";
 import { Pipeline } from "./pipeline";
 import type { Source } from "./reading";
+import { Servers } from "./servers";
 import { State } from "./state";
 import { NAMES } from "./marks";
 import { Timeline } from "./timeline";
@@ -58,12 +59,12 @@ export const ScenarioView = ({
   return (
     <main id="main">
       <header class="scenario-head">
-        <p class="crumbs"><a href="#">All scenarios</a> / {scenario.file}:{scenario.line}</p>
+        <p class="crumbs"><a href="#">All scenarios</a> / {named(`${scenario.file}:${scenario.line}`)}</p>
         <h1 dir="auto"><Badge outcome={scenario.outcome} /> {visible(scenario.name)}</h1>
         <p class="facts">
           pipeline {visible(scenario.pipeline || "unknown")} · {counted(scenario.turns ?? 0, "turn")} · {counted(scenario.calls ?? 0, "model call")} · {counted(scenario.tokens ?? 0, "token")} · {time(scenario.virtual_ms ?? 0)} of virtual time · seed {scenario.seed ?? "none"}
         </p>
-        {scenario.reproduce && <p class="reproduce"><code>{visible(scenario.reproduce)}</code> <Copy text={scenario.reproduce} /></p>}
+        {scenario.reproduce && <p class="reproduce"><code>{scenario.reproduce.split(/ (?=--\S+(?: [^\s']+)?(?= --|$))/).map((part, place) => (place ? <> <span class="option">{visible(part)}</span></> : visible(part)))}</code> <Copy text={scenario.reproduce} /></p>}
         {scenario.error && <pre class="error" dir="auto">{visible(scenario.error)}</pre>}
         {scenario.reason && <p dir="auto">{visible(scenario.reason)}</p>}
       </header>
@@ -71,7 +72,7 @@ export const ScenarioView = ({
       {has && (
         <nav class="tabs" aria-label="Views">
           {views.map((view) => (
-            <a href={hashOf({ scenario: view === "diff" ? key : name, view, turn: view === "state" ? place.turn : 0 })} aria-current={place.view === view ? "page" : undefined}>{TITLES[view]}</a>
+            <a href={hashOf({ scenario: view === "diff" ? key : name, view, turn: view === "state" ? turnInSight(run, place) : 0 })} aria-current={place.view === view ? "page" : undefined}>{TITLES[view]}</a>
           ))}
         </nav>
       )}
@@ -112,7 +113,7 @@ const Other = ({
   view: View; run: RunData; name: string; scenario: Scenario; diff: Scenario; place: Place; index: Index; whole?: Graph; source: Source;
 }): JSX.Element => {
   if (view === "who") return <Who run={run} scenario={name} />;
-  if (view === "state") return <State run={run} turn={place.turn} scenario={name} />;
+  if (view === "state") return <State run={run} turn={turnInSight(run, place)} scenario={name} />;
   if (view === "pipeline") return <Pipeline graph={run.graph} whole={whole} />;
   if (view === "diff" && diff.diff) return <Difference scenario={diff} name={place.scenario} sides={index.sides ?? ["", ""]} source={source} />;
   return <File run={run} scenario={scenario} text={index.files?.[scenario.file] ?? ""} />;
@@ -120,9 +121,20 @@ const Other = ({
 
 const ORDER = ["failing", "warning", "skipped", "noted"];
 
+/** The findings, what fails the scenario first. */
+const findingsOf = (run: RunData): Finding[] =>
+  [...run.findings].sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level));
+
+/** The turn of what is selected; without a selection, that of the first finding that fails. */
+const turnInSight = (run: RunData | null, place: Place): number => {
+  if (!run || place.turn) return place.turn;
+  const findings = findingsOf(run);
+  const mark = run.marks[markAt(run, place, findings.map((finding) => finding.mark ?? -1))];
+  return place.item || findings[0]?.level === "failing" ? (mark?.turn ?? 0) : 0;
+};
+
 const RunView = ({ run, name, place, moves }: { run: RunData; name: string; place: Place; moves: Moves }): JSX.Element => {
-  const findings = useMemo(
-    () => [...run.findings].sort((a, b) => ORDER.indexOf(a.level) - ORDER.indexOf(b.level)), [run]);
+  const findings = useMemo(() => findingsOf(run), [run]);
   const marks = useMemo(() => findings.map((finding) => finding.mark ?? -1), [run]);
   const pinned = useMemo(() => {
     const pins = new Map<number, Finding[]>();
@@ -167,6 +179,7 @@ const RunView = ({ run, name, place, moves }: { run: RunData; name: string; plac
           <CallDetails run={run} index={call} scenario={name} above={mark} />
         </div>
       )}
+      <Servers run={run} turn={mark?.turn ?? 0} />
     </>
   );
 };
@@ -207,7 +220,7 @@ const Findings = ({
       <h3>
         <span class="level">{LEVELS[finding.level]}</span> {finding.id !== "claim" && <code>{finding.id}</code>}{" "}
         <a href={hashOf({ scenario: name, item: `finding-${place + 1}` })} dir="auto">{visible(finding.what)}</a>
-        <small>{visible(whereOf(run, finding))}</small>
+        <small>{named(whereOf(run, finding))}</small>
       </h3>
       {place === current && (
         <>

@@ -30,7 +30,7 @@ export const State = ({ run, turn, scenario }: { run: RunData; turn: number; sce
         {index > 0 && <a class="button" href={at(run.turns[index - 1].number)}>← turn {run.turns[index - 1].number}</a>}
         {index + 1 < run.turns.length && <a class="button" href={at(run.turns[index + 1].number)}>turn {run.turns[index + 1].number} →</a>}
         <label>turn <input type="number" min={1} max={run.turns.length} value={now.number} onChange={(event) => { location.hash = at(Number(event.currentTarget.value)); }} /></label>
-        <label><input type="checkbox" checked={all} onChange={() => setAll(!all)} /> also channels that nobody wrote</label>
+        <label><input type="checkbox" checked={all} onChange={() => setAll(!all)} /> show unchanged channels</label>
       </nav>
       {!rows.length && <p class="empty">No channel was written in this turn.</p>}
       {rows.map((row) => <Channel run={run} row={row} all={all} />)}

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import { axisOf, type Axis, type Column, firstAt, reachOf, slotOf, type Span, spansIn, spansOf } from "./axis";
 import type { Finding, Mark, RunData, Turn } from "./document";
 import { LANE, MarkShape } from "./marks";
-import { inMiddle, number, one, time, visible } from "./parts";
+import { named, inMiddle, number, one, time, visible } from "./parts";
 import { seenOf, Strip } from "./strip";
 
 const HEAD = 54;
@@ -179,8 +179,8 @@ export const Timeline = ({
     <section class="timeline-box" aria-label="Timeline">
       <div class="tools">
         <span class="hint">
-          {number(run.marks.length)} events (j, k; findings n, p) · a number is a call's tokens · <i class="key-tool">■</i> tool
-          {" "}· <i class="key-write">◆</i> state written · <i class="key-handoff">↓</i> handoff · all others say what they are
+          {number(run.marks.length)} events (j, k; findings n, p) · numbers: tokens · <i class="key-tool">■</i> tool
+          {" "}· <i class="key-write">◆</i> state written · <i class="key-handoff">↓</i> handoff · hover for the rest
         </span>
         <button onClick={() => zooms.zoom(-1)} aria-label="Zoom out">−</button>
         <button onClick={() => zooms.zoom(0)} aria-label="Whole run">↔</button>
@@ -191,7 +191,7 @@ export const Timeline = ({
         <div class="lanes" style={{ height: `${height}px`, width: `${LABEL}px` }}>
           <div class="corner" style={{ height: `${HEAD}px` }}>turn<br />time</div>
           {layout.lanes.map((name) => (
-            <div class="lane-name" style={{ height: `${LANE * (layout.rows.get(name) ?? 1)}px` }} title={name}>{visible(inMiddle(name, 32))}</div>
+            <div class="lane-name" style={{ height: `${LANE * (layout.rows.get(name) ?? 1)}px` }} title={name}>{named(inMiddle(name, 32))}</div>
           ))}
         </div>
         <div class="sheet">

@@ -3,7 +3,7 @@ import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import type { RunData } from "./document";
 import { hashOf, numberOf } from "./links";
-import { counted, one, visible, wanted, Windowed, markWord } from "./parts";
+import { named, counted, one, visible, wanted, Windowed, markWord } from "./parts";
 import { type Cell, Matrix } from "./seen";
 
 const SIGNS: Record<Cell["kind"] | "never", [string, string]> = {
@@ -32,9 +32,10 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
     const kind = matrix.of(row, agent)?.kind;
     return kind === "sent" || kind === "edited";
   })) : [];
-  const first = "clamp(11rem, 28vw, 22rem)";
-  const columns = `minmax(${first}, 1fr) repeat(${agents.length}, 7.5rem)`;
-  const layout = { gridTemplateColumns: columns, minWidth: `calc(${first} + ${7.5 * agents.length}rem)` };
+  const first = "clamp(9rem, 28vw, 22rem)";
+  const column = "clamp(4.2rem, 18vw, 7.5rem)";
+  const columns = `minmax(${first}, 1fr) repeat(${agents.length}, ${column})`;
+  const layout = { gridTemplateColumns: columns, minWidth: `calc(${first} + ${agents.length} * ${column})` };
   return (
     <section class="panel" aria-label="Who saw what">
       <h2>Who saw what<small> a click goes to the first call that sent it</small></h2>
@@ -55,7 +56,7 @@ export const Who = ({ run, scenario }: { run: RunData; scenario: string }): JSX.
           header={
             <div class="matrix-row header" role="row" style={layout}>
               <span role="columnheader">message</span>
-              {agents.map((agent) => <span role="columnheader" title={agent}>{visible(one(agent, 30))}</span>)}
+              {agents.map((agent) => <span role="columnheader" title={agent}>{named(one(agent, 30))}</span>)}
             </div>
           }
           row={(place) => {

@@ -2,13 +2,14 @@
 import { expect, test } from "vitest";
 import { axisOf, reachOf, slotOf, spansIn, spansOf } from "../src/axis";
 import { compared, lineDiff } from "../src/comparing";
-import { byAgent, callBefore, rowsOf } from "../src/contexts";
+import { byAgent, callBefore, readersOf, rowsOf, saidBefore } from "../src/contexts";
 import type { Call, Index, Mark, Message, RunData } from "../src/document";
-import { lineOf, positionsOf } from "../src/layout";
+import { lineOf, NODE_WIDTH, positionsOf } from "../src/layout";
 import { callAt, hashOf, keysOf, numberOf, placeOf } from "../src/links";
 import { Matrix } from "../src/seen";
 import { time } from "../src/parts";
 import { changed, States } from "../src/states";
+import { bodyOf, next } from "../src/wire";
 
 const message = (text: number, id = "", role = "user"): Message => ({ role, text, id });
 const call = (id: string, turn: number, parts: Call["parts"]): Call => ({
@@ -74,47 +75,24 @@ test("a window's messages stand struck through before those that it shows", () =
   ]);
 });
 
-test("the stable prefix ends at the first byte that differs", () => {
+test("a message with another text is changed", () => {
   const [one, other] = [run.calls[1], run.calls[2]];
-  const { prefix, fates } = compared(run, one, rowsOf(run, one), other, rowsOf(run, other));
-  expect(prefix.rows).toBe(0);
-  expect(prefix.bytes).toBe("Be ".length);
-  expect(prefix.breaks).toContain("character 4 of message 1, instructions");
+  const { fates } = compared(run, rowsOf(run, one), rowsOf(run, other));
   expect([...fates.values()]).toEqual(["changed", "same", "same"]);
 });
 
 test("what is gone is said, and where it stood", () => {
   const [one, other] = [run.calls[0], run.calls[1]];
   const rows = rowsOf(run, other);
-  const { went, fates, prefix } = compared(run, one, rowsOf(run, one), other, rows);
+  const { went, fates } = compared(run, rowsOf(run, one), rows);
   expect(rows.map((row) => fates.get(row))).toEqual(["same", "went", "came", "came"]);
   expect(went).toEqual([]);
-  expect(prefix.rows).toBe(1);
 });
 
 test("what no row shows any longer stands after what came before it", () => {
   const other = { ...run.calls[1], parts: run.calls[1].parts!.slice(0, 1), tail: [] };
-  const { went } = compared(run, run.calls[0], rowsOf(run, run.calls[0]), other, rowsOf(run, other));
+  const { went } = compared(run, rowsOf(run, run.calls[0]), rowsOf(run, other));
   expect(went.map(({ row, before }) => [row.text, before])).toEqual([["one", 1]]);
-});
-
-test("other tools break the prefix at its start", () => {
-  const data = { ...run, toolsets: [[0]], offers: [{ name: "look" }] };
-  const other = { ...run.calls[1], tools: 0 };
-  const { prefix } = compared(data, run.calls[1], rowsOf(data, run.calls[1]), other, rowsOf(data, other));
-  expect(prefix.rows).toBe(0);
-  expect(prefix.breaks).toContain("other tools");
-});
-
-test("another definition of a tool breaks the prefix at its start", () => {
-  const offers = [{ name: "look" }, { name: "find", description: "Find a thing." },
-    { name: "find", description: "Find a place." }];
-  const data = { ...run, toolsets: [[0, 1], [0, 2]], offers };
-  const [one, other] = [{ ...run.calls[0], tools: 0 }, { ...run.calls[1], tools: 1 }];
-  const { prefix } = compared(data, one, rowsOf(data, one), other, rowsOf(data, other));
-  expect(prefix.rows).toBe(0);
-  expect(prefix.breaks).toContain("tool find is defined otherwise");
-  expect([prefix.before, prefix.after]).toEqual(["Find a thing.", "Find a place."]);
 });
 
 test("the call before is of the same agent and session", () => {
@@ -212,5 +190,71 @@ test("a pipeline's agents stand below those that lead to them, also in a ring", 
 test("a message that several sections share has no one author", () => {
   const [row] = rowsOf(run, run.calls[0]);
   const joined = { ...row, agent: "desk", tokens: 4, pieces: [{ section: "history", text: "hi", tokens: 4 }] };
-  expect(byAgent([joined])).toEqual([{ name: "joined messages", tokens: 4 }]);
+  expect(byAgent(run, [joined])).toEqual([{ name: "joined messages", tokens: 4 }]);
+});
+
+// Code: what one agent answered is another's user message, and what the user said is sent to the first alone.
+const coded: RunData = {
+  ...run, flow: "", handoffs: [], runs: [],
+  texts: ["Sum this up, please.", "Three orders are late.", "So: Three orders are late. Why?", "Because of the snow."],
+  messages: [
+    message(0, "m1"), { ...message(1, "m2", "assistant"), agent: "reader", turn: 1 },
+    { ...message(1, "m3"), turn: 1 }, { ...message(3, "m4", "assistant"), agent: "writer", turn: 1 }, { ...message(2, "m5"), turn: 1 },
+  ],
+  turns: [{ number: 1, session: "s1", at: 0, user: 0 }],
+  calls: [
+    { ...call("c1", 1, [{ section: "", message: 0, tokens: 5 }]), agent: "reader", run: "r1", reply: 1 },
+    { ...call("c2", 1, [{ section: "input", message: 2, tokens: 4 }]), agent: "writer", run: "r2", reply: 3 },
+    { ...call("c3", 1, [{ section: "", message: 4, tokens: 7 }]), agent: "critic", run: "r3" },
+  ],
+};
+
+test("a reply that is sent on as a user message has its author", () => {
+  expect(byAgent(coded, rowsOf(coded, coded.calls[0]))).toEqual([{ name: "user", tokens: 5 }]);
+  expect(byAgent(coded, rowsOf(coded, coded.calls[1]))).toEqual([{ name: "reader", tokens: 4 }]);
+  expect(byAgent(coded, rowsOf(coded, coded.calls[2]))).toEqual([{ name: "the pipeline", tokens: 7 }]);
+});
+
+test("what was said before a call of code, and is not in it", () => {
+  const unsent = (index: number): object => saidBefore(coded, index, rowsOf(coded, coded.calls[index]));
+  expect(unsent(0)).toEqual({ said: 1, unsent: [] });
+  expect(unsent(1)).toEqual({ said: 2, unsent: [0] });
+  expect(unsent(2)).toEqual({ said: 3, unsent: [0, 3] });
+  const texts = ["Why?", ...coded.texts.slice(1)];  // A short text is there as words of its own, in no instructions.
+  expect(saidBefore({ ...coded, texts }, 2, rowsOf({ ...coded, texts }, coded.calls[2])).unsent).toEqual([3]);
+  texts[0] = "hy?";
+  expect(saidBefore({ ...coded, texts }, 2, rowsOf({ ...coded, texts }, coded.calls[2])).unsent).toEqual([0, 3]);
+});
+
+test("a reply is followed to the calls that hold its text", () => {
+  expect(readersOf(coded, 0)).toEqual({ readers: [{ call: 1, section: "input" }, { call: 2, section: "" }], later: 2 });
+  expect(readersOf(coded, 1)).toEqual({ readers: [], later: 1 });
+  expect(readersOf(coded, 2)).toEqual({ readers: [], later: 0 });
+});
+
+test("the way of an agent to itself begins and ends at its border, inside the picture", () => {
+  const { edges, nodes, width } = positionsOf({ name: "g", nodes: [{ name: "a" }], edges: [{ source: "a", target: "a" }] }, () => "again ×2");
+  const { points, label } = edges[0];
+  const border = nodes[0].x + NODE_WIDTH / 2;
+  expect([points[0].x, points[points.length - 1].x]).toEqual([border, border]);
+  expect(label.x).toBeGreaterThan(border);
+  expect(width).toBeGreaterThan(label.x + 26);
+});
+
+test("a request's body comes from the changes of its agent's requests before it", () => {
+  const wire = (body: unknown): Call["wire"] => ({ url: "POST host/v1", where: "", body });
+  const other = { ...call("c2", 1, []), agent: "triage", wire: wire({ messages: ["other"] }) };
+  const calls = [
+    { ...call("c1", 1, []), wire: wire({ model: "m", messages: [{ content: "one" }] }) },
+    other,
+    { ...call("c3", 1, []), wire: wire({ $with: { messages: { $more: [{ content: "two" }] } } }) },
+    { ...call("c4", 1, []), wire: wire({ $with: { messages: { $with: { 1: { content: "2" } } }, n: 1 } }) },
+  ];
+  const bodies = calls.map((_, index) => bodyOf({ ...run, calls }, index));
+
+  expect(bodies[1]).toEqual({ messages: ["other"] });
+  expect(bodies[2]).toEqual({ model: "m", messages: [{ content: "one" }, { content: "two" }] });
+  expect(bodies[3]).toEqual({ model: "m", messages: [{ content: "one" }, { content: "2" }], n: 1 });
+  expect(next(undefined, { $data: [["$more", 1]] })).toEqual({ $more: 1 });
+  expect(next("ab", { $more: "c" })).toBe("abc");
 });

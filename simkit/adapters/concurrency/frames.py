@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import dis
+import os
 import queue
 import selectors
 import threading
@@ -154,7 +155,15 @@ def _in_waitpid(frame: FrameType, alive: Mapping[int, FrameType]) -> bool:
     Python 3.11 has one for each child; later ones only where there is no `pidfd` (bpo-38591).
     """
     call = _call_at(frame.f_code, frame.f_lasti)
-    return call is not None and call.name == "waitpid"
+    if call is None or call.name != "waitpid":
+        return False
+    try:  # A thread whose process has ended is about to tell so.
+        process = os.waitid(
+            os.P_PID, frame.f_locals["expected_pid"], os.WEXITED | os.WNOHANG | os.WNOWAIT
+        )
+    except ChildProcessError:
+        return False
+    return process is None
 
 
 _CHILD_WATCHERS: Final = [

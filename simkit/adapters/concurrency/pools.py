@@ -25,6 +25,7 @@ import sys
 import threading
 from asyncio import AbstractEventLoop, CancelledError, Task
 from asyncio.base_events import BaseEventLoop
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -39,9 +40,11 @@ from simkit.adapters.observation import ContextListeners
 from simkit.adapters.programs.terminal import ProgramClosed
 from simkit.capture.http.guards import serves_many
 from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.capture.http.processes import threads_of_runs
 from simkit.capture.http.request_router import is_intercepted
 from simkit.core.branches import branch_off, make_task
 from simkit.core.errors import RunHalted
+from simkit.core.gc_pause import current_frames
 
 Ended: TypeAlias = Literal["thread", "task"]
 """The kind of code that an error has ended."""
@@ -273,6 +276,7 @@ def _start(before: Replacement) -> Replacement:
 
         def begin(run: Callable[..., Any]) -> None:
             self.run = run  # type: ignore[method-assign]
+            threads_of_runs.add(self)
             before(self)
 
         _begin(turns, self.run, begin, self)
@@ -376,18 +380,50 @@ carrying_contexts: Final = Installation(lambda: _REPLACED)
 
 
 PATIENCE_S: Final = 10.0
-"""Seconds that a loop waits for a thread; a thread that waits for the loop itself continues
-after that."""
+"""Seconds that a loop waits for a thread; a thread that waits for the loop in a way that simkit
+does not recognize continues after that."""
+_LOOK_S: Final = 0.02
+"""Seconds between two looks whether a thread waits for the loop."""
+_RESULT: Final = Future.result.__code__
 
 
 class SerialExecutor(ThreadPoolExecutor):
-    """A pool that finishes its work on submission."""
+    """A pool that finishes its work on submission, unless that waits for the loop itself."""
 
     def submit(self, work: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = super().submit(work, *args, **kwargs)
-        if is_intercepted() and not calls_wait():
-            wait([future], PATIENCE_S)
+        if not is_intercepted() or calls_wait():
+            return super().submit(work, *args, **kwargs)
+        threads: list[int] = []
+
+        def run_here(*args: Any, **kwargs: Any) -> Any:
+            threads.append(threading.get_ident())
+            return work(*args, **kwargs)
+
+        future: Future[Any] = super().submit(run_here, *args, **kwargs)
+        loop = asyncio.get_running_loop()
+        for _ in range(int(PATIENCE_S / _LOOK_S)):
+            if wait([future], _LOOK_S).done or any(_waits_for(loop, each) for each in threads):
+                break
         return future
+
+
+def _waits_for(loop: AbstractEventLoop, thread: int) -> bool:
+    """Return whether a thread waits for a result that the loop has still to begin to make.
+
+    `asyncio.run_coroutine_threadsafe` and ``anyio.from_thread`` give the loop a function that
+    holds the future on which they wait. Loops that show no functions (uvloop) are not recognized.
+    """
+    frame = current_frames().get(thread)
+    while frame is not None and frame.f_code is not _RESULT:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    future = frame.f_locals["self"]
+    functions = [
+        getattr(each, "_callback", None) for each in getattr(loop, "_ready", deque()).copy()
+    ]
+    cells = [cell for each in functions for cell in getattr(each, "__closure__", None) or ()]
+    return any(content is future for content in gc.get_referents(*cells))
 
 
 _loops: Final = "_simkit_in_step"

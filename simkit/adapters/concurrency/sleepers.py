@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from weakref import WeakSet
 
+from simkit.capture.http.timers import Timer, put_forward
 from simkit.core.errors import SimkitError
 from simkit.runtime.ports import Schedule, WaitingCall
 
@@ -111,17 +114,30 @@ Advance: TypeAlias = Callable[..., bool]
 class SleepingTask:
     """A task that sleeps."""
 
-    __slots__ = ("call", "future", "loop", "wakes")
+    __slots__ = ("call", "future", "loop", "until", "wakes")
 
     def __init__(
         self, wakes: int, loop: asyncio.AbstractEventLoop, call: PendingCall | None = None
     ) -> None:
-        self.wakes, self.loop, self.call = wakes, loop, call
+        self.wakes, self.loop, self.call, self.until = wakes, loop, call, 0.0
         self.future: asyncio.Future[None] = loop.create_future()
+
+    def end(self) -> None:
+        """Let it continue, in its loop."""
+        put_forward(self.loop, self.until)
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+ENDED_MAX: Final = 1_000
+"""The number of a thread's waits that virtual time ends; a thread that polls takes real time then.
+
+Each takes almost a millisecond, and another thread may sleep for days.
+"""
 
 
 class LoopSleeps:
-    """The sleeping tasks of one run, in all its event loops."""
+    """The sleeping tasks and the timers of one run, in all its event loops."""
 
     def __init__(self, lock: threading.RLock, advance: Advance) -> None:
         """``lock`` is held while ``advance`` selects the next sleeper."""
@@ -129,7 +145,40 @@ class LoopSleeps:
         self._advance = advance
         self._asleep: list[SleepingTask] = []
         """Tasks in the order in which they began to sleep."""
+        self._timers: list[Timer] = []
+        """Timers in the order in which they were set."""
+        self._ended_of: Counter[int] = Counter()
+        """Thread to the number of its waits that were ended."""
+        self._ended: Timer | None = None
+        """The timer that was ended last."""
         self._looking: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+    def add_timer(self, timer: Timer, now: int) -> None:
+        """Take a timer that is set at a virtual time in milliseconds."""
+        with self._lock:
+            timer.wakes = now + round(timer.delay_s * 1_000)
+            self._timers = [*(each for each in self._timers if not each.is_over), timer]
+
+    @property
+    def is_ending(self) -> bool:
+        """Return whether a thread has still to notice that its timer was ended."""
+        return self._ended is not None and self._ended.is_ending
+
+    def timer_before(self, wakes: int, *, is_outside: bool = False) -> Timer | None:
+        """Return the first timer that ends before a virtual time, at which something else wakes.
+
+        A loop that waits for a socket or a pipe keeps its timers in real time: nobody knows how
+        much virtual time passes outside, unless it has passed there (``is_outside``).
+        """
+        timers = (
+            each
+            for each in self._timers
+            if each.wakes < wakes
+            and not each.is_over
+            and (is_outside or not each.waits_outside)
+            and self._ended_of[each.thread] < ENDED_MAX
+        )
+        return min(timers, key=lambda each: each.wakes, default=None)
 
     @property
     def first(self) -> SleepingTask | None:
@@ -147,8 +196,10 @@ class LoopSleeps:
         """Return whether no task sleeps."""
         return not self._asleep
 
-    async def sleep(self, wakes: int | None, call: PendingCall | None = None) -> None:
-        """Wait until a virtual time in milliseconds; None means for ever.
+    async def sleep(
+        self, wakes: int | None, delay_s: float = 0.0, call: PendingCall | None = None
+    ) -> None:
+        """Wait until a virtual time in milliseconds, ``delay_s`` from now; None means for ever.
 
         A task with a model call waits until that is chosen.
         """
@@ -157,6 +208,7 @@ class LoopSleeps:
             await loop.create_future()
             return
         task = SleepingTask(wakes, loop, call)
+        task.until = loop.time() + delay_s
         with self._lock:
             self._asleep.append(task)
         if loop not in self._looking:
@@ -167,15 +219,23 @@ class LoopSleeps:
         finally:
             self._forget(task)
 
-    def wake(self, task: SleepingTask) -> None:
-        """Let a task continue, from any thread."""
+    def wake(self, task: SleepingTask | Timer) -> None:
+        """Let a task continue, or a timer end, from any thread."""
+        if isinstance(task, Timer):
+            self._timers = [each for each in self._timers if each is not task]
+            self._ended = task
+            self._ended_of[task.thread] += bool(task.thread)
+            with suppress(RuntimeError):  # Its loop is closed.
+                task.end_soon()
+            return
         self._forget(task)
         with suppress(RuntimeError):  # Its loop is closed.
-            task.loop.call_soon_threadsafe(_end, task.future)
+            task.loop.call_soon_threadsafe(task.end)
 
     def clear(self) -> None:
         """Drop all sleepers: their run is over."""
         self._asleep.clear()
+        self._timers.clear()
 
     def _forget(self, task: SleepingTask) -> None:
         with self._lock:
@@ -192,7 +252,8 @@ class LoopSleeps:
                 me = frozenset((threading.get_ident(),))
                 self._advance(wait_s if polls else 0.0, me, is_idle=lambda: _is_idle(loop))
         if _is_idle(loop):
-            loop.call_later(wait_s, self._look, loop, polls + 1)
+            # In a context of its own it is no timer of the run.
+            loop.call_later(wait_s, self._look, loop, polls + 1, context=Context())
         else:
             loop.call_soon(self._look, loop, 0)
 
@@ -201,8 +262,3 @@ def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
     """Return whether a loop has nothing to run except the current call."""
     ready: Any = loop._ready  # type: ignore[attr-defined]
     return not ready
-
-
-def _end(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

@@ -40,6 +40,7 @@ from simkit.adapters.concurrency.sleepers import (
 )
 from simkit.adapters.concurrency.watched_threads import WatchedThreads
 from simkit.capture.http.request_router import Pauses
+from simkit.capture.http.timers import Timer
 from simkit.core.errors import CallUnattributed, RunHalted, SimkitError
 from simkit.core.stopping import halting
 from simkit.runtime.ports import Schedule
@@ -94,6 +95,8 @@ class ThreadTurns:
         """Whether a turn runs; between turns no thread continues."""
         self.is_over = False
         """Whether the run is over."""
+        self.is_awaited: Callable[[], bool] = lambda: False
+        """Whether a server of the scenario has still to answer: nobody rests until then."""
 
     # Started and submitted work
 
@@ -176,10 +179,26 @@ class ThreadTurns:
         """Let this task sleep until no others can continue and the virtual time has come."""
         wakes = self._now() + round(seconds * 1_000) if seconds < math.inf else None
         if self.is_led and not self.is_over and is_in_loop():
-            await self._tasks.sleep(wakes)
+            await self._tasks.sleep(wakes, seconds)
             return
         self._advance_to(wakes or 0)
         await asyncio.sleep(0)
+
+    def set_timer(self, timer: Timer) -> None:
+        """Let a timer end in virtual time, if something would sleep beyond it."""
+        if self.is_led and not self.is_over:
+            self._tasks.add_timer(timer, self._now())
+
+    def end_overdue(self, *, is_outside: bool = False) -> None:
+        """Let the timers end whose time has passed, since code kept their loop from running.
+
+        ``is_outside``: it has passed at a server, for which the loop waits.
+        """
+        with self._lock:
+            until = self._now() + 1
+            while (timer := self._tasks.timer_before(until, is_outside=is_outside)) is not None:
+                timer.is_passed_outside = is_outside
+                self._tasks.wake(timer)
 
     # Model calls that wait for their answers
 
@@ -197,7 +216,7 @@ class ThreadTurns:
         """Let this task wait until the schedule chooses its model call; raise ScriptMisfit."""
         call = self.calls.pending(agent, asyncio.current_task() or threading.get_ident())
         if self.is_led and not self.is_over and is_in_loop():
-            await self._tasks.sleep(self._now(), call)
+            await self._tasks.sleep(self._now(), call=call)
         else:
             self.calls.take(call)
         call.check()
@@ -214,7 +233,10 @@ class ThreadTurns:
             return  # A finalizer, called in the middle of this.
         with self._lock:
             self.threads.come_back(me)
-            is_later = follows is not None or (wakes is not None and not self._tasks.is_empty)
+            is_later = follows is not None or (
+                wakes is not None
+                and (not self._tasks.is_empty or self._tasks.timer_before(wakes) is not None)
+            )
             if self.is_over or (not is_later and self._goes_at_once(me)):
                 if call is not None:
                     self.calls.take(call)
@@ -240,7 +262,7 @@ class ThreadTurns:
             return me not in self._ranks  # Not a thread of the run: code that builds the pipeline.
         if self._stopped or self._next:
             return False
-        return self.threads.are_only(me) or self._rest({me})
+        return not self.is_awaited() and (self.threads.are_only(me) or self._rest({me}))
 
     def _wait(self, stopped: StoppedThread) -> None:
         polls = 0
@@ -303,7 +325,7 @@ class ThreadTurns:
         self._next = self._next or self._ready(waited_s)
         if not self._next:
             sleepers = self._next_sleepers(wakes=wakes)
-            tasks = [each for each in sleepers if isinstance(each, SleepingTask)]
+            tasks = [each for each in sleepers if not isinstance(each, StoppedThread)]
             self._next = [each for each in sleepers if isinstance(each, StoppedThread)]
             if tasks:
                 self.threads.begin_anew()
@@ -326,7 +348,7 @@ class ThreadTurns:
         ranked = sorted(at_once, key=lambda thread: thread.rank)
         return ranked or self._following(ready, waited_s)
 
-    def _next_sleepers(self, *, wakes: bool) -> list[StoppedThread | SleepingTask]:
+    def _next_sleepers(self, *, wakes: bool) -> list[StoppedThread | SleepingTask | Timer]:
         """Return what continues next of those that sleep or wait for a model; advance the time.
 
         Several are calls that are answered together.
@@ -335,7 +357,7 @@ class ThreadTurns:
         if sleeper is None or (sleeper.wakes or 0) > self._now():
             chosen = self.calls.choose(self._callers())
             if chosen:
-                return chosen
+                return [*chosen]
         if sleeper is None:
             return []
         self._advance_to(sleeper.wakes or 0)
@@ -359,8 +381,11 @@ class ThreadTurns:
         """Return a sort key: work started inside a thread comes before the next thread."""
         return self._within.get(int(stopped.rank), (stopped.rank,))
 
-    def _first_to_wake(self) -> StoppedThread | SleepingTask | None:
-        """Return the sleeper with the earliest time; of several, threads come first."""
+    def _first_to_wake(self) -> StoppedThread | SleepingTask | Timer | None:
+        """Return the sleeper with the earliest time, or a timer that ends before it.
+
+        Of several sleepers, threads come first.
+        """
         sleepers = (
             thread
             for thread in self._stopped.values()
@@ -368,12 +393,14 @@ class ThreadTurns:
         )
         sleeper = min(sleepers, key=lambda thread: (thread.wakes or 0, thread.rank), default=None)
         task = self._tasks.first
-        if sleeper is None or task is None:
-            return sleeper or task
-        return task if task.wakes < (sleeper.wakes or 0) else sleeper
+        first: StoppedThread | SleepingTask | None = sleeper or task
+        if sleeper is not None and task is not None and task.wakes < (sleeper.wakes or 0):
+            first = task
+        return first and (self._tasks.timer_before(first.wakes or 0) or first)
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:
-        return self.threads.rest(resting, self._stopped, waited_s)
+        is_waiting = self.is_awaited() or self._tasks.is_ending
+        return not is_waiting and self.threads.rest(resting, self._stopped, waited_s)
 
 
 def is_in_loop() -> bool:
@@ -431,6 +458,7 @@ class Waits:
             threading.Event().wait(seconds)
         elif _get_running_loop() is not None:
             self._clock.advance_to(self._clock.now + round(seconds * 1_000))
+            self._turns.end_overdue()
         else:
             self._turns.sleep(seconds)
 

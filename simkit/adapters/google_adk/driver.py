@@ -29,29 +29,7 @@ from google.adk.workflow import BaseNode
 from google.genai import types
 from google.genai.errors import APIError
 
-from simkit.adapters.api import (
-    COMPUTED_PROMPT,
-    AdapterContext,
-    AgentFacts,
-    App,
-    ChannelFacts,
-    FrameworkDriver,
-    FrameworkFailed,
-    FunctionDriver,
-    Instrumentation,
-    JsonValue,
-    PipelineError,
-    PipelineFacts,
-    Run,
-    ScriptMisfit,
-    SessionMemory,
-    UserTurn,
-    choose_method,
-    forget_modules,
-    found_as,
-    home_of,
-    make_run_options,
-)
+from simkit.adapters import api
 from simkit.adapters.google_adk.log import AdkLog, answer_to, scope_of, text_of
 from simkit.adapters.google_adk.runner import here_now, listening, quiet
 
@@ -77,18 +55,18 @@ def _below(node: Any) -> Iterator[Any]:
     yield from getattr(graph, "nodes", ())
 
 
-def agents_of(root: Any) -> Mapping[str, AgentFacts]:
+def agents_of(root: Any) -> Mapping[str, api.AgentFacts]:
     """Return the facts of each agent."""
     return {agent.name: _facts_of(agent) for agent in reachable(root)}
 
 
-def _facts_of(agent: Any) -> AgentFacts:
+def _facts_of(agent: Any) -> api.AgentFacts:
     if not isinstance(agent, LlmAgent):
-        return AgentFacts()
+        return api.AgentFacts()
     instruction = agent.instruction
     tools = (_name_of(tool) for tool in agent.tools)
-    return AgentFacts(
-        instructions=instruction if isinstance(instruction, str) else COMPUTED_PROMPT,
+    return api.AgentFacts(
+        instructions=instruction if isinstance(instruction, str) else api.COMPUTED_PROMPT,
         tools=tuple(name for name in tools if name),
         handoffs=tuple(dict.fromkeys(target.name for target in _targets_of(agent))),
     )
@@ -114,7 +92,7 @@ def _targets_of(agent: Any) -> Iterator[Any]:
             )
 
 
-def channels_of(root: Any) -> Mapping[str, ChannelFacts]:
+def channels_of(root: Any) -> Mapping[str, api.ChannelFacts]:
     """Return the keys that agents in parallel write their answers to: each replaces the other's.
 
     Other state is not declared anywhere.
@@ -126,7 +104,7 @@ def channels_of(root: Any) -> Mapping[str, ChannelFacts]:
         for below in reachable(agent)
     )
     keys = (getattr(agent, "output_key", None) for agent in channels)
-    return {key: ChannelFacts("replace", scope_of(key)) for key in keys if key}
+    return {key: api.ChannelFacts("replace", scope_of(key)) for key in keys if key}
 
 
 def is_structured(root: Any, agent: str) -> bool:
@@ -139,7 +117,9 @@ _ROOTS: Final = ("app", "root_agent")
 """Names that the ADK's tools look for in an application's module, in order."""
 
 
-def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AdkPilot | CodePilot | None:
+def driver(
+    subject: Any, app: api.App, adapter_context: api.AdapterContext
+) -> AdkPilot | CodePilot | None:
     """Return the driver for an agent, an App, a workflow, or a module with one.
 
     Code that runs agents itself is run as plain code with known agents.
@@ -178,12 +158,12 @@ def _held_by(module: ModuleType | None) -> list[Any]:
     return roots
 
 
-class AdkInstrument(Instrumentation):
+class AdkInstrument(api.Instrumentation):
     """Observes every call of a runner."""
 
     observes = ("filters",)
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self._log, self._stack = AdkLog(adapter_context), ExitStack()
         self._stack.enter_context(quiet())
 
@@ -192,16 +172,16 @@ class AdkInstrument(Instrumentation):
         self._log.clear()
         return listening(self._log)
 
-    def run_now(self) -> Run | None:
+    def run_now(self) -> api.Run | None:
         """Return the run of the agent around this code."""
         place = here_now()
         return place.working if place is not None else None
 
-    def failure(self, problem: Exception) -> PipelineError | None:
+    def failure(self, problem: Exception) -> api.PipelineError | None:
         """Return the ADK's exceptions under their own names, except a provider's failure."""
         is_own = type(problem).__module__.startswith("google.adk")
         if is_own and not isinstance(problem, APIError):
-            return FrameworkFailed(str(problem), type(problem).__name__)
+            return api.FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
@@ -221,30 +201,30 @@ class AdkInstrument(Instrumentation):
 instrumentation = AdkInstrument
 
 
-class AdkPilot(FrameworkDriver):
+class AdkPilot(api.FrameworkDriver):
     """Runs an agent: each session is one of the ADK's, and its user is the project."""
 
     name = "google-adk"
     app_options = ("call", "run_options")
 
-    def __init__(self, root: Any, app: App, adapter_context: AdapterContext) -> None:
+    def __init__(self, root: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
         """Raise FunctionMissing for an unknown method of running agents."""
         self._app, self._adapter_context = app, adapter_context
-        self._way = choose_method(app, WAYS)
+        self._way = api.choose_method(app, WAYS)
         self._running = self._make_running(root)
         self._waiting: dict[str, dict[str, Any]] = {}
         """Session to the long-running calls of its last turn, by id."""
         self._is_back = False
 
     def _make_running(self, root: Any) -> Running:
-        options = partial(make_run_options, self._app)
-        return Running(root, home_of(self._app.entry), self._way, options)
+        options = partial(api.make_run_options, self._app)
+        return Running(root, api.home_of(self._app.entry), self._way, options)
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Add the agents, their output keys, and that state is observed."""
         return _known(facts, [_agent_in(self._running.root)])
 
-    def run_turn(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: api.UserTurn) -> Any:
         """Run the session's agent with the user's message, or with the answer to its question."""
         message = self._message(turn)
         if self._is_back:
@@ -257,7 +237,7 @@ class AdkPilot(FrameworkDriver):
             self._adapter_context.recorder.saved()
         return None if self._adapter_context.recorder.waits_for else said_by(subject, running.root)
 
-    def _message(self, turn: UserTurn) -> types.Content:
+    def _message(self, turn: api.UserTurn) -> types.Content:
         if not turn.resumes:
             return types.Content(role="user", parts=[types.Part(text=turn.text)])
         waiting = self._waiting.pop(turn.session, {})
@@ -268,13 +248,13 @@ class AdkPilot(FrameworkDriver):
     def restart(self) -> None:
         """Import and build the agents again; raise ScriptMisfit if their sessions are gone."""
         before = self._running
-        forget_modules(home_of(self._app.entry))
-        root = root_of(found_as(self._app.entry))
+        api.forget_modules(api.home_of(self._app.entry))
+        root = root_of(api.found_as(self._app.entry))
         if root is None:
-            root = root_of(self._adapter_context.caller.call(found_as(self._app.entry)))
+            root = root_of(self._adapter_context.caller.call(api.found_as(self._app.entry)))
         if root is None or not all(map(_is_kept, before.keepers())):
             lost = "it is no agent now" if root is None else "its sessions are kept in memory"
-            raise ScriptMisfit(
+            raise api.ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {lost}.\n"
                 "Let `app: {run_options: …}` name a function that returns a `session_service` "
                 "that keeps them in a file, such as DatabaseSessionService.",
@@ -284,18 +264,18 @@ class AdkPilot(FrameworkDriver):
         self._is_back = True
 
 
-class CodePilot(FunctionDriver):
+class CodePilot(api.FunctionDriver):
     """Runs code that runs agents itself, with the agents of its module."""
 
     name = "google-adk"
 
     def __init__(
-        self, subject: Any, app: App, adapter_context: AdapterContext, loaded: Sequence[Any]
+        self, subject: Any, app: api.App, adapter_context: api.AdapterContext, loaded: Sequence[Any]
     ) -> None:
         super().__init__(subject, app, adapter_context)
         self._loaded = loaded
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Add the module's agents, and that their state is observed."""
         return _known(facts, self._loaded)
 
@@ -304,7 +284,7 @@ def _agent_in(root: Any) -> Any:
     return root.root_agent if isinstance(root, AdkApp) else root
 
 
-def _known(facts: PipelineFacts, roots: Sequence[Any]) -> PipelineFacts:
+def _known(facts: api.PipelineFacts, roots: Sequence[Any]) -> api.PipelineFacts:
     agents = {name: agent for root in roots for name, agent in agents_of(root).items()}
     channels = {name: agent for root in roots for name, agent in channels_of(root).items()}
     return msgspec.structs.replace(
@@ -334,7 +314,7 @@ def _waiting_in(events: Sequence[Any]) -> dict[str, Any]:
     return {key: call for key, call in long.items() if key not in answered} or long
 
 
-def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
+def said_by(events: Sequence[Any], root: Any = None) -> api.JsonValue:
     """Return the last answer in the events; a value if the agent has a schema."""
     for event in reversed(events):
         words = text_of(event.content)
@@ -342,7 +322,7 @@ def said_by(events: Sequence[Any], root: Any = None) -> JsonValue:
             continue
         if root is not None and is_structured(_agent_in(root), event.author):
             try:
-                value: JsonValue = msgspec.json.decode(words)
+                value: api.JsonValue = msgspec.json.decode(words)
             except msgspec.DecodeError:
                 return words
             return value
@@ -371,10 +351,10 @@ class Running:
             "memory_service": InMemoryMemoryService(),
         }
         self._runners: list[Runner] = []
-        self._memory = SessionMemory(self._begin)
+        self._memory = api.SessionMemory(self._begin)
         """Each session's runner, with what it is run with."""
 
-    async def turn(self, turn: UserTurn, message: types.Content) -> list[Any]:
+    async def turn(self, turn: api.UserTurn, message: types.Content) -> list[Any]:
         """Run one turn of a session; return its events."""
         runner, options = self._memory.of(turn)
         identity = {"user_id": options.get("user_id", turn.project), "session_id": turn.session}
@@ -390,7 +370,7 @@ class Running:
                 made_events.append(event)
         return made_events
 
-    def _begin(self, turn: UserTurn) -> tuple[Runner, dict[str, Any]]:
+    def _begin(self, turn: api.UserTurn) -> tuple[Runner, dict[str, Any]]:
         options = self._options(turn.session)
         own: dict[str, Any] = {key: options[key] for key in _RUNNERS if key in options}
         runner = Runner(**{**self._services, **self._rooted(own), **own})

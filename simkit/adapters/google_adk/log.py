@@ -12,20 +12,7 @@ import msgspec
 from google.adk.agents import ParallelAgent
 from google.genai import types
 
-from simkit.adapters.api import (
-    AdapterContext,
-    ContextScope,
-    JsonValue,
-    Message,
-    NotPlain,
-    ParallelGroups,
-    Run,
-    TraceRecorder,
-    canonical,
-    plain,
-    plain_or_text,
-    status_after,
-)
+from simkit.adapters import api
 from simkit.adapters.google_adk import compat
 
 SCOPES: Final = {"app:": "global", "user:": "project", "temp:": "turn"}
@@ -44,7 +31,7 @@ def scope_of(key: str) -> str:
 class States:
     """The recorded state of each session."""
 
-    def __init__(self, recorder: TraceRecorder) -> None:
+    def __init__(self, recorder: api.TraceRecorder) -> None:
         self._recorder = recorder
         self._reported_values: dict[str, dict[str, bytes]] = {}
         self._written_names: set[str] = set()
@@ -75,7 +62,7 @@ class States:
         event: str,
         delta: Mapping[str, Any],
         agent: str,
-        run: Run | None,
+        run: api.Run | None,
         group: str = "",
         branch: str = "",
     ) -> None:
@@ -95,17 +82,17 @@ class States:
                 self._recorder.stored(key, scope_of(key), agent, run)
 
 
-def _plain(values: Mapping[str, Any]) -> dict[str, JsonValue]:
+def _plain(values: Mapping[str, Any]) -> dict[str, api.JsonValue]:
     return {
         key: _data(value) for key, value in values.items() if not key.startswith(compat.OWN_STATE)
     }
 
 
-def _data(value: Any) -> JsonValue:
+def _data(value: Any) -> api.JsonValue:
     try:
-        return plain(value)
-    except NotPlain:
-        return canonical(value)
+        return api.plain(value)
+    except api.NotPlain:
+        return api.canonical(value)
 
 
 open_call: Final = contextvars.ContextVar[tuple[int, str]]("simkit_adk_tool", default=(0, ""))
@@ -134,7 +121,11 @@ class Place:
     __slots__ = ("agent", "agent_run", "branch", "group", "outer", "parallel", "run", "words")
 
     def __init__(
-        self, agent_run: AgentRun, outer: Place | None, agent: Any = None, run: Run | None = None
+        self,
+        agent_run: AgentRun,
+        outer: Place | None,
+        agent: Any = None,
+        run: api.Run | None = None,
     ) -> None:
         self.agent_run, self.outer, self.agent, self.run = agent_run, outer, agent, run
         self.branch: str = outer.branch if outer is not None else ""
@@ -156,7 +147,7 @@ class Place:
         return self.run is not None and self.branch == self.run.id
 
     @property
-    def working(self) -> Run | None:
+    def working(self) -> api.Run | None:
         """Return the agent run that code here belongs to."""
         place: Place | None = self
         while place is not None:
@@ -166,7 +157,7 @@ class Place:
         return None
 
 
-_current_place: Final = ContextScope[Place]("simkit_adk_place")
+_current_place: Final = api.ContextScope[Place]("simkit_adk_place")
 place_now, inside = _current_place.now, _current_place.inside
 
 
@@ -189,23 +180,23 @@ CONFIRM: Final = "adk_request_confirmation"
 """The call by which the ADK asks whether a tool may be executed."""
 
 
-def question_of(call: Any) -> JsonValue:
+def question_of(call: Any) -> api.JsonValue:
     """Return a call's question to the user: its tool, and the arguments."""
     args = call.args or {}
     if call.name != CONFIRM:
-        return {"tool": call.name, "args": plain_or_text(args)}
+        return {"tool": call.name, "args": api.plain_or_text(args)}
     original, confirmation = (
         args.get("originalFunctionCall") or {},
         args.get("toolConfirmation") or {},
     )
-    question = {"tool": original.get("name"), "args": plain_or_text(original.get("args") or {})}
+    question = {"tool": original.get("name"), "args": api.plain_or_text(original.get("args") or {})}
     for key in ("hint", "payload"):
         if confirmation.get(key):
-            question[key] = plain_or_text(confirmation[key])
+            question[key] = api.plain_or_text(confirmation[key])
     return question
 
 
-def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
+def answer_to(calls: Mapping[str, Any], value: api.JsonValue) -> types.Content:
     """Return the message that answers calls: a list with one value each, or one value for all."""
     many = isinstance(value, list) and len(value) == len(calls) > 1
     values = value if isinstance(value, list) and many else [value] * len(calls)
@@ -220,7 +211,7 @@ def answer_to(calls: Mapping[str, Any], value: JsonValue) -> types.Content:
     return types.Content(role="user", parts=parts)
 
 
-def _response(call: Any, value: JsonValue) -> dict[str, Any]:
+def _response(call: Any, value: api.JsonValue) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     return {"confirmed": bool(value)} if call.name == CONFIRM else {"result": value}
@@ -241,11 +232,11 @@ MERGED: Final = "of several transfers at once the ADK makes one"
 class AdkLog:
     """Records the runs of one scenario's agents."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self.adapter_context = adapter_context
         self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
         self.states = States(adapter_context.recorder)
-        self._parallel_groups = ParallelGroups[AgentRun](adapter_context.recorder)
+        self._parallel_groups = api.ParallelGroups[AgentRun](adapter_context.recorder)
         self._origins: dict[str, Place] = {}
         """Event id to the place of the agent that made it."""
         self.next_number = itertools.count(1).__next__
@@ -299,7 +290,7 @@ class AdkLog:
             self._told_handoffs(parent)
             return place
 
-    def _begin(self, outer: Place, agent: Any, group: str) -> tuple[Run, Run | None]:
+    def _begin(self, outer: Place, agent: Any, group: str) -> tuple[api.Run, api.Run | None]:
         parent = outer.working
         run = self.recorder.begin_run(
             agent.name,
@@ -316,7 +307,7 @@ class AdkLog:
         request = next(self.recorder.pending(agent), None)
         return agent_run.places.get(request.run.id) if request is not None else None
 
-    def _given_to(self, agent: str, outer: Place) -> JsonValue:
+    def _given_to(self, agent: str, outer: Place) -> api.JsonValue:
         """Return an agent's input: the arguments of its call, or the last message."""
         recorder = self.recorder
         request = recorder.call_request(open_call.get()[1]) or next(recorder.pending(agent), None)
@@ -335,12 +326,12 @@ class AdkLog:
         self.recorder.end_run(run, "handed_off")
         return place.outer
 
-    def _passes_on(self, run: Run, agent: str = "") -> bool:
+    def _passes_on(self, run: api.Run, agent: str = "") -> bool:
         """Return whether a run has requested a handoff, to ``agent`` if given, not made yet."""
         mine = self.recorder.pending_handoffs(run)
         return any(handoff.to_agent == agent or not agent for handoff in mine)
 
-    def _told_handoffs(self, parent: Run | None) -> None:
+    def _told_handoffs(self, parent: api.Run | None) -> None:
         """Reject the other transfers that a message asked for, after one was made."""
         if not self.recorder.requested:
             return
@@ -380,7 +371,7 @@ class AdkLog:
             else:
                 self._end(place, run, _last_status(agent_run, problem))
 
-    def _end(self, place: Place, run: Run, status: str) -> None:
+    def _end(self, place: Place, run: api.Run, status: str) -> None:
         """End an agent run; without a message of its own, its output is the last one there."""
         is_silent = run.final is not None or status != "done"
         self.recorder.end_run(run, status, None if is_silent else place.words or None)
@@ -394,7 +385,7 @@ class AdkLog:
         """Record its end."""
         with self.writing():
             if place.run is not None:
-                self.recorder.end_run(place.run, status_after(problem))
+                self.recorder.end_run(place.run, api.status_after(problem))
 
     # Events of agents
 
@@ -413,7 +404,7 @@ class AdkLog:
             if to and not self._passes_on(run, to):
                 self.recorder.hand_over(run.agent, to, self._passed_by(event), run=run)
 
-    def _passed_by(self, event: Any) -> JsonValue:
+    def _passed_by(self, event: Any) -> api.JsonValue:
         """Return the arguments of the tool that passed control; None if several might have."""
         answers = event.get_function_responses()
         request = self.recorder.call_request(answers[0].id or "") if len(answers) == 1 else None
@@ -429,14 +420,14 @@ class AdkLog:
         for answer in event.get_function_responses():
             waiting.pop(answer.id, None)
 
-    def _note_words(self, place: Place, run: Run, event: Any) -> None:
+    def _note_words(self, place: Place, run: api.Run, event: Any) -> None:
         """Record an agent's message, also if no model wrote it."""
         words = text_of(event.content)
         if not words or event.get_function_calls() or event.get_function_responses():
             return
         place.say(words)
         if run.final is None or run.final.content != words:
-            run.final = self.recorder.known(Message("assistant", words, agent=run.agent), run)
+            run.final = self.recorder.known(api.Message("assistant", words, agent=run.agent), run)
 
     # Session state
 
@@ -470,7 +461,7 @@ def _last_status(agent_run: AgentRun, problem: BaseException | None) -> str:
     """Return the status of a run that ended with a problem, or in peace."""
     if problem is None and agent_run.waiting:
         return "interrupted"
-    return status_after(None if isinstance(problem, GeneratorExit) else problem)
+    return api.status_after(None if isinstance(problem, GeneratorExit) else problem)
 
 
 def _is_answer(last: Any) -> bool:

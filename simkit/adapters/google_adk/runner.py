@@ -26,22 +26,7 @@ from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.transfer_to_agent_tool import TransferToAgentTool
 from google.oauth2.credentials import Credentials
 
-from simkit.adapters.api import (
-    DUMMY_KEY,
-    ContextListeners,
-    Installation,
-    Message,
-    Replacement,
-    Row,
-    Run,
-    RunHalted,
-    function_name,
-    keep_in_step,
-    let_others_begin,
-    observe_result,
-    parse_messages,
-    returned_by,
-)
+from simkit.adapters import api
 from simkit.adapters.google_adk import compat
 from simkit.adapters.google_adk.log import (
     OUTPUT_TOOLS,
@@ -55,13 +40,13 @@ from simkit.adapters.google_adk.log import (
     steps,
 )
 
-Hears: TypeAlias = Callable[[], "tuple[Any, Run] | None"]
+Hears: TypeAlias = Callable[[], "tuple[Any, api.Run] | None"]
 """Returns the log of this code, and the run whose request is being prepared."""
 
 SHORTENED: Final = "include_contents"
 
 
-async def shortened(log: Any, run: Run, context: Any) -> None:
+async def shortened(log: Any, run: api.Run, context: Any) -> None:
     """Report the messages that an agent with ``include_contents`` does not get.
 
     Such an agent gets only the current turn.
@@ -77,7 +62,7 @@ async def shortened(log: Any, run: Run, context: Any) -> None:
             log.recorder.filtered(run, before, after, SHORTENED)
 
 
-async def _history(context: Any) -> list[Message]:
+async def _history(context: Any) -> list[api.Message]:
     """Return the session's messages for an agent, before any filter."""
     request = LlmRequest()
     async for _ in compat.contents_processor.run_async(context, request):
@@ -90,15 +75,15 @@ def is_geminis(agent: Any) -> bool:
     return isinstance(getattr(agent, "canonical_model", None), Gemini)
 
 
-def _messages(contents: Sequence[Any]) -> list[Message]:
+def _messages(contents: Sequence[Any]) -> list[api.Message]:
     """Return contents parsed as in a request."""
     contents_data = [
         content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in contents
     ]
-    return parse_messages(contents_data, "gemini")
+    return api.parse_messages(contents_data, "gemini")
 
 
-def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
+def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[api.Row]:
     """Yield replacements that observe the plugins that see requests, each class once."""
     for plugin in plugins:
         for owner in type(plugin).__mro__:
@@ -108,7 +93,7 @@ def heard_plugins(plugins: Iterable[Any], hears: Hears) -> Iterator[Row]:
                 break
 
 
-def _of_plugin(before: Replacement, hears: Hears) -> Replacement:
+def _of_plugin(before: api.Replacement, hears: Hears) -> api.Replacement:
     @functools.wraps(before)
     async def before_model_callback(self: Any, **kwargs: Any) -> Any:
         looked = _Look(hears(), self.name, kwargs.get("llm_request"))
@@ -125,14 +110,14 @@ def heard_callbacks(callbacks: Sequence[Any], hears: Hears) -> list[Any]:
 
 
 def _of_callback(callback: Any, hears: Hears) -> Any:
-    name = function_name(callback)
+    name = api.function_name(callback)
 
     # The ADK reads from the signature how to call a callback.
     @functools.wraps(callback)
     def tell(*args: Any, **kwargs: Any) -> Any:
         requests = (value for value in (*args, *kwargs.values()) if isinstance(value, LlmRequest))
         looked = _Look(hears(), name, next(requests, None))
-        return observe_result(callback(*args, **kwargs), looked.again)
+        return api.observe_result(callback(*args, **kwargs), looked.again)
 
     return tell
 
@@ -141,12 +126,12 @@ class _Look:
     """A request before a filter."""
 
     def __init__(
-        self, listeners: tuple[Any, Run] | None, by: str, request: LlmRequest | None
+        self, listeners: tuple[Any, api.Run] | None, by: str, request: LlmRequest | None
     ) -> None:
         self._listeners, self._by, self._request = listeners, by, request
         self._before = self._now() if listeners is not None else []
 
-    def _now(self) -> list[Message]:
+    def _now(self) -> list[api.Message]:
         return _messages(self._request.contents) if self._request is not None else []
 
     def again(self, answer: Any) -> None:
@@ -161,9 +146,9 @@ class _Look:
             log.recorder.filtered(run, self._before, after, self._by)
 
 
-listeners: Final = ContextListeners[AdkLog]("simkit_adk_log")
+listeners: Final = api.ContextListeners[AdkLog]("simkit_adk_log")
 current_log = listeners.current
-installation: Final = Installation(lambda: _rows())
+installation: Final = api.Installation(lambda: _rows())
 """The replacements in the ADK, installed while a turn of some scenario runs."""
 
 
@@ -174,9 +159,9 @@ class _Halts(logging.Filter):
         """Return whether a record has another subject."""
         problem = record.exc_info[1] if record.exc_info else None
         if isinstance(problem, BaseExceptionGroup):
-            problem = problem.subgroup(RunHalted)
+            problem = problem.subgroup(api.RunHalted)
             return problem is None
-        return not isinstance(problem, RunHalted)
+        return not isinstance(problem, api.RunHalted)
 
 
 @contextmanager
@@ -206,14 +191,14 @@ _PROJECT: Final = "GOOGLE_CLOUD_PROJECT"
 
 
 @listeners.around
-def _default_credentials(log: AdkLog, before: Replacement, *args: Any, **kwargs: Any) -> Any:
+def _default_credentials(log: AdkLog, before: api.Replacement, *args: Any, **kwargs: Any) -> Any:
     """Return fake credentials: the machine's own must not be used with fake keys."""
-    if os.environ.get(_KEY) != DUMMY_KEY:
+    if os.environ.get(_KEY) != api.DUMMY_KEY:
         return before(*args, **kwargs)
-    return _credentials(DUMMY_KEY), os.environ.get(_PROJECT) or DUMMY_KEY
+    return _credentials(api.DUMMY_KEY), os.environ.get(_PROJECT) or api.DUMMY_KEY
 
 
-def answered(kind: type) -> Iterator[Row]:
+def answered(kind: type) -> Iterator[api.Row]:
     """Yield replacements that let the scenario answer for tools of a class.
 
     The application's callbacks stay outside: they are called as always.
@@ -225,7 +210,7 @@ def answered(kind: type) -> Iterator[Row]:
 
 @listeners.around
 async def _stood_in_for(
-    log: AdkLog, before: Replacement, self: Any, *, args: dict[str, Any], tool_context: Any
+    log: AdkLog, before: api.Replacement, self: Any, *, args: dict[str, Any], tool_context: Any
 ) -> Any:
     call = id(self), tool_context.function_call_id or ""
     outer = open_call.get()
@@ -249,7 +234,7 @@ def _returns(tool: Any) -> Any:
     """Return a tool's declared result: its function's annotation, or its agent."""
     if isinstance(tool, AgentTool):
         return getattr(tool.agent, "output_schema", None)
-    return returned_by(
+    return api.returned_by(
         tool.func if isinstance(tool, FunctionTool) else getattr(type(tool), compat.RUN_TOOL)
     )
 
@@ -259,7 +244,7 @@ def listening(log: AdkLog) -> AbstractContextManager[None]:
     return listeners.activate(log, installation)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[api.Row]:
     yield *compat.RUN, _flown
     yield *compat.WORK, _worked
     yield *compat.MODEL_REQUEST, _wrap_requests
@@ -271,21 +256,21 @@ def _rows() -> Iterator[Row]:
 
 
 @listeners.around
-def _counted(log: AdkLog, before: Replacement) -> str:
+def _counted(log: AdkLog, before: api.Replacement) -> str:
     """Return counted ids in place of the ADK's random ones: events, calls, sessions, turns."""
     return str(uuid.UUID(int=log.next_number()))
 
 
 @listeners.around
 async def _flown(
-    log: AdkLog, before: Replacement, self: Any, **kwargs: Any
+    log: AdkLog, before: api.Replacement, self: Any, **kwargs: Any
 ) -> AsyncGenerator[Any, None]:
     """Wrap a call of a runner."""
-    keep_in_step()
+    api.keep_in_step()
     hear_sessions(self.session_service)
     place = log.begin(place_now(), kwargs.get("new_message"))
     try:
-        await let_others_begin()
+        await api.let_others_begin()
         async with aclosing(steps(place, before(self, **kwargs))) as events:
             async for event in events:
                 yield event
@@ -295,14 +280,14 @@ async def _flown(
 
 @listeners.around
 async def _worked(
-    log: AdkLog, before: Replacement, self: Any, parent_context: Any
+    log: AdkLog, before: api.Replacement, self: Any, parent_context: Any
 ) -> AsyncGenerator[Any, None]:
     """Wrap an agent's run, from its first event to its end, whatever ends it."""
     place = log.agent_began(place_now() or log.begin(None, parent_context.user_content), self)
     last: Any = None
     try:
         if place.opens_branch:
-            await let_others_begin()
+            await api.let_others_begin()
         async with aclosing(steps(place, before(self, parent_context))) as events:
             async for last in events:
                 log.event_made(place, last)
@@ -315,13 +300,13 @@ async def _worked(
 
 @listeners.around
 async def _wrap_requests(
-    log: AdkLog, before: Replacement, self: Any, *, callback_context: Any, llm_request: Any
+    log: AdkLog, before: api.Replacement, self: Any, *, callback_context: Any, llm_request: Any
 ) -> Any:
     """Wrap the preparation of a model request, in which plugins and callbacks see it."""
     place = place_now()
     run = place.working if place is not None else None
     if run is not None:
-        keep_in_step()
+        api.keep_in_step()
         log.recorder.handoff_tools.learn({}, ROUTERS)
         log.recorder.handoff_tools.see(llm_request.tools_dict)
         log.recorder.set_output_tools(run, OUTPUT_TOOLS)
@@ -330,7 +315,7 @@ async def _wrap_requests(
     return await before(self, callback_context=callback_context, llm_request=llm_request)
 
 
-def _compares() -> tuple[AdkLog, Run] | None:
+def _compares() -> tuple[AdkLog, api.Run] | None:
     """Return the log, and the run whose request is prepared, if filters can be observed."""
     log, place = current_log(), place_now()
     run = place.working if place is not None and is_geminis(place.agent) else None
@@ -349,7 +334,7 @@ def _listed(before: Any) -> Any:
 
 @listeners.around
 async def _carried_out(
-    log: AdkLog, before: Replacement, self: Any, *, tool: Any, **kwargs: Any
+    log: AdkLog, before: api.Replacement, self: Any, *, tool: Any, **kwargs: Any
 ) -> Any:
     """Wrap the execution of a tool."""
     installation.replace(answered(type(tool)))
@@ -357,7 +342,7 @@ async def _carried_out(
 
 
 @listeners.around
-async def _summarised(log: AdkLog, before: Replacement, self: Any, **kwargs: Any) -> Any:
+async def _summarised(log: AdkLog, before: api.Replacement, self: Any, **kwargs: Any) -> Any:
     """Wrap the summary of old events, which a model makes without an agent."""
     current_place = place_now()
     if current_place is None:
@@ -380,7 +365,9 @@ def hear_sessions(service: Any) -> None:
 
 
 @listeners.around
-async def _appended(log: AdkLog, before: Replacement, self: Any, session: Any, event: Any) -> Any:
+async def _appended(
+    log: AdkLog, before: api.Replacement, self: Any, session: Any, event: Any
+) -> Any:
     if not event.partial:
         log.appended(place_now(), session.state, event)
     return await before(self, session=session, event=event)

@@ -13,27 +13,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.pregel import Pregel
 from langgraph.types import Command
 
-from simkit.adapters.api import (
-    App,
-    Caller,
-    FunctionMissing,
-    NotPlain,
-    ScriptBroken,
-    ScriptMisfit,
-    TraceRecorder,
-    UserTurn,
-    choose_method,
-    compile_references,
-    copy_plain,
-    found_as,
-    given_input,
-    input_advice,
-    input_example,
-    input_fields,
-    nearest_name,
-    plain,
-    put_given_state,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.graphs import graphs_in, is_state, tools_in
 from simkit.adapters.langgraph.messages import text_of
@@ -41,7 +21,7 @@ from simkit.adapters.langgraph.messages import text_of
 MESSAGES: Final = "messages"
 
 
-def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
+def given_to(graph: Pregel, app: api.App, turn: api.UserTurn) -> Any:
     """Return the graph's input; raise ScriptBroken if it is not clear.
 
     `app.input` defines it. Without it, a user's message that is a mapping is the input, and any
@@ -51,7 +31,7 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     if template is not None:
         if isinstance(template, Mapping):
             _check_keys(template, graph, app)
-        return given_input(template, text)
+        return api.given_input(template, text)
     if isinstance(text, Mapping):
         return dict(text)
     keys = _keys(graph)
@@ -62,13 +42,15 @@ def given_to(graph: Pregel, app: App, turn: UserTurn) -> Any:
     texts = [name for name, kind in keys.items() if kind in (str, str | None)]
     if len(texts) == 1 or len(keys) == 1:
         return {(texts or list(keys))[0]: text}
-    raise _input_unclear(graph, app, keys)
+    raise _input_unclear(graph, app, keys, (texts or list(keys))[:1])
 
 
-def _input_unclear(graph: Pregel, app: App, keys: Iterable[str]) -> ScriptBroken:
+def _input_unclear(
+    graph: Pregel, app: api.App, keys: Iterable[str], likely: Iterable[str]
+) -> api.ScriptBroken:
     names = ", ".join(f"`{name}`" for name in keys) or "nothing"
-    example = input_example(_fields(graph) or {key: {} for key in keys})
-    return ScriptBroken(
+    example = api.input_example(_fields(graph) or {key: {} for key in likely})
+    return api.ScriptBroken(
         f"`{app.pipeline}` takes {names}, and no `messages`: which is the user's message?\n"
         f"Say it: `app: {{input: {example}}}`, or name a function of the message that "
         "returns the graph's input: `app: {input: module:function}`.",
@@ -76,7 +58,7 @@ def _input_unclear(graph: Pregel, app: App, keys: Iterable[str]) -> ScriptBroken
     )
 
 
-def input_advice_of(graph: Pregel, app: App, turn: UserTurn, problem: BaseException) -> str:
+def input_advice_of(graph: Pregel, app: api.App, turn: api.UserTurn, problem: BaseException) -> str:
     """Return how to give a graph the keys that it lacked, if its failure names one; else empty."""
     if turn.resumes or app.options.input is not None or isinstance(turn.value, Mapping):
         return ""
@@ -85,24 +67,24 @@ def input_advice_of(graph: Pregel, app: App, turn: UserTurn, problem: BaseExcept
     text = str(problem)
     if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in missing):
         return ""
-    return input_advice(app.pipeline, fields)
+    return api.input_advice(app.pipeline, fields)
 
 
 def _fields(graph: Pregel) -> Mapping[str, Any]:
     """Return the required keys of a graph's input with their JSON Schemas."""
     builder = getattr(graph, "builder", None)
-    fields = input_fields(builder.input_schema) if builder is not None else None
+    fields = api.input_fields(builder.input_schema) if builder is not None else None
     return {name: schema for name, schema in (fields or {}).items() if is_state(name)}
 
 
-def _check_keys(template: Mapping[str, Any], graph: Pregel, app: App) -> None:
+def _check_keys(template: Mapping[str, Any], graph: Pregel, app: api.App) -> None:
     """Raise ScriptBroken for a key that the graph would silently ignore."""
     keys = _keys(graph)
     for key in template:
         if keys is not None and key not in keys:
-            nearest = nearest_name(key, keys)
+            nearest = api.nearest_name(key, keys)
             hint = f" Did you mean `{nearest}`?" if nearest else ""
-            raise ScriptBroken(
+            raise api.ScriptBroken(
                 f"`{app.pipeline}` takes no {key!r}.{hint} It takes: {', '.join(keys)}.",
                 ("app", "input", key),
             )
@@ -143,7 +125,7 @@ def reply_of(state: Any, key: str | None) -> Any:
     message's text, or its only value.
     """
     if key is not None and ":" in key:
-        return found_as(key)(state)
+        return api.found_as(key)(state)
     if isinstance(state, BaseMessage):
         return text_of(state)
     if not isinstance(state, Mapping):
@@ -177,7 +159,11 @@ class Calling:
     """Calls one graph, turn by turn."""
 
     def __init__(
-        self, graph: Pregel, app: App, caller: Caller, context: Mapping[str, Any] | None = None
+        self,
+        graph: Pregel,
+        app: api.App,
+        caller: api.Caller,
+        context: Mapping[str, Any] | None = None,
     ) -> None:
         """``context`` is the graph's context if the scenario gives none.
 
@@ -185,12 +171,12 @@ class Calling:
         """
         self._graph, self._app, self._caller = graph, app, caller
         self._context = context
-        self._template = compile_references(app.options.config)
+        self._template = api.compile_references(app.options.config)
         self._threads: dict[str, str] = {}
         """Session to its own thread."""
         self._projects: dict[str, str] = {}
         """Session to its project."""
-        way = choose_method(app, _WAYS, "a graph")
+        way = api.choose_method(app, _WAYS, "a graph")
         self._method = "ainvoke" if app.options.call is None and needs_a_loop(graph) else way
         _check_output(graph, app.options.output)
 
@@ -198,7 +184,7 @@ class Calling:
         """Use another graph from now on, in the same threads."""
         self._graph = graph
 
-    def input_for(self, turn: UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
+    def input_for(self, turn: api.UserTurn, waiting: list[Mapping[str, Any]], number: int) -> Any:
         """Return the graph's input; raise ScriptMisfit for an answer without a question."""
         if not turn.resumes:
             return given_to(self._graph, self._app, turn)
@@ -206,17 +192,17 @@ class Calling:
             raise asked_nothing(turn.session, self._app.pipeline, number)
         return answer_to(waiting, turn.value)
 
-    def prepare(self, session: str, recorder: TraceRecorder) -> None:
+    def prepare(self, session: str, recorder: api.TraceRecorder) -> None:
         """Prepare the graph's state for a new session."""
         if session not in self._threads:
             self._projects[session] = recorder.project
             config, _ = self._config(session)
-            put_given_state(self._app, recorder, self._graph, session=session, config=config)
+            api.put_given_state(self._app, recorder, self._graph, session=session, config=config)
 
     def _config(self, session: str) -> tuple[dict[str, Any], Any]:
         """Return the configuration of a call, and the graph's context."""
         root = {"session": session, "project": self._projects[session]}
-        config: dict[str, Any] = copy_plain(self._template.resolve(root))
+        config: dict[str, Any] = api.copy_plain(self._template.resolve(root))
         context = config.pop("context", self._context)
         own = config.get("configurable") or {}
         config["configurable"] = {"thread_id": self._thread(session, own), **own}
@@ -239,8 +225,8 @@ class Calling:
         """Return the reply in a state; fields of models and dataclasses are keys."""
         reply_value = reply_of(state, self._app.options.output)
         try:
-            return plain(reply_value)
-        except NotPlain:
+            return api.plain(reply_value)
+        except api.NotPlain:
             return reply_value
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
@@ -269,14 +255,14 @@ def _check_output(graph: Pregel, output: str | None) -> None:
         return
     known = [name for name in graph.channels if name in graph.builder.channels]
     if output not in known:
-        nearest = nearest_name(output, known)
+        nearest = api.nearest_name(output, known)
         hint = f". Did you mean `{nearest}`?" if nearest else f". It has {', '.join(known)}."
-        raise FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
+        raise api.FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
 
 
-def asked_nothing(session: str, pipeline: str, turn: int) -> ScriptMisfit:
+def asked_nothing(session: str, pipeline: str, turn: int) -> api.ScriptMisfit:
     """Return the error of an answer without a question."""
-    return ScriptMisfit(
+    return api.ScriptMisfit(
         f"turn {turn} answers an interrupt, but session {session!r} of `{pipeline}` waits for "
         "nothing.",
         ("turns", turn - 1, "resume"),

@@ -115,7 +115,7 @@ def splits_of_runs() -> Iterator[Slot]:
 
 _LANGGRAPH.check_layout(
     "langgraph.graph.state:StateGraph",
-    "branches channels edges input_schema nodes schemas waiting_edges",
+    "branches channels edges input_schema nodes output_schema schemas state_schema waiting_edges",
 )
 _LANGGRAPH.check_layout("langgraph.graph.state:CompiledStateGraph", "builder channels nodes config")
 _LANGGRAPH.check_layout("langgraph.graph._node:StateNodeSpec", "ends input_schema")

@@ -19,19 +19,7 @@ from langgraph.graph import StateGraph
 from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 
-from simkit.adapters.api import (
-    AdapterContext,
-    AgentFacts,
-    App,
-    FrameworkDriver,
-    FunctionDriver,
-    PipelineFacts,
-    ScriptMisfit,
-    UserTurn,
-    forget_modules,
-    found_as,
-    is_factory,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph.calling import (
     Calling,
     asked_nothing,
@@ -45,6 +33,7 @@ from simkit.adapters.langgraph.graphs import (
     handoff_tools_in,
     is_agent,
     name_of,
+    private_of,
     starts_of,
 )
 from simkit.adapters.langgraph.listener import GraphListener
@@ -80,7 +69,7 @@ def services_for(subject: Any, entry: str) -> Services | None:
     named = server_file(Path(file).parent)
     if named is None:
         return None
-    known = (subject, found_as(entry))
+    known = (subject, api.found_as(entry))
     if not any(name in known for name in _served_by(named)):
         return None
     return {"checkpointer": InMemorySaver(), "store": InMemoryStore()}
@@ -97,7 +86,7 @@ def _served_by(file: Path) -> Iterator[Any]:
         endings |= {where.name, os.path.basename(place)}
     # It looks before each conversation, and thousands of modules are loaded: it resolves the path
     # of a module only if its file may be one of these.
-    for module in list(sys.modules.values()):
+    for module in sys.modules.copy().values():
         own = getattr(module, "__dict__", {})
         source = own.get("__file__")
         if isinstance(source, str) and os.path.basename(source) in endings:
@@ -109,18 +98,18 @@ _HOMES: Final = ("langgraph", "langgraph_supervisor", "langgraph_swarm", "langch
 
 
 def driver(
-    subject: Any, app: App, adapter_context: AdapterContext
+    subject: Any, app: api.App, adapter_context: api.AdapterContext
 ) -> LangGraphPilot | WrappedPilot | None:
     """Return the driver for a graph, or for code whose module uses graphs; else None."""
     graph = _graph_of(subject, app, adapter_context)
     if graph is not None:
         return LangGraphPilot(graph, app, adapter_context, services_for(subject, app.entry))
-    if is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
+    if api.is_factory(subject) or not callable(subject) or not _uses_graphs(subject):
         return None
     return WrappedPilot(subject, app, adapter_context)
 
 
-def _graph_of(subject: Any, app: App, adapter_context: AdapterContext) -> Pregel | None:
+def _graph_of(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> Pregel | None:
     if isinstance(subject, StateGraph):
         return subject.compile()
     if isinstance(subject, Pregel):
@@ -149,7 +138,7 @@ def _module_of(subject: Any) -> Any:
     return sys.modules[home.__module__]
 
 
-def instrumentation(adapter_context: AdapterContext) -> GraphListener:
+def instrumentation(adapter_context: api.AdapterContext) -> GraphListener:
     """Return the instrumentation that observes graphs, which the driver shares."""
     shared = adapter_context.recorder.of_framework
     if not isinstance(shared, GraphListener):
@@ -157,7 +146,7 @@ def instrumentation(adapter_context: AdapterContext) -> GraphListener:
     return shared
 
 
-def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> PipelineFacts:
+def _facts(graph: Pregel, listener: GraphListener, facts: api.PipelineFacts) -> api.PipelineFacts:
     """Return a graph's own facts, added to those known without it."""
     names = [name_of(graph)] if is_agent(graph) else [*agents_in(graph).values()]
     named = [listener.named.get(name, name) for name in names]
@@ -167,9 +156,13 @@ def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> Pipe
     agents = {**agents_in(graph), **listener.named}
     edges = [(agents.get(start, start), agents.get(to, to)) for start, to in edges_of(graph)]
     starts = [agents.get(start, start) for start in starts_of(graph)]
+    private = {listener.named.get(name, name): own for name, own in private_of(graph).items()}
     return msgspec.structs.replace(
         facts,
-        agents={name: AgentFacts(handoffs=passes) for name in (*facts.agents, *named)},
+        agents={
+            name: api.AgentFacts(handoffs=passes, private=private.get(name, ()))
+            for name in (*facts.agents, *named)
+        },
         channels={**channels, **listener.stored.facts()},
         observes=(*facts.observes, "state"),
         edges=() if is_agent(graph) else tuple(edges),
@@ -178,14 +171,18 @@ def _facts(graph: Pregel, listener: GraphListener, facts: PipelineFacts) -> Pipe
     )
 
 
-class LangGraphPilot(FrameworkDriver):
+class LangGraphPilot(api.FrameworkDriver):
     """Runs a graph: each session is a thread of it."""
 
     name = "langgraph"
     app_options = ("call", "config", "input", "output", "store")
 
     def __init__(
-        self, graph: Pregel, app: App, adapter_context: AdapterContext, services: Services | None
+        self,
+        graph: Pregel,
+        app: api.App,
+        adapter_context: api.AdapterContext,
+        services: Services | None,
     ) -> None:
         self._services = services
         if services is not None:
@@ -201,7 +198,7 @@ class LangGraphPilot(FrameworkDriver):
         self._left: set[str] = set()
         """The sessions from before a restart that have had no turn since."""
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Return its agents and channels."""
         return _facts(self._graph, self._listener, facts)
 
@@ -209,7 +206,7 @@ class LangGraphPilot(FrameworkDriver):
         """Return the names of its nodes, and of those that have run."""
         return self._listener.nodes()
 
-    def run_turn(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: api.UserTurn) -> Any:
         """Run the graph with the user's message, or with the answer to its question."""
         listener = self._listener
         if turn.session not in self._sessions:
@@ -227,14 +224,14 @@ class LangGraphPilot(FrameworkDriver):
             return None
         return self._calling.reply(listener.states.last)
 
-    def input_advice(self, turn: UserTurn, problem: BaseException) -> str:
+    def input_advice(self, turn: api.UserTurn, problem: BaseException) -> str:
         """Return how to give the graph the keys that it lacked, if its failure names one."""
         return input_advice_of(self._graph, self._app, turn, problem)
 
     def restart(self) -> None:
         """Import and build the graph again; raise ScriptMisfit if its state is gone."""
-        forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
-        subject = found_as(self._app.entry)
+        api.forget_modules(self._app.entry.partition(":")[0].partition(".")[0])
+        subject = api.found_as(self._app.entry)
         graph = _graph_of(subject, self._app, self._adapter_context)
         if graph is None:
             graph = _graph_of(
@@ -244,7 +241,7 @@ class LangGraphPilot(FrameworkDriver):
             graph = with_services(graph, self._services)
         lost = lost_with(self._graph.checkpointer, graph.checkpointer if graph else None)
         if graph is None or lost:
-            raise ScriptMisfit(
+            raise api.ScriptMisfit(
                 f"`{self._app.pipeline}` cannot be restarted: {lost or 'it is no graph now'}.\n"
                 "Compile it with a checkpointer that keeps its state in a file, such as "
                 "SqliteSaver, or keep the checkpointer in a module that is not the pipeline's.",
@@ -261,19 +258,19 @@ class LangGraphPilot(FrameworkDriver):
         return True
 
 
-class WrappedPilot(FunctionDriver):
+class WrappedPilot(api.FunctionDriver):
     """Runs code that calls graphs itself, with the graph of its module."""
 
     name = "langgraph"
     app_options = ("call", "input", "store")
 
-    def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
+    def __init__(self, subject: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
         super().__init__(subject, app, adapter_context)
         self._listener = instrumentation(adapter_context)
         self._listener.graphs = self._graphs
         self._listener.stored.channels = app.options.store
 
-    def run_turn(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: api.UserTurn) -> Any:
         """Call the function with the user's message, or with the answer to a graph's question.
 
         The function decides how the graph continues.
@@ -287,7 +284,7 @@ class WrappedPilot(FunctionDriver):
             self._listener.stored.look(graph, self._adapter_context.caller)
         return self.reply_to(turn)
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Return the agents and channels of the module's graph, if it has one."""
         graphs = self._graphs()
         if len(graphs) == 1:

@@ -18,11 +18,10 @@ from langchain_core.messages.utils import filter_messages, trim_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.types import Command
 
-from simkit.adapters.api import Cut, Replacement, Row, Run, TraceRecorder
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.graphs import HOOKS
-from simkit.adapters.langgraph.messages import as_message, text_of
+from simkit.adapters.langgraph.messages import as_message, listeners, text_of
 
 MESSAGES: Final = "messages"
 FOR_THE_MODEL: Final = "llm_input_messages"
@@ -42,11 +41,11 @@ class _Filter(msgspec.Struct, frozen=True):
 class Filters:
     """Reports messages that filters dropped from contexts."""
 
-    def __init__(self, recorder: TraceRecorder) -> None:
+    def __init__(self, recorder: api.TraceRecorder) -> None:
         self._recorder = recorder
-        self._cuts: dict[str, tuple[Cut, ...]] = {}
+        self._cuts: dict[str, tuple[api.Cut, ...]] = {}
         """Session to the messages removed from its state."""
-        self._gone_below: list[tuple[tuple[str, ...], tuple[Cut, ...]]] = []
+        self._gone_below: list[tuple[tuple[str, ...], tuple[api.Cut, ...]]] = []
         """Inner graphs of this turn, with the messages removed there."""
         self._pending: dict[str, list[_Filter]] = {}
         """Run to the filters before its next model call."""
@@ -59,7 +58,7 @@ class Filters:
         """Begin a call of a graph without memory."""
         self._cuts.pop(self._recorder.session, None)
 
-    def run_began(self, run: Run, path: tuple[str, ...]) -> None:
+    def run_began(self, run: api.Run, path: tuple[str, ...]) -> None:
         """Begin a run with the removed messages of its state."""
         if not self._gone_below and not self._cuts:
             return
@@ -71,7 +70,9 @@ class Filters:
             *run.lasting_cuts,
         )
 
-    def wrote(self, run: Run, path: tuple[str, ...], node: str, input: Any, result: Any) -> None:
+    def wrote(
+        self, run: api.Run, path: tuple[str, ...], node: str, input: Any, result: Any
+    ) -> None:
         """Handle the result of a node of the graph at a path."""
         for update in _updates_in(result):
             for key, value in update.items():
@@ -85,9 +86,14 @@ class Filters:
                     self._removed(run, path, before, after, _name_of(node))
 
     def _removed(
-        self, run: Run, path: tuple[str, ...], before: Sequence[Any], after: Sequence[Any], by: str
+        self,
+        run: api.Run,
+        path: tuple[str, ...],
+        before: Sequence[Any],
+        after: Sequence[Any],
+        by: str,
     ) -> None:
-        unknown_run = Run("", run.agent)
+        unknown_run = api.Run("", run.agent)
         self._tell(unknown_run, _Filter(before, after, by), lasting=True)
         cuts = unknown_run.lasting_cuts
         run.lasting_cuts = (*run.lasting_cuts, *cuts)
@@ -97,12 +103,12 @@ class Filters:
             session = self._recorder.session
             self._cuts[session] = (*self._cuts.get(session, ()), *cuts)
 
-    def narrowed(self, run: Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
+    def narrowed(self, run: api.Run, before: Sequence[Any], after: Sequence[Any], by: str) -> None:
         """Record a filter that dropped messages; the model call decides later whether it counts."""
         if before and all(isinstance(message, BaseMessage) for message in (*before, *after)):
             self._pending.setdefault(run.id, []).append(_Filter(before, after, by))
 
-    def asks(self, run: Run, messages: Sequence[BaseMessage]) -> None:
+    def asks(self, run: api.Run, messages: Sequence[BaseMessage]) -> None:
         """Handle a model call: the filters that led to its messages count."""
         if run.id not in self._pending:
             return
@@ -117,7 +123,7 @@ class Filters:
                 missing |= dropped
                 self._tell(run, msgspec.structs.replace(filter, before=before))
 
-    def _tell(self, run: Run, filter: _Filter, *, lasting: bool = False) -> None:
+    def _tell(self, run: api.Run, filter: _Filter, *, lasting: bool = False) -> None:
         before = [as_message(message) for message in filter.before]
         after = [as_message(message) for message in filter.after]
         self._recorder.filtered(run, before, after, filter.by, lasting=lasting)
@@ -184,9 +190,9 @@ def _left(before: Sequence[BaseMessage], value: Any, removed: set[str | None]) -
 # Filters that are no nodes
 
 
-def filter_rows() -> list[Row]:
+def filter_rows() -> list[api.Row]:
     """Return replacements that observe middleware and LangChain's own filters."""
-    inner: list[Row] = [(function, _FUNCTION, _filtering) for function in _INNER]
+    inner: list[api.Row] = [(function, _FUNCTION, _filtering) for function in _INNER]
     return [*inner, *((*slot, _override) for slot in compat.middleware_requests())]
 
 
@@ -210,7 +216,9 @@ _FUNCTION: Final = "function"
 
 
 @listeners.around
-def _filtering(listener: Any, before: Replacement, messages: Any, *args: Any, **kwargs: Any) -> Any:
+def _filtering(
+    listener: Any, before: api.Replacement, messages: Any, *args: Any, **kwargs: Any
+) -> Any:
     remaining = before(messages, *args, **kwargs)
     if isinstance(messages, list) and isinstance(remaining, list):
         listener.narrowed(messages, remaining, before.__name__)
@@ -218,7 +226,7 @@ def _filtering(listener: Any, before: Replacement, messages: Any, *args: Any, **
 
 
 @listeners.around
-def _override(listener: Any, before: Replacement, self: Any, **overrides: Any) -> Any:
+def _override(listener: Any, before: api.Replacement, self: Any, **overrides: Any) -> Any:
     if "messages" in overrides:
         listener.narrowed(self.messages, overrides["messages"], "")
     return before(self, **overrides)

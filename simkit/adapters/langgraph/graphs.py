@@ -20,7 +20,7 @@ from langgraph.graph import END, START
 from langgraph.pregel import Pregel
 from langgraph.types import Overwrite
 
-from simkit.adapters.api import DECLARED_RESET, HANDOFF_PREFIX, ChannelFacts, canonical
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
 
 PREBUILT: Final = frozenset(
@@ -124,12 +124,12 @@ def _is_named(graph: Pregel) -> bool:
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
     """Return the tools that pass control, with their target agents."""
     agents = agents_in(graph)
-    tools = {f"{HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
+    tools = {f"{api.HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
     for tool in tools_in(graph):
         target = (getattr(tool, "metadata", None) or {}).get(compat.DESTINATION)
         if target is not None:
             tools[tool.name] = agents.get(target, target)
-    return {tool: agent for tool, agent in tools.items() if tool != HANDOFF_PREFIX + agent}
+    return {tool: agent for tool, agent in tools.items() if tool != api.HANDOFF_PREFIX + agent}
 
 
 def _in_a_tool(agent: str) -> str:
@@ -178,18 +178,18 @@ def path_of(namespace: str) -> tuple[str, ...]:
 def told_write(input: Any) -> Any:
     """Return a node's write to a channel, with `Overwrite` in simkit's form."""
     if isinstance(input, Overwrite):
-        return {DECLARED_RESET: input.value}
+        return {api.DECLARED_RESET: input.value}
     if isinstance(input, Mapping):
         if list(input) == [compat.OVERWRITE]:
-            return {DECLARED_RESET: input[compat.OVERWRITE]}
+            return {api.DECLARED_RESET: input[compat.OVERWRITE]}
         if input.get("type") == compat.OVERWRITE and "value" in input:
-            return {DECLARED_RESET: input["value"]}
+            return {api.DECLARED_RESET: input["value"]}
     return input
 
 
 def is_reset(input: Any) -> bool:
     """Return whether a write replaces the old value."""
-    return isinstance(input, Mapping) and list(input) == [DECLARED_RESET]
+    return isinstance(input, Mapping) and list(input) == [api.DECLARED_RESET]
 
 
 def keeps_the_newer(reducer: Callable[[Any, Any], Any]) -> bool:
@@ -234,13 +234,13 @@ def reducer_of(channel: Any) -> str:
     return f"{function.__module__}:{named}"
 
 
-def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, ChannelFacts]:
+def channels_of(channels: Mapping[str, Any], *, are_kept: bool) -> dict[str, api.ChannelFacts]:
     """Return a graph's channels; those that no checkpoint keeps have the scope turn.
 
     Values that LangGraph computes on demand (`RemainingSteps`) are no channels.
     """
     return {
-        name: ChannelFacts(
+        name: api.ChannelFacts(
             reducer_of(channel),
             "session" if are_kept and not isinstance(channel, _FLEETING) else "turn",
             default_of(channel),
@@ -258,7 +258,7 @@ def default_of(channel: Any) -> Any:
     is_known = reducer_of(channel) in _EMPTY_AT_FIRST
     if is_known or not hasattr(channel, "operator") or not channel.is_available():
         return None
-    return canonical(channel.get())
+    return api.canonical(channel.get())
 
 
 def is_state(name: str) -> bool:
@@ -270,6 +270,33 @@ def holds_messages(channel: Any) -> bool:
     """Return whether a channel is a conversation."""
     function = getattr(channel, "operator", None) or getattr(channel, "reducer", None)
     return function is not None and function.__module__ == _MESSAGES
+
+
+def private_of(graph: Pregel) -> dict[str, tuple[str, ...]]:
+    """Return the channels that prebuilt agents keep to themselves, by agent.
+
+    LangChain's `PrivateStateAttr` leaves a channel out of what goes into the agent, and comes out.
+    """
+    agents = {} if is_agent(graph) else agents_in(graph)
+    graphs = {
+        agents[name]: subgraph_of(graph.nodes[name]) for name in agents if name in graph.nodes
+    }
+    if is_agent(graph):
+        graphs[name_of(graph)] = graph
+    private: dict[str, tuple[str, ...]] = {}
+    for agent, inner in graphs.items():
+        builder = getattr(inner, "builder", None)
+        if inner is not None and builder is not None and is_agent(inner):
+            visible = {
+                *builder.schemas[builder.input_schema],
+                *builder.schemas[builder.output_schema],
+            }
+            private[agent] = tuple(
+                name
+                for name, channel in builder.schemas[builder.state_schema].items()
+                if name not in visible and not isinstance(channel, _FLEETING)
+            )
+    return private
 
 
 # Edges

@@ -17,19 +17,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.errors import GraphBubbleUp
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import (
-    AdapterContext,
-    AgentRule,
-    FrameworkFailed,
-    Instrumentation,
-    Offer,
-    PipelineError,
-    Row,
-    Run,
-    RunHalted,
-    ToolRequest,
-    Usage,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.calling import reply_of
 from simkit.adapters.langgraph.filters import NAMES
@@ -45,20 +33,20 @@ from simkit.adapters.langgraph.stream_observers import (
 )
 from simkit.adapters.langgraph.tools import calling, store_rows, tool_rows
 
-ModelCallStart: TypeAlias = tuple[Run, int] | None
+ModelCallStart: TypeAlias = tuple[api.Run, int] | None
 """The agent run of a model call, with the number of its calls before; None for no agent's call."""
 
 
-class GraphListener(GraphObserver, Instrumentation):
+class GraphListener(GraphObserver, api.Instrumentation):
     """Observes every call of a graph, and LangChain's callbacks; any thread may call it."""
 
     observes = ("filters",)
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         super().__init__(adapter_context)
         self.use = adapter_context.use_tool
         self._looked_at: list[Pregel] = []
-        self._rows: dict[int, list[Row]] = {}
+        self._rows: dict[int, list[api.Row]] = {}
         """The replacements for the tools and stores of each graph, by its identity."""
         self.graphs: Callable[[], Iterable[Pregel]] = tuple
         """Returns the graphs in the pipeline's module, if the pipeline is a function."""
@@ -77,10 +65,10 @@ class GraphListener(GraphObserver, Instrumentation):
             return reply_of(returned, None)
         return returned
 
-    def failure(self, problem: Exception) -> PipelineError | None:
+    def failure(self, problem: Exception) -> api.PipelineError | None:
         """Return the framework's exceptions under their own names."""
         if type(problem).__module__.partition(".")[0] == "langgraph":
-            return FrameworkFailed(str(problem), type(problem).__name__)
+            return api.FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
@@ -104,7 +92,7 @@ class GraphListener(GraphObserver, Instrumentation):
                 *(row for store in stores for row in store_rows(store)),
             ]
 
-    def set_agent_rules(self, rules: Mapping[str, AgentRule]) -> None:
+    def set_agent_rules(self, rules: Mapping[str, api.AgentRule]) -> None:
         """Learn rules: agents of nodes, agents whose commands are routes, paths of inputs."""
         self.named = {node: agent for agent, rule in rules.items() for node in rule.node}
         self.routers = frozenset(agent for agent, rule in rules.items() if rule.routes)
@@ -119,7 +107,7 @@ class GraphListener(GraphObserver, Instrumentation):
         named = (node for graph in known for node in graph.nodes if not node.startswith("__"))
         return dict.fromkeys((*named, *self.agents_met))
 
-    def run_now(self) -> Run | None:
+    def run_now(self) -> api.Run | None:
         """Return the agent run of this code."""
         namespace = namespace_now()
         return self.run_at(namespace) if namespace else None
@@ -130,7 +118,7 @@ class GraphListener(GraphObserver, Instrumentation):
         """Return whether a tool's call is a handoff, which is recorded as one."""
         return self._recorder.handoff_tools.target_of(tool.name) is not None
 
-    def request_for(self, tool: Any, args: dict[str, Any]) -> ToolRequest | None:
+    def request_for(self, tool: Any, args: dict[str, Any]) -> api.ToolRequest | None:
         """Return the model's request that a tool's call executes; None if there is none."""
         foreign = args.get("tool_call_id") or calling.get()
         request = self._recorder.call_request(foreign) if isinstance(foreign, str) else None
@@ -209,11 +197,13 @@ class GraphListener(GraphObserver, Instrumentation):
 
     def on_tool_error(self, run: Any, error: BaseException, **options: Any) -> None:
         """Handle its exception; an interrupt, a handoff, or the end of the turn is no failure."""
-        is_end = isinstance(error, RunHalted) or (
+        is_end = isinstance(error, api.RunHalted) or (
             isinstance(error, CancelledError) and self._recorder.is_cut
         )
         if "simkit_call" in run.__dict__ and not is_end and not isinstance(error, GraphBubbleUp):
-            problem = str(error) or type(error).__name__
+            # LangGraph cancels its tasks with an object, whose text is an address.
+            is_cancelled = isinstance(error, CancelledError)
+            problem = ("" if is_cancelled else str(error)) or type(error).__name__
             self.tool_ended(run.simkit_call, None, problem)
 
     def on_chat_model_start(
@@ -266,13 +256,15 @@ class GraphListener(GraphObserver, Instrumentation):
             ours = self.states.conversions.of(("agent", run.agent), messages)
             call = self._recorder.record_request(run, ours, [*map(_offer, tools)], {})
             counted = reply.__dict__.get("usage_metadata")
-            usage = Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
+            usage = (
+                api.Usage(counted["input_tokens"], counted["output_tokens"]) if counted else None
+            )
             message = as_message(reply)
             kind = "calls" if message.calls else "text"
             self._recorder.replied(run, call, message, kind, usage)
 
 
-def _offer(tool: Any) -> Offer:
+def _offer(tool: Any) -> api.Offer:
     """Return what a model that uses no HTTP was given of a tool, in whatever form."""
     inner = tool.get("function", tool) if isinstance(tool, dict) else tool
     name = inner.get("name") if isinstance(inner, dict) else getattr(inner, "name", "")
@@ -280,7 +272,7 @@ def _offer(tool: Any) -> Offer:
         function = convert_to_openai_tool(tool).get("function", {})
     except (TypeError, ValueError):
         function = {}  # A form that LangChain does not know: its name is all that is known.
-    return Offer(
+    return api.Offer(
         str(name or function.get("name", "")),
         function.get("parameters"),
         function.get("description", ""),

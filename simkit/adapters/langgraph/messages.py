@@ -1,49 +1,43 @@
-"""LangChain's messages as simkit's, a graph's state as plain data, and changes of a channel."""
+"""LangChain's messages and a graph's state as plain data, and LangChain's callbacks."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, reduce
+from inspect import iscoroutinefunction
 from itertools import dropwhile
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, RemoveMessage
 
-from simkit.adapters.api import (
-    DECLARED_RESET,
-    ROLE_ALIASES,
-    Message,
-    ToolCall,
-    copy_plain,
-    is_equal,
-    leading_equal,
-    leading_same,
-    names_of,
-)
+from simkit.adapters import api
+from simkit.adapters.langgraph import compat
 from simkit.adapters.langgraph.graphs import told_write
 
 REMOVED: Final = "a message is removed"
 """Placeholder for LangGraph's order to remove a message; the state shows the result."""
 
 
-def as_message(message: BaseMessage) -> Message:
+def as_message(message: BaseMessage) -> api.Message:
     """Return a simkit message; its text is what a provider would get."""
     if message.type == "tool":
-        return Message(
+        return api.Message(
             "tool", text_of(message), call_id=message.tool_call_id or "", tool=message.name or ""
         )
     # Access to a missing attribute of LangChain's messages is slow.
     fields = message.__dict__
-    role = ROLE_ALIASES.get(message.type) or ROLE_ALIASES.get(fields.get("role", ""), "user")
+    role = api.ROLE_ALIASES.get(message.type) or api.ROLE_ALIASES.get(
+        fields.get("role", ""), "user"
+    )
     calls = tuple(map(_as_call, fields.get("tool_calls") or ()))
     agent = message.name if role == "assistant" else None
-    return Message(role, text_of(message), calls=calls, agent=agent)
+    return api.Message(role, text_of(message), calls=calls, agent=agent)
 
 
-def _as_call(call: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(call["id"] or "", call["name"], copy_plain(call["args"]))
+def _as_call(call: Mapping[str, Any]) -> api.ToolCall:
+    return api.ToolCall(call["id"] or "", call["name"], api.copy_plain(call["args"]))
 
 
 def _calls_in(fields: Mapping[str, Any]) -> Any:
@@ -69,10 +63,10 @@ class Conversions:
     """
 
     def __init__(self) -> None:
-        self._last: dict[tuple[str, str], tuple[list[list[Any]], list[Message]]] = {}
+        self._last: dict[tuple[str, str], tuple[list[list[Any]], list[api.Message]]] = {}
         """Copies of the parts of the messages in a list, and the converted messages."""
 
-    def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[Message]:
+    def of(self, owner: tuple[str, str], messages: Sequence[BaseMessage]) -> list[api.Message]:
         """Return converted messages; ``owner`` identifies a list that grows."""
         # Instructions are mostly made again for each call.
         rest = [*dropwhile(lambda message: message.type == "system", messages)]
@@ -83,10 +77,10 @@ class Conversions:
             before, known = next(reversed(self._last.values()), ([[] for _ in words], []))
             self._last[owner] = [*map(list, before)], [*known]
         last, ours = self._last[owner]
-        size = min(map(leading_equal, last, words))
+        size = min(map(api.leading_equal, last, words))
         if not size == len(rest) == len(ours):
             for copies, now in zip(last, words, strict=True):
-                copies[size:] = map(copy_plain, now[size:])
+                copies[size:] = map(api.copy_plain, now[size:])
             ours[size:] = map(as_message, rest[size:])
         return [*map(as_message, front), *ours]
 
@@ -127,7 +121,7 @@ def plain(
     value = told_write(value)
     if isinstance(value, Mapping):
         return {key: plain(inner, known, listed) for key, inner in value.items()}
-    names = None if isinstance(value, str) else names_of(value)
+    names = None if isinstance(value, str) else api.names_of(value)
     if names is not None:
         return {name: plain(getattr(value, name, None), known, listed) for name in names}
     return value
@@ -159,7 +153,7 @@ def begins_with(value: Any, before: Any) -> bool:
     if value is before:
         return True
     if isinstance(value, list) and isinstance(before, Sequence) and len(value) >= len(before):
-        return leading_same(before, value) == len(before) > 0
+        return api.leading_same(before, value) == len(before) > 0
     return False
 
 
@@ -168,8 +162,8 @@ def is_held(value: Any, current: Any) -> bool:
     if value is current:
         return True
     if isinstance(value, list) and isinstance(current, Sequence) and not isinstance(current, str):
-        return is_equal([*current], value)
-    return type(value) is type(current) and is_equal(value, current)
+        return api.is_equal([*current], value)
+    return type(value) is type(current) and api.is_equal(value, current)
 
 
 def is_several(update: Any) -> bool:
@@ -181,19 +175,19 @@ def together(reducer: str, writes: Sequence[Any], after: Any) -> Any:
     """Return a node's writes to a channel in one step as one; ``after`` may be unknown."""
     if reducer in _JOINS:
         return reduce(_JOINS[reducer], writes)
-    return {DECLARED_RESET: writes[-1] if after is UNKNOWN else after}
+    return {api.DECLARED_RESET: writes[-1] if after is UNKNOWN else after}
 
 
 def is_override(update: Any, after: Any) -> bool:
     """Return whether a write tells a user's reducer to take its ``value``."""
     is_said = isinstance(update, Mapping) and "value" in update and isinstance(after, list)
-    return is_said and is_equal(update["value"], after)
+    return is_said and api.is_equal(update["value"], after)
 
 
 def is_unchanged(value: Any, before: Any) -> bool:
     """Return whether a channel has its old value, though it was saved and read again."""
     if isinstance(value, list) and isinstance(before, list):
-        return is_equal(_identities(value), _identities(before))
+        return api.is_equal(_identities(value), _identities(before))
     return is_same(value, before)
 
 
@@ -201,7 +195,7 @@ def is_same(value: Any, before: Any) -> bool:
     """Return whether a value equals the channel's."""
     if before is None:
         return value is None or (isinstance(value, (list, dict, set)) and not value)
-    return value is before or (not has_messages(value) and is_equal(value, before))
+    return value is before or (not has_messages(value) and api.is_equal(value, before))
 
 
 def appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
@@ -215,12 +209,13 @@ def appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
         added = [item for write in _writes_in(update) for item in _items_of(write)]
         return added, [*items, *added]
     if not isinstance(after, Sequence):
-        return {DECLARED_RESET: after}, after
-    size, start = len(items), leading_same(items, after)
+        return {api.DECLARED_RESET: after}, after
+    size, start = len(items), api.leading_same(items, after)
     same = start == size or (
-        len(after) >= size and is_equal(_identities(items[start:]), _identities(after[start:size]))
+        len(after) >= size
+        and api.is_equal(_identities(items[start:]), _identities(after[start:size]))
     )
-    return (list(after[size:]) if same else {DECLARED_RESET: list(after)}), after
+    return (list(after[size:]) if same else {api.DECLARED_RESET: list(after)}), after
 
 
 def _writes_in(update: Any) -> list[Any]:
@@ -243,3 +238,58 @@ def _identities(items: Sequence[Any]) -> list[Any]:
         else (getattr(item, "id", None), item.content)
         for item in items
     ]
+
+
+# LangChain's callbacks: start and end of a node's code, tools, and models without HTTP
+
+
+listeners: Final = api.ContextListeners[Any]("simkit_graphs")
+"""The listeners of runs: each is a `GraphListener`."""
+
+
+def callback_rows() -> list[api.Row]:
+    """Return the replacements that call a listener after the handlers of a run."""
+    starts = [(*slot, _called(slot[1], is_start=True)) for slot in compat.RUN_STARTS]
+    ends = [(*slot, _called(slot[1], is_start=False)) for slot in compat.RUN_ENDS]
+    return [*starts, *ends, *((*slot, _split) for slot in compat.splits_of_runs())]
+
+
+def _called(name: str, *, is_start: bool) -> Callable[[api.Replacement], api.Replacement]:
+    """Return the wrapper of a method. That of a start returns the runs, an end is one of a run."""
+
+    def tell(listener: Any, manager: Any, result: Any, args: Any, options: Any) -> None:
+        if _OF_TRACERS not in manager.__dict__:
+            getattr(listener, name)(result if is_start else manager, *args, **options)
+
+    @listeners.around
+    def method(
+        listener: Any, before: api.Replacement, self: Any, *args: Any, **options: Any
+    ) -> Any:
+        result = before(self, *args, **options)
+        tell(listener, self, result, args, options)
+        return result
+
+    @listeners.around
+    async def awaited(
+        listener: Any, before: api.Replacement, self: Any, *args: Any, **options: Any
+    ) -> Any:
+        result = await before(self, *args, **options)
+        tell(listener, self, result, args, options)
+        return result
+
+    return lambda before: (awaited if iscoroutinefunction(before) else method)(before)
+
+
+_OF_TRACERS: Final = "simkit_of_tracers"
+"""The attribute of managers whose events others report too."""
+
+
+def _split(before: api.Replacement) -> api.Replacement:
+    """Wrap what gives tracers another payload: they get the event from a manager of their own."""
+
+    def split_handlers(manager: Any) -> Any:
+        real, tracers = before(manager)
+        setattr(tracers, _OF_TRACERS, True)
+        return real, tracers
+
+    return split_handlers

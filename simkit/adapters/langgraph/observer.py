@@ -14,22 +14,9 @@ from typing import Any, Final
 from langgraph.errors import ParentCommand
 from langgraph.pregel import Pregel
 
-from simkit.adapters.api import (
-    ABSENT,
-    AdapterContext,
-    Run,
-    status_after,
-    wait_for_thread,
-)
-from simkit.adapters.langgraph import compat
+from simkit.adapters import api
+from simkit.adapters.langgraph import compat, graphs
 from simkit.adapters.langgraph.filters import Filters, may_filter, wrapping
-from simkit.adapters.langgraph.graphs import (
-    graph_below,
-    is_part,
-    is_workflow,
-    name_of,
-    path_of,
-)
 from simkit.adapters.langgraph.routing import (
     ControlFlow,
     NodeTask,
@@ -57,7 +44,7 @@ PATIENCE_S: Final = 10.0
 class GraphObserver(ControlFlow):
     """Reports the events of graphs to a recorder; any thread may call it."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         super().__init__(adapter_context)
         recorder = adapter_context.recorder
         self.agents_met: dict[str, None] = {}
@@ -95,7 +82,7 @@ class GraphObserver(ControlFlow):
     def run_began(self, graph: Pregel, within: tuple[str, ...]) -> tuple[Hear, End]:
         """Return receivers for the events of a called graph, and for its end."""
         with self._writing():
-            path = path_of("|".join(within))
+            path = graphs.path_of("|".join(within))
             outer = self._tasks.get(path[-1]) if path else None
             is_first = outer is None
             if outer is None:
@@ -123,7 +110,7 @@ class GraphObserver(ControlFlow):
             tasks = [task for task in self._tasks.values() if task.root is root]
             for task in tasks:
                 task.end()
-            status = status_after(problem)
+            status = api.status_after(problem)
             for run in root.parts.values():
                 self._recorder.end_run(run, status)
             root.parts.clear()
@@ -139,7 +126,7 @@ class GraphObserver(ControlFlow):
         """
         with self._writing():
             self._start_all()
-            path = path_of(namespace)
+            path = graphs.path_of(namespace)
             runs, latest = self._recorder.runs, next(reversed(self._tasks.values()), None)
             if latest is None or not runs:
                 return
@@ -147,8 +134,8 @@ class GraphObserver(ControlFlow):
             if outer is not None:
                 agent = outer.agent
             elif nodes:
-                is_inner = is_part(nodes[0], root.graph, False)
-                agent = name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
+                is_inner = graphs.is_part(nodes[0], root.graph, False)
+                agent = graphs.name_of(root.graph) if is_inner else self._agent_of(nodes[0], root)
             self.asks.setdefault(self._recorder.session, []).append({"id": "", "agent": agent})
             self._recorder.events.record_question(
                 self._recorder.at(runs[-1], agent), question={where: [*nodes]}
@@ -178,7 +165,7 @@ class GraphObserver(ControlFlow):
         payload: Any,
     ) -> None:
         """Record an event of the loop of a graph."""
-        path = path_of("|".join((*within, *namespace))) if within or namespace else ()
+        path = graphs.path_of("|".join((*within, *namespace))) if within or namespace else ()
         with self._writing():
             if kind == TASKS and "triggers" in payload:
                 place = receiver, namespace
@@ -216,7 +203,7 @@ class GraphObserver(ControlFlow):
             root.states[place].begin(values.values)
         else:
             root.states[place].became(values.values)
-        if values.output is not ABSENT and not path:
+        if values.output is not api.ABSENT and not path:
             self.states.last = values.output
 
     # Tasks
@@ -235,11 +222,11 @@ class GraphObserver(ControlFlow):
         outer = self._tasks.get(path[-1]) if path else None
         node, state.is_at_work = payload["name"], True
         self.agents_met[node] = None
-        holds = graph if is_direct else outer and graph_below(outer.graph, outer.node, node)
+        holds = graph if is_direct else outer and graphs.graph_below(outer.graph, outer.node, node)
         task = NodeTask(payload, path, holds, root, state)
         agent_name = (payload.get("metadata") or {}).get(compat.AGENT_NAME)
-        is_inner = node not in self.named and is_part(node, holds, bool(path))
-        if outer is not None and node == outer.node and is_workflow(holds):
+        is_inner = node not in self.named and graphs.is_part(node, holds, bool(path))
+        if outer is not None and node == outer.node and graphs.is_workflow(holds):
             is_inner, agent_name = True, None  # A node that is a function, and so a node itself.
         task.agent = self._agent_name(node, graph, path, agent_name, is_inner=is_inner)
         if task.id in self._saved:
@@ -266,7 +253,7 @@ class GraphObserver(ControlFlow):
     ) -> str:
         """Return the agent of a node; ``name`` is that of the prebuilt agent around it."""
         if is_inner:
-            return str(name or (node if path else name_of(graph)))
+            return str(name or (node if path else graphs.name_of(graph)))
         return self.named.get(node) or self._nodes_of(graph).get(node, node)
 
     def _task_before(
@@ -274,7 +261,7 @@ class GraphObserver(ControlFlow):
     ) -> NodeTask | None:
         """Return the parallel task for which a task waits; None if there is none."""
         now = namespace_now()
-        caller = path_of(now) if now else ()
+        caller = graphs.path_of(now) if now else ()
         if caller and len(caller) > len(path):  # Code calls it; no step started it.
             self._start_all()
             before = self._pushed.get(caller)
@@ -303,7 +290,7 @@ class GraphObserver(ControlFlow):
             if task is not None and not task.is_over:
                 self._ends(task.root, task.path, result)
 
-    def _part(self, path: tuple[str, ...], task: NodeTask) -> Run:
+    def _part(self, path: tuple[str, ...], task: NodeTask) -> api.Run:
         """Return the run of a prebuilt agent that is called, and is no node itself."""
         call = self._carried_out() if task.parent else ""
         key, parts = (path, task.agent, call), task.root.parts
@@ -383,7 +370,7 @@ class GraphObserver(ControlFlow):
             root.steps.append(run)
         task.end()
 
-    def _works_in_state(self, run: Run | None, state: State) -> bool:
+    def _works_in_state(self, run: api.Run | None, state: State) -> bool:
         return run is not None and self._works_in.get(run.id) is state
 
     def _end_parts(self, root: Root, path: tuple[str, ...]) -> None:
@@ -392,7 +379,7 @@ class GraphObserver(ControlFlow):
             self._recorder.end_run(root.parts.pop(key))
 
     def _over(
-        self, run: Run, has_failed: bool, task: NodeTask | None = None, output: Any = None
+        self, run: api.Run, has_failed: bool, task: NodeTask | None = None, output: Any = None
     ) -> None:
         if has_failed:
             self._recorder.end_run(run, "failed")
@@ -431,13 +418,13 @@ class GraphObserver(ControlFlow):
         with self._writing():
             if self._starting:
                 self._start_all()
-            path = path_of(namespace)
+            path = graphs.path_of(namespace)
             task = self._tasks[path[-1]] if path and path[-1] in self._tasks else None
         before = task.before if task is not None else None
         if before is None or _get_running_loop() is not None:
             return
         # The earlier task goes first; while it sleeps, the next one continues.
-        if not wait_for_thread(lambda: before.is_over):
+        if not api.wait_for_thread(lambda: before.is_over):
             before.wait(PATIENCE_S)
 
     def raised(self, namespace: str, problem: BaseException) -> None:
@@ -449,7 +436,7 @@ class GraphObserver(ControlFlow):
         command = problem.args[0]
         self.moved(namespace, command)
         with self._writing():
-            path = path_of(namespace)
+            path = graphs.path_of(namespace)
             task = self._tasks.get(path[-1]) if len(path) > 1 else None
             if task is not None:
                 if task.is_own and task.run is not None:
@@ -463,19 +450,19 @@ class GraphObserver(ControlFlow):
         with self._writing():
             run = self.run_at(namespace)
             if run is not None:
-                self.filters.wrote(run, path_of(namespace)[:-1], node, input, result)
+                self.filters.wrote(run, graphs.path_of(namespace)[:-1], node, input, result)
 
     def narrowed(self, before: Any, after: Any, by: str) -> None:
         """Handle a filter that dropped messages; without a name it is middleware."""
         with self._writing():
-            path = path_of(namespace_now())
+            path = graphs.path_of(namespace_now())
             task = self._tasks.get(path[-1]) if path else None
             if task is not None and task.run is not None:
                 name = by or ", ".join(wrapping(task.graph))
                 self.filters.narrowed(task.run, before, after, name)
 
 
-def _run_continued(outer: NodeTask | None, agent: str | None) -> Run | None:
+def _run_continued(outer: NodeTask | None, agent: str | None) -> api.Run | None:
     """Return the outer task's run if its inner task belongs to the same agent, or names none."""
     run = outer.run if outer is not None else None
     return run if run is not None and agent in (None, run.agent) else None

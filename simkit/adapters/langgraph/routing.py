@@ -13,27 +13,9 @@ from langgraph.graph import END
 from langgraph.pregel import Pregel
 from langgraph.types import Command, Send
 
-from simkit.adapters.api import (
-    ABSENT,
-    AdapterContext,
-    Replacement,
-    Run,
-    is_equal,
-    lookup,
-)
-from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import listeners
-from simkit.adapters.langgraph.graphs import (
-    ENDS,
-    agents_in,
-    graphs_of,
-    has_tools,
-    holds_messages,
-    path_of,
-    plain_targets_of,
-    reads_of,
-)
-from simkit.adapters.langgraph.messages import as_message, plain
+from simkit.adapters import api
+from simkit.adapters.langgraph import compat, graphs
+from simkit.adapters.langgraph.messages import as_message, listeners, plain
 from simkit.adapters.langgraph.state import State
 
 
@@ -45,11 +27,11 @@ class Root:
     state: State
     states: dict[tuple[object, tuple[str, ...]], State] = field(default_factory=dict)
     """The states of running graphs, by receiver and path."""
-    steps: list[Run] = field(default_factory=list)
+    steps: list[api.Run] = field(default_factory=list)
     """Agent runs that ended since the last checkpoint."""
     done: dict[tuple[str, ...], list[NodeTask]] = field(default_factory=dict)
     """Ended executions, by the path of their graph."""
-    parts: dict[tuple[tuple[str, ...], str, str], Run] = field(default_factory=dict)
+    parts: dict[tuple[tuple[str, ...], str, str], api.Run] = field(default_factory=dict)
     """Runs of prebuilt agents that code calls outside nodes, by the path of that code, their name,
     and the tool call that they execute."""
 
@@ -78,7 +60,7 @@ class NodeTask:
         """Whether a `Send`, or code, started it."""
         self.sent_input = payload["input"] if self.is_sent or path else None
         """Its input, if that is not the pipeline's state."""
-        self.run: Run | None = None
+        self.run: api.Run | None = None
         self.group = self.branch = self.parent = ""
         self.before: NodeTask | None = None
         """The parallel task that was started before it; None if there is none."""
@@ -123,7 +105,7 @@ def led_to(task: NodeTask) -> tuple[str, ...]:
     return tuple(runs)
 
 
-def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
+def output_of(task: NodeTask | None, result: Any, run: api.Run) -> Any:
     """Return a node run's output: its result, or None if that is the model's message.
 
     It is if the node returned messages only, or messages and its input.
@@ -134,7 +116,7 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
         return result
     if compat.RETURN in result or END in result:
         value = result.get(compat.RETURN, result.get(END))
-        is_said = run.final is not None and is_equal(value, run.final.content)
+        is_said = run.final is not None and api.is_equal(value, run.final.content)
         return None if is_said else value
     if run.final is None:
         return result
@@ -142,21 +124,21 @@ def output_of(task: NodeTask | None, result: Any, run: Run) -> Any:
         if name not in task.state.conversation:
             input = task.input if isinstance(task.input, Mapping) else {}
             before = input.get(name)
-            if type(value) is not type(before) or not is_equal(value, before):
+            if type(value) is not type(before) or not api.is_equal(value, before):
                 return result
     return None
 
 
 def held_at(path: str, **root: Any) -> Any:
     """Return the value at a rule's path in a node's input or result; None if there is none."""
-    value = lookup(root, path)
-    return None if value is ABSENT else value
+    value = api.lookup(root, path)
+    return None if value is api.ABSENT else value
 
 
 @listeners.around
 def branch_ends(
     listener: Any,
-    before: Replacement,
+    before: api.Replacement,
     self: Any,
     writer: Any,
     input: Any,
@@ -203,7 +185,7 @@ def is_handoff(
     """
     if command.graph is not None or is_tools:
         return True
-    if has_tools(graph, node):
+    if graphs.has_tools(graph, node):
         return False
     return has_conversation(graph, node) or _holds_message(payload)
 
@@ -211,9 +193,9 @@ def is_handoff(
 def has_conversation(graph: Pregel | None, node: str) -> bool:
     """Return whether a node is, or calls, a graph that holds messages."""
     node_below = graph.nodes.get(node) if graph is not None else None
-    inner = graphs_of(node_below) if node_below is not None else iter(())
+    inner = graphs.graphs_of(node_below) if node_below is not None else iter(())
     return any(
-        holds_messages(channel)
+        graphs.holds_messages(channel)
         for inner_graph in inner
         for channel in inner_graph.channels.values()
     )
@@ -230,7 +212,7 @@ def _holds_message(value: Any) -> bool:
 class ControlFlow:
     """Reports control flow to a recorder; knows the running tasks and their agents."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self._recorder = adapter_context.recorder
         self._writing = adapter_context.writing
         self.named: Mapping[str, str] = {}
@@ -247,8 +229,8 @@ class ControlFlow:
         self._moved: list[tuple[str, Command[Any]]] = []
         """Seen commands, with their places: a command passes through several graphs."""
         # The definition of a graph stays the same.
-        self._nodes_of = cache(agents_in)
-        self._plain_targets_of, self._reads = cache(plain_targets_of), cache(reads_of)
+        self._nodes_of = cache(graphs.agents_in)
+        self._plain_targets_of, self._reads = cache(graphs.plain_targets_of), cache(graphs.reads_of)
 
     def returned(self, namespace: str, value: Any) -> None:
         """Handle the result of a node's code, which may pass control."""
@@ -261,7 +243,7 @@ class ControlFlow:
     def routed(self, namespace: str, labels: Sequence[str], nodes: Sequence[str]) -> None:
         """Handle the choice of a conditional edge."""
         with self._writing():
-            path = path_of(namespace)
+            path = graphs.path_of(namespace)
             if path:
                 root = self._root_at(path)
                 agents = [self._agent_of(node, root) for node in nodes]
@@ -269,10 +251,10 @@ class ControlFlow:
                 if path[-1] in self._tasks:
                     self._tasks[path[-1]].targets.update(agent for agent in agents if agent != END)
 
-    def _tell_routes(self, task: str, run: Run | None) -> None:
+    def _tell_routes(self, task: str, run: api.Run | None) -> None:
         """Report the choices of a node that has ended."""
         for labels, targets in self._chosen.pop(task, ()):
-            agents = tuple(target for target in targets if target not in ENDS)
+            agents = tuple(target for target in targets if target not in graphs.ENDS)
             if agents:
                 self._recorder.events.record_route(
                     self._recorder.at(run),
@@ -292,7 +274,7 @@ class ControlFlow:
             if run is None or self._has_moved(namespace, command):
                 return
             self._moved.append((namespace, command))
-            path = path_of(namespace)
+            path = graphs.path_of(namespace)
             task, root = self._tasks.get(path[-1]), self._root_at(path)
             is_tools = _runs_tools(task)
             if is_tools:
@@ -325,13 +307,13 @@ class ControlFlow:
         """Return whether a command, or one of which it is a copy, was handled before."""
         return any(_is_same(namespace, command, *other) for other in self._moved)
 
-    def _requested_targets(self, run: Run | None) -> set[str]:
+    def _requested_targets(self, run: api.Run | None) -> set[str]:
         """Return the agents to which the model of a run, or any model, asked to pass control."""
         recorder = self._recorder
         requested = recorder.requested if run is None else recorder.pending_handoffs(run)
         return {request.to_agent for request in requested}
 
-    def _caller_of_tools(self) -> Run | None:
+    def _caller_of_tools(self) -> api.Run | None:
         """Return the run whose model called last: it passes control, not the tools' node."""
         return next((run for run in reversed(self._recorder.runs) if run.has_replied), None)
 
@@ -340,9 +322,9 @@ class ControlFlow:
         payload = self._parallel_root(update, root)
         return payload if task is None else task.state.replacing(payload)
 
-    def run_at(self, namespace: str) -> Run | None:
+    def run_at(self, namespace: str) -> api.Run | None:
         """Return the agent run of the code at a namespace."""
-        for identity in reversed(path_of(namespace)):
+        for identity in reversed(graphs.path_of(namespace)):
             task = self._tasks.get(identity)
             if task is not None and task.run is not None:
                 return task.run
@@ -368,7 +350,7 @@ class ControlFlow:
         conversation = root.state.conversation if root is not None else ()
         return {key: value for key, value in input.items() if key not in conversation}
 
-    def _plain(self, value: Any, writer: Run | None = None) -> Any:
+    def _plain(self, value: Any, writer: api.Run | None = None) -> Any:
         return plain(
             value,
             lambda messages: self._recorder.logged([*map(as_message, messages)], writer=writer),
@@ -377,7 +359,7 @@ class ControlFlow:
 
 def _runs_tools(task: NodeTask | None) -> bool:
     """Return whether a task executes the tools that a model called, as a node of its own."""
-    return task is not None and task.is_own and has_tools(task.graph, task.node)
+    return task is not None and task.is_own and graphs.has_tools(task.graph, task.node)
 
 
 def _is_same(where: str, command: Command[Any], other_where: str, other: Command[Any]) -> bool:

@@ -14,14 +14,7 @@ from typing import Any
 import msgspec
 from langchain_core.messages import BaseMessage
 
-from simkit.adapters.api import (
-    DECLARED_RESET,
-    ChannelFacts,
-    Run,
-    TraceRecorder,
-    empty_value,
-    names_of,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph.graphs import channels_of, holds_messages, is_reset, told_write
 from simkit.adapters.langgraph.messages import (
     UNKNOWN,
@@ -45,7 +38,7 @@ class _Write(msgspec.Struct, frozen=True):
 
     update: Mapping[str, Any]
     agent: str
-    run: Run | None
+    run: api.Run | None
     group: str
     branch: str
 
@@ -55,7 +48,7 @@ class _Shape(msgspec.Struct, frozen=True):
 
     channels: Mapping[str, Any]
     """The channels themselves, so that nothing else gets their identity."""
-    facts: Mapping[str, ChannelFacts]
+    facts: Mapping[str, api.ChannelFacts]
     conversation: frozenset[str]
     """The channels that hold messages."""
 
@@ -63,9 +56,9 @@ class _Shape(msgspec.Struct, frozen=True):
 class States:
     """The recorded state of each session, and of inner graphs."""
 
-    def __init__(self, recorder: TraceRecorder) -> None:
+    def __init__(self, recorder: api.TraceRecorder) -> None:
         self._recorder = recorder
-        self.declared: Mapping[str, ChannelFacts] = {}
+        self.declared: Mapping[str, api.ChannelFacts] = {}
         """The channels that checks know."""
         self.reported: dict[str, dict[str, Any]] = {}
         """Session to channel to its recorded value."""
@@ -119,7 +112,7 @@ class State:
     def __init__(
         self,
         channels: Mapping[str, Any],
-        recorder: TraceRecorder,
+        recorder: api.TraceRecorder,
         states: States,
         *,
         are_kept: bool = False,
@@ -177,7 +170,7 @@ class State:
                 self._states.waiting[self._session] = self._before
 
     def wrote(
-        self, update: Mapping[str, Any], agent: str, run: Run | None, group: str, branch: str
+        self, update: Mapping[str, Any], agent: str, run: api.Run | None, group: str, branch: str
     ) -> None:
         """Record a node's writes, which apply at the end of its step."""
         writes: dict[str, Any] = {}
@@ -230,7 +223,7 @@ class State:
         LangGraph leaves out empty channels of those that the node ``reads``.
         """
         if not isinstance(input, Mapping):
-            names = names_of(input)
+            names = api.names_of(input)
             if names is None or isinstance(input, BaseMessage):
                 return (), self._plain(input, None)
             input = {name: getattr(input, name, None) for name in names}
@@ -253,7 +246,7 @@ class State:
         if name in self._reported:
             return self._reported[name]
         is_declared = bool(self.id) or name in self._states.declared
-        return empty_value(facts.reducer, facts.default) if is_declared else UNKNOWN
+        return api.empty_value(facts.reducer, facts.default) if is_declared else UNKNOWN
 
     def _take(self, values: Mapping[str, Any]) -> None:
         """Record a graph's input, or the values it finds in its channels."""
@@ -289,7 +282,7 @@ class State:
         if reducer == "append":
             added, _ = appended(self._reported.get(name), None, value)
             return {name: added} if added else {}
-        return {name: value if reducer == "replace" else {DECLARED_RESET: value}}
+        return {name: value if reducer == "replace" else {api.DECLARED_RESET: value}}
 
     def _expired(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return resets of the channels that are empty now."""
@@ -298,7 +291,7 @@ class State:
             if name not in values and name in self._facts and value is not None:
                 facts = self._facts[name]
                 del self._reported[name]
-                resets[name] = {DECLARED_RESET: empty_value(facts.reducer, facts.default)}
+                resets[name] = {api.DECLARED_RESET: api.empty_value(facts.reducer, facts.default)}
         return resets
 
     def _go_on(self, values: Mapping[str, Any]) -> None:
@@ -356,7 +349,7 @@ class State:
         """Return how the write of a value to a channel is recorded; ``after`` is its result."""
         reducer, reported = self._facts[name].reducer, self._reported
         if is_reset(value):
-            reported[name] = value[DECLARED_RESET]
+            reported[name] = value[api.DECLARED_RESET]
             return value
         if reducer == "append":
             result = UNKNOWN if is_resumed else after
@@ -364,26 +357,28 @@ class State:
             return update
         if is_several(value):
             return together(reducer, value["$writes"], after)
-        return {DECLARED_RESET: after} if is_override(value, after) else value
+        return {api.DECLARED_RESET: after} if is_override(value, after) else value
 
-    def _is_ours(self, name: str, facts: ChannelFacts) -> bool:
+    def _is_ours(self, name: str, facts: api.ChannelFacts) -> bool:
         """Return whether checks can compute a channel's new value from the update."""
         is_known = bool(self.id) or self._states.declared.get(name) == facts
         return ":" not in facts.reducer and is_known
 
-    def _plain(self, value: Any, run: Run | None) -> Any:
+    def _plain(self, value: Any, run: api.Run | None) -> Any:
         return plain(value, partial(self._logged, run))
 
-    def _plain_whole(self, values: Mapping[str, Any], run: Run | None = None) -> dict[str, Any]:
+    def _plain_whole(self, values: Mapping[str, Any], run: api.Run | None = None) -> dict[str, Any]:
         """Return channel values as plain data; most of them are unchanged."""
         return {
             name: plain(value, partial(self._logged, run), partial(self._whole, name, run))
             for name, value in values.items()
         }
 
-    def _logged(self, run: Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
+    def _logged(self, run: api.Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
         return self._recorder.logged([*map(as_message, messages)], run)
 
-    def _whole(self, channel: str, run: Run | None, messages: Sequence[BaseMessage]) -> list[Any]:
+    def _whole(
+        self, channel: str, run: api.Run | None, messages: Sequence[BaseMessage]
+    ) -> list[Any]:
         ours = self._states.conversions.of(("list", channel), messages)
         return self._recorder.references_of(ours, channel, run)

@@ -28,25 +28,17 @@ from langgraph.cache.base import BaseCache
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.errors import GraphBubbleUp, GraphInterrupt
 
-from simkit.adapters.api import (
-    ABSENT,
-    PATIENCE_S,
-    Installation,
-    Replacement,
-    Row,
-    threads_take_turns,
-    wait_for_thread,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import callback_rows, listeners
 from simkit.adapters.langgraph.filters import filter_rows
 from simkit.adapters.langgraph.graphs import is_state
+from simkit.adapters.langgraph.messages import callback_rows, listeners
 from simkit.adapters.langgraph.routing import branch_ends
 
 
-def thread_rows() -> list[Row]:
+def thread_rows() -> list[api.Row]:
     """Return replacements that serialize threads while somebody observes."""
-    executors: list[Row] = [(*slot, _in_step) for slot in compat.EXECUTORS]
+    executors: list[api.Row] = [(*slot, _in_step) for slot in compat.EXECUTORS]
     clients = ((*slot, _at_once) for slot in compat.client_threads())
     return [*executors, (*compat.IN_BACKGROUND, _save_at_once), *clients]
 
@@ -57,7 +49,7 @@ _SAVES: Final = (BaseCheckpointSaver, BaseCache, compat.loop_class)
 
 @listeners.around
 def _save_at_once(
-    listener: Any, before: Replacement, self: Any, work: Any, *args: Any, **options: Any
+    listener: Any, before: api.Replacement, self: Any, work: Any, *args: Any, **options: Any
 ) -> Any:
     owner = getattr(work, "__self__", None)
     if options or not isinstance(owner, _SAVES):
@@ -103,11 +95,11 @@ class _InStep:
 
     def submit(self, work: Any, *args: Any, **kwargs: Any) -> Future[Any]:
         """Submit work; wait for it if threads do not take turns."""
-        before, is_timed = self._before, threads_take_turns()
+        before, is_timed = self._before, api.threads_take_turns()
         work = partial(_after, before, work) if before is not None and is_timed else work
         future = self._before = self._executor.submit(work, *args, **kwargs)
         if not is_timed:
-            wait([future], PATIENCE_S)
+            wait([future], api.PATIENCE_S)
         return future
 
     def map(self, work: Any, *items: Any, **options: Any) -> Iterator[Any]:
@@ -117,20 +109,20 @@ class _InStep:
 
 
 def _after(before: Future[Any], work: Any, *args: Any, **kwargs: Any) -> Any:
-    wait_for_thread(before.done)
+    api.wait_for_thread(before.done)
     return work(*args, **kwargs)
 
 
 @listeners.around
 async def _at_once(
-    listener: Any, before: Replacement, pool: Any, work: Any, *args: Any, **kwargs: Any
+    listener: Any, before: api.Replacement, pool: Any, work: Any, *args: Any, **kwargs: Any
 ) -> Any:
     return work(*args, **kwargs)
 
 
 @listeners.around
 @contextmanager
-def _in_step(listener: Any, before: Replacement, config: Any) -> Iterator[Any]:
+def _in_step(listener: Any, before: api.Replacement, config: Any) -> Iterator[Any]:
     with before(config) as executor:
         yield _InStep(executor)
 
@@ -163,7 +155,7 @@ class ChannelValues(msgspec.Struct, frozen=True):
 
 @listeners.around
 def _suppress_interrupt(
-    listener: Any, before: Replacement, self: Any, kind: Any, problem: Any, traceback: Any
+    listener: Any, before: api.Replacement, self: Any, kind: Any, problem: Any, traceback: Any
 ) -> Any:
     where = _STOPS.get(self.status)
     if where and isinstance(problem, GraphInterrupt):
@@ -173,7 +165,7 @@ def _suppress_interrupt(
 
 
 @listeners.around
-def _reapply(listener: Any, before: Replacement, self: Any, tasks: Mapping[str, Any]) -> None:
+def _reapply(listener: Any, before: api.Replacement, self: Any, tasks: Mapping[str, Any]) -> None:
     before(self, tasks)
     listener.looked_up(tasks, [name for name, task in tasks.items() if task.writes])
 
@@ -181,7 +173,7 @@ def _reapply(listener: Any, before: Replacement, self: Any, tasks: Mapping[str, 
 @listeners.around
 def _output_writes(
     listener: Any,
-    before: Replacement,
+    before: api.Replacement,
     self: Any,
     task_id: str,
     writes: Sequence[tuple[str, Any]],
@@ -195,7 +187,7 @@ def _output_writes(
             listener.known(result)
 
 
-def _record_first_channels(before: Replacement) -> Replacement:
+def _record_first_channels(before: api.Replacement) -> api.Replacement:
     def begin_loop(self: Any, **options: Any) -> Any:
         result = before(self, **options)
         _tell_channels(self, True)
@@ -204,7 +196,7 @@ def _record_first_channels(before: Replacement) -> Replacement:
     return begin_loop
 
 
-def _record_channels_after_step(before: Replacement) -> Replacement:
+def _record_channels_after_step(before: api.Replacement) -> api.Replacement:
     def after_tick(self: Any) -> None:
         try:
             before(self)
@@ -216,7 +208,7 @@ def _record_channels_after_step(before: Replacement) -> Replacement:
     return after_tick
 
 
-def _record_events(before: Replacement) -> Replacement:
+def _record_events(before: api.Replacement) -> api.Replacement:
     def emit(self: Any, mode: str, values: Any, *args: Any, **options: Any) -> None:
         if mode in MODES and RECEIVER in (configured := self.config[compat.CONF]):
             hear: Hear = configured[RECEIVER]
@@ -237,7 +229,7 @@ def _tell_channels(loop: Any, is_first: bool) -> None:
     configured = loop.config[compat.CONF]
     if RECEIVER not in configured:
         return
-    names, output = _names_of_state(tuple(loop.channels)), cast(Any, ABSENT)
+    names, output = _names_of_state(tuple(loop.channels)), cast(Any, api.ABSENT)
     values = compat.read_channels(loop.channels, names)
     if "simkit_has_output" in loop.__dict__:
         del loop.simkit_has_output
@@ -298,7 +290,7 @@ def _with_receiver(listener: Any, graph: Any, config: Any) -> tuple[Any, End | N
 @listeners.around
 def _stream(
     listener: Any,
-    before: Replacement,
+    before: api.Replacement,
     self: Any,
     input: Any,
     config: Any = None,
@@ -312,7 +304,7 @@ def _stream(
 @listeners.around
 async def _astream(
     listener: Any,
-    before: Replacement,
+    before: api.Replacement,
     self: Any,
     input: Any,
     config: Any = None,
@@ -338,7 +330,7 @@ def _ending(end: End | None) -> Iterator[None]:
 
 
 @listeners.around
-def _panic_or_proceed(listener: Any, before: Replacement, futs: Any, **options: Any) -> None:
+def _panic_or_proceed(listener: Any, before: api.Replacement, futs: Any, **options: Any) -> None:
     """Raise the one of several nodes' exceptions that came first."""
     ended = [future for future in futs if future.done() and not future.cancelled()]
     known = options.get("handled_exception_ids") or (), options.get("handled_futures") or ()
@@ -356,7 +348,7 @@ def _panic_or_proceed(listener: Any, before: Replacement, futs: Any, **options: 
     before(futs, **options)
 
 
-installation: Final = Installation(
+installation: Final = api.Installation(
     lambda: [
         (*compat.STREAM, _stream),
         (*compat.ASTREAM, _astream),

@@ -17,39 +17,23 @@ from langgraph.pregel import Pregel
 from langgraph.store.base import GetOp, PutOp, SearchOp
 from langgraph.types import Command
 
-from simkit.adapters.api import (
-    ABSENT,
-    DECLARED_RESET,
-    Caller,
-    ChannelFacts,
-    Replacement,
-    Row,
-    Run,
-    StoreChannel,
-    TraceRecorder,
-    compile_references,
-    is_equal,
-    lookup,
-    observe_result,
-    returned_by,
-)
+from simkit.adapters import api
 from simkit.adapters.langgraph import compat
-from simkit.adapters.langgraph.callbacks import listeners
 from simkit.adapters.langgraph.graphs import graphs_in
-from simkit.adapters.langgraph.messages import text_of
+from simkit.adapters.langgraph.messages import listeners, text_of
 
 calling: Final = contextvars.ContextVar[str]("simkit_tool_call", default="")
 """The id of the tool call that this code executes."""
 _INNER: Final = ("config", "run_manager", "callbacks")
 
 
-def tool_rows(tools: Iterable[BaseTool]) -> list[Row]:
+def tool_rows(tools: Iterable[BaseTool]) -> list[api.Row]:
     """Return replacements that let the scenario answer in place of tools' functions.
 
     LangChain reads the signatures of the replaced functions to decide on the arguments.
     """
     kinds = dict.fromkeys((StructuredTool, Tool, *(type(tool) for tool in tools)))
-    rows: list[Row] = []
+    rows: list[api.Row] = []
     for kind in kinds:
         rows += [(kind, compat.RUN, _stood_in_for), (kind, compat.ARUN, _stood_in_for_async)]
     return rows
@@ -72,7 +56,9 @@ def _no_failure() -> Iterator[None]:
 
 
 @listeners.around
-def _stood_in_for(listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any) -> Any:
+def _stood_in_for(
+    listener: Any, before: api.Replacement, self: Any, *args: Any, **kwargs: Any
+) -> Any:
     work = _Work(self, lambda: before(self, *args, **kwargs))
     if listener.passes_control(self):
         return work.real()
@@ -86,7 +72,7 @@ def _stood_in_for(listener: Any, before: Replacement, self: Any, *args: Any, **k
 
 @listeners.around
 async def _stood_in_for_async(
-    listener: Any, before: Replacement, self: Any, *args: Any, **kwargs: Any
+    listener: Any, before: api.Replacement, self: Any, *args: Any, **kwargs: Any
 ) -> Any:
     work = _Work(self, lambda: before(self, *args, **kwargs))
     if listener.passes_control(self) or not _is_own(self, before):
@@ -97,7 +83,7 @@ async def _stood_in_for_async(
     return await _later(work, result)
 
 
-def _is_own(tool: Any, before: Replacement) -> bool:
+def _is_own(tool: Any, before: api.Replacement) -> bool:
     has_coroutine = getattr(tool, "coroutine", None) is not None
     is_made_of_functions = isinstance(tool, (StructuredTool, Tool))
     return has_coroutine if is_made_of_functions else before is not compat.base_arun
@@ -149,7 +135,7 @@ def _returns(tool: Any) -> Any:
     function = getattr(type(tool), compat.RUN)
     if isinstance(tool, (StructuredTool, Tool)):
         function = tool.coroutine or tool.func
-    annotation = returned_by(function)
+    annotation = api.returned_by(function)
     if tool.response_format != "content_and_artifact":
         return annotation
     # Of the pair that such a function returns, the model gets the first.
@@ -179,15 +165,15 @@ ITEMS_MAX: Final = 100_000
 Namespace = tuple[str, ...]
 
 
-def store_rows(store: Any) -> list[Row]:
+def store_rows(store: Any) -> list[api.Row]:
     """Return replacements that observe a store, in which every operation is a batch."""
     return [(type(store), compat.BATCH, _batch), (type(store), compat.ABATCH, _batch)]
 
 
 @listeners.around
-def _batch(listener: Any, before: Replacement, self: Any, ops: Any) -> Any:
+def _batch(listener: Any, before: api.Replacement, self: Any, ops: Any) -> Any:
     operations = list(ops)
-    return observe_result(
+    return api.observe_result(
         before(self, operations), lambda results: listener.used_store(self, operations)
     )
 
@@ -197,7 +183,7 @@ class _Place(msgspec.Struct, frozen=True):
 
     channel: str
     namespace: Namespace
-    options: StoreChannel
+    options: api.StoreChannel
 
     def holds(self, operation: Any) -> bool:
         """Return whether an operation concerns it."""
@@ -210,9 +196,9 @@ class _Place(msgspec.Struct, frozen=True):
 class Stored:
     """The contents of a pipeline's stores, as channels if the scenario names them."""
 
-    def __init__(self, recorder: TraceRecorder) -> None:
+    def __init__(self, recorder: api.TraceRecorder) -> None:
         self._recorder = recorder
-        self.channels: Mapping[str, StoreChannel] = {}
+        self.channels: Mapping[str, api.StoreChannel] = {}
         self.is_deaf = False
         """Whether the current use of a store is not the pipeline's."""
         self._items: dict[tuple[str, Namespace], dict[str, Any]] = {}
@@ -220,10 +206,10 @@ class Stored:
         self._looked: set[str] = set()
         """The sessions that have begun since the graph was built."""
 
-    def facts(self) -> dict[str, ChannelFacts]:
+    def facts(self) -> dict[str, api.ChannelFacts]:
         """Return the channels."""
         return {
-            name: ChannelFacts("append" if channel.key is None else "replace", channel.scope)
+            name: api.ChannelFacts("append" if channel.key is None else "replace", channel.scope)
             for name, channel in self.channels.items()
         }
 
@@ -236,7 +222,7 @@ class Stored:
         finally:
             self.is_deaf = before
 
-    def look(self, graph: Pregel, caller: Caller) -> None:
+    def look(self, graph: Pregel, caller: api.Caller) -> None:
         """Record a store's content at the beginning of a session, as far as it is unknown.
 
         Later operations on the store are observed.
@@ -261,14 +247,14 @@ class Stored:
             values = {key: value for key, value in items if place.options.key in (None, key)}
             self._items[place.channel, place.namespace] = values
             now = self._reported_value(place, values)
-            if not is_equal(now, known):
-                self._recorder.wrote({place.channel: {DECLARED_RESET: now}}, cause="user")
+            if not api.is_equal(now, known):
+                self._recorder.wrote({place.channel: {api.DECLARED_RESET: now}}, cause="user")
 
     def restart(self) -> None:
         """Restart: the content of the new graph's store is what outlived the process."""
         self._looked.clear()
 
-    def tell(self, operation: Any, run: Run | None) -> None:
+    def tell(self, operation: Any, run: api.Run | None) -> None:
         """Record the items that an operation has read or written."""
         recorder, agent = self._recorder, run.agent if run is not None else ""
         if self.is_deaf or not isinstance(operation, (PutOp, GetOp, SearchOp)):
@@ -298,7 +284,9 @@ class Stored:
         if place.options.key is None and is_new and value is not None:
             return [_value(place, value)]
         now = self._reported_value(place, items)
-        return now if place.options.key is not None and now is not None else {DECLARED_RESET: now}
+        return (
+            now if place.options.key is not None and now is not None else {api.DECLARED_RESET: now}
+        )
 
     def _reported_value(self, place: _Place, items: Mapping[str, Any]) -> Any:
         values = [_value(place, value) for value in items.values()]
@@ -313,7 +301,7 @@ class Stored:
     def _places(self) -> Iterator[_Place]:
         root = {"session": self._recorder.session, "project": self._recorder.project}
         for name, channel in self.channels.items():
-            named = (str(compile_references(part).resolve(root)) for part in channel.namespace)
+            named = (str(api.compile_references(part).resolve(root)) for part in channel.namespace)
             yield _Place(name, tuple(named), channel)
 
 
@@ -326,12 +314,12 @@ def _named(operation: Any) -> str:
 def _value(place: _Place, value: Any) -> Any:
     if place.options.value is None:
         return value
-    value_at = lookup(value, place.options.value)
-    return None if value_at is ABSENT else value_at
+    value_at = api.lookup(value, place.options.value)
+    return None if value_at is api.ABSENT else value_at
 
 
 def _items_in(
-    store: Any, namespace: Namespace, caller: Caller, known: Mapping[str, Any]
+    store: Any, namespace: Namespace, caller: api.Caller, known: Mapping[str, Any]
 ) -> list[tuple[str, Any]]:
     """Return keys and values of exactly one namespace.
 

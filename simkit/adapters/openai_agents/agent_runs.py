@@ -17,23 +17,7 @@ from agents.exceptions import (
     ToolOutputGuardrailTripwireTriggered,
 )
 
-from simkit.adapters.api import (
-    AdapterContext,
-    ContextListeners,
-    ContextScope,
-    HeldState,
-    Installation,
-    JsonValue,
-    Loops,
-    Message,
-    ParallelGroups,
-    Run,
-    ToolRequest,
-    fields_of,
-    parse_arguments,
-    plain_or_text,
-    status_after,
-)
+from simkit.adapters import api
 from simkit.adapters.openai_agents import compat
 
 
@@ -123,7 +107,7 @@ CONTEXT: Final = "context"
 """The channel of a context object without fields."""
 
 
-Filtered: TypeAlias = tuple[Sequence[Message], Sequence[Message], str]
+Filtered: TypeAlias = tuple[Sequence[api.Message], Sequence[api.Message], str]
 """A history before and after a filter, and the filter's name."""
 
 
@@ -132,16 +116,16 @@ class AgentRun:
     """One call of ``Runner.run``; ``run`` is the run of its current agent."""
 
     parent: AgentRun | None
-    input: JsonValue
+    input: api.JsonValue
     context: Any
-    run: Run | None = None
-    open_tools: dict[int, ToolRequest] = field(default_factory=dict)
+    run: api.Run | None = None
+    open_tools: dict[int, api.ToolRequest] = field(default_factory=dict)
     """Running tools that are no functions, by identity."""
     filters: list[Filtered] = field(default_factory=list)
     """The results of filters on the history for the next agent."""
 
     @property
-    def outer(self) -> Run | None:
+    def outer(self) -> api.Run | None:
         """Return the agent run whose code made the call."""
         return self.parent.run if self.parent is not None else None
 
@@ -149,12 +133,12 @@ class AgentRun:
 class AgentRunLog:
     """Records the runner calls of one scenario."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self.adapter_context = adapter_context
         self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
-        self.names, self.loops = Names(self.recorder.handoff_tools.ruled), Loops()
-        self._state = HeldState(self.recorder)
-        self._parallel_groups = ParallelGroups[AgentRun](self.recorder)
+        self.names, self.loops = Names(self.recorder.handoff_tools.ruled), api.Loops()
+        self._state = api.HeldState(self.recorder)
+        self._parallel_groups = api.ParallelGroups[AgentRun](self.recorder)
         self.next_number = itertools.count(1).__next__
         """Returns a number in place of a random value."""
         self._reported_problem: BaseException | None = None
@@ -199,7 +183,7 @@ class AgentRunLog:
                 name, reason = _tripwire(problem)
                 if name:
                     self._trip(name, reason, agent_run.run)
-            self._close(agent_run, status_after(problem, InputGuardrailTripwireTriggered))
+            self._close(agent_run, api.status_after(problem, InputGuardrailTripwireTriggered))
 
     def _close(self, agent_run: AgentRun, status: str) -> None:
         self._parallel_groups.ended(agent_run)
@@ -253,7 +237,7 @@ class AgentRunLog:
         with self.writing():
             self.look(agent_run)
             if agent_run.run is not None:
-                self.recorder.end_run(agent_run.run, output=plain_or_text(output))
+                self.recorder.end_run(agent_run.run, output=api.plain_or_text(output))
 
     def handed_off(self, agent_run: AgentRun, target: Any) -> None:
         """Record a handoff; other handoffs that the message asked for are rejected."""
@@ -276,8 +260,8 @@ class AgentRunLog:
         self,
         agent_run: AgentRun,
         agent: Any,
-        before: Sequence[Message],
-        after: Sequence[Message],
+        before: Sequence[api.Message],
+        after: Sequence[api.Message],
         by: str,
     ) -> None:
         """Record a filter's result on an agent's next model input."""
@@ -287,7 +271,7 @@ class AgentRunLog:
             if agent_run.run is not None:
                 self.recorder.filtered(agent_run.run, before, after, by)
 
-    def _trip(self, guardrail: str, reason: str, run: Run | None) -> None:
+    def _trip(self, guardrail: str, reason: str, run: api.Run | None) -> None:
         self.recorder.events.record_guardrail(
             self.recorder.at(run), guardrail=guardrail, reason=reason
         )
@@ -312,10 +296,10 @@ def _channels_of(agent_run: AgentRun) -> tuple[str, ...] | None:
     outer = agent_run.parent
     if outer is None or agent_run.context is None or agent_run.context is outer.context:
         return None
-    return tuple(name for name, _ in fields_of(agent_run.context, CONTEXT))
+    return tuple(name for name, _ in api.fields_of(agent_run.context, CONTEXT))
 
 
-def _words_of(input: Any) -> JsonValue:
+def _words_of(input: Any) -> api.JsonValue:
     """Return the input of a runner call; of a list of items, the latest user message."""
     if isinstance(input, str):
         return input
@@ -323,7 +307,7 @@ def _words_of(input: Any) -> JsonValue:
         for item in reversed(input):
             if isinstance(item, dict) and item.get("role") == "user":
                 content = item.get("content")
-                return content if isinstance(content, str) else plain_or_text(content)
+                return content if isinstance(content, str) else api.plain_or_text(content)
     return None
 
 
@@ -342,22 +326,22 @@ def _tripwire(problem: BaseException) -> tuple[str, str]:
     # Those of tools have the guardrail and its output themselves.
     result: Any = getattr(problem, "guardrail_result", problem)
     info = result.output.output_info
-    return result.guardrail.get_name(), "" if info is None else _text(plain_or_text(info))
+    return result.guardrail.get_name(), "" if info is None else _text(api.plain_or_text(info))
 
 
-def _text(value: JsonValue) -> str:
+def _text(value: api.JsonValue) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _approval(item: Any) -> JsonValue:
+def _approval(item: Any) -> api.JsonValue:
     """Return a tool call that waits for approval."""
-    args = parse_arguments(item.arguments or "")
+    args = api.parse_arguments(item.arguments or "")
     return {"tool": item.tool_name, "args": args, "agent": item.agent.name}
 
 
-_current_run: Final = ContextScope[AgentRun]("simkit_agent_run")
+_current_run: Final = api.ContextScope[AgentRun]("simkit_agent_run")
 flight_now, inside = _current_run.now, _current_run.inside
-listeners: Final = ContextListeners[AgentRunLog]("simkit_flight_log")
+listeners: Final = api.ContextListeners[AgentRunLog]("simkit_flight_log")
 current_log = listeners.current
-installation: Final = Installation()
+installation: Final = api.Installation()
 """The replacements in the SDK, installed while a turn of some scenario runs."""

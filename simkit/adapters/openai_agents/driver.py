@@ -16,23 +16,7 @@ import msgspec
 from agents.exceptions import AgentsException
 from agents.result import RunResultBase
 
-from simkit.adapters.api import (
-    COMPUTED_PROMPT,
-    AdapterContext,
-    AgentFacts,
-    App,
-    FrameworkDriver,
-    FrameworkFailed,
-    Instrumentation,
-    PipelineError,
-    PipelineFacts,
-    Run,
-    SessionMemory,
-    UserTurn,
-    choose_method,
-    make_run_options,
-    plain_or_text,
-)
+from simkit.adapters import api
 from simkit.adapters.openai_agents.agent_runs import AgentRunLog, Names, flight_now, reachable
 from simkit.adapters.openai_agents.runner import listening, silence
 
@@ -40,17 +24,17 @@ WAYS: Final = ("run", "run_sync", "run_streamed")
 """Ways to run an agent: ``app: {call: …}``."""
 
 
-def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
+def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> AgentPilot | None:
     """Return the driver for an agent; None for anything else."""
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, agents.Agent) else None
 
 
-class AgentsInstrument(Instrumentation):
+class AgentsInstrument(api.Instrumentation):
     """Observes every call of ``Runner.run``."""
 
     observes = ("filters",)
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self._log = AgentRunLog(adapter_context)
         self._silence = ExitStack()
         self._silence.enter_context(silence)
@@ -60,21 +44,21 @@ class AgentsInstrument(Instrumentation):
         self._log.clear()
         return listening(self._log)
 
-    def run_now(self) -> Run | None:
+    def run_now(self) -> api.Run | None:
         """Return the run of the agent around this code."""
         agent_run = flight_now()
         return agent_run.run if agent_run is not None else None
 
-    def failure(self, problem: Exception) -> PipelineError | None:
+    def failure(self, problem: Exception) -> api.PipelineError | None:
         """Return the SDK's exceptions under their own names."""
         if isinstance(problem, AgentsException):
-            return FrameworkFailed(str(problem), type(problem).__name__)
+            return api.FrameworkFailed(str(problem), type(problem).__name__)
         return None
 
     def reply(self, returned: Any) -> Any:
         """Return the reply in a result that the pipeline returns as it is."""
         is_result = isinstance(returned, RunResultBase)
-        return plain_or_text(returned.final_output) if is_result else returned
+        return api.plain_or_text(returned.final_output) if is_result else returned
 
     def close(self) -> None:
         """Close the objects made for the SDK."""
@@ -103,21 +87,21 @@ class _Conversation:
         return state
 
 
-class AgentPilot(FrameworkDriver):
+class AgentPilot(api.FrameworkDriver):
     """Runs an agent: the next message goes to the agent that answered the last one."""
 
     name = "openai-agents"
     app_options = ("call", "run_options")
 
-    def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
+    def __init__(self, agent: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._adapter_context = agent, adapter_context
-        self._way = choose_method(app, WAYS)
-        self._memory = SessionMemory(
-            lambda turn: _Conversation(agent, make_run_options(app, turn.session))
+        self._way = api.choose_method(app, WAYS)
+        self._memory = api.SessionMemory(
+            lambda turn: _Conversation(agent, api.make_run_options(app, turn.session))
         )
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Add the agents that handoffs can reach, and that their context is observed."""
         names = Names(self._adapter_context.recorder.handoff_tools.ruled)
         names.meet(self._agent)
@@ -126,7 +110,7 @@ class AgentPilot(FrameworkDriver):
             facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
-    def run_turn(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: api.UserTurn) -> Any:
         """Run the current agent with the conversation."""
         conversation = self._memory.of(turn)
         result = self._adapter_context.caller.call(
@@ -135,9 +119,9 @@ class AgentPilot(FrameworkDriver):
         conversation.agent = result.last_agent
         conversation.items = result.to_input_list(mode="normalized")
         conversation.waiting = result if result.interruptions else None
-        return plain_or_text(result.final_output)
+        return api.plain_or_text(result.final_output)
 
-    def _input_of(self, conversation: _Conversation, turn: UserTurn) -> Any:
+    def _input_of(self, conversation: _Conversation, turn: api.UserTurn) -> Any:
         """Return the agent's input: a message with the conversation, or a decision."""
         if turn.resumes:
             if conversation.waiting is None:
@@ -160,10 +144,10 @@ async def _streamed(conversation: _Conversation, input: Any) -> Any:
     return result
 
 
-def _facts_of(agent: Any, names: Names) -> AgentFacts:
+def _facts_of(agent: Any, names: Names) -> api.AgentFacts:
     instructions = agent.instructions
-    return AgentFacts(
-        instructions=COMPUTED_PROMPT if callable(instructions) else instructions or "",
+    return api.AgentFacts(
+        instructions=api.COMPUTED_PROMPT if callable(instructions) else instructions or "",
         tools=tuple(tool.name for tool in agent.tools),
         handoffs=tuple(names.handoffs_of(agent).values()),
     )

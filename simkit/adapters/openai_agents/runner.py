@@ -18,20 +18,7 @@ from agents import FunctionTool, Handoff, HandoffInputData, RunConfig, RunHooks
 from agents.lifecycle import RunHooksBase
 from agents.tool_context import ToolContext
 
-from simkit.adapters.api import (
-    Installation,
-    Message,
-    Replacement,
-    Row,
-    TraceRecorder,
-    function_name,
-    is_intercepted,
-    keep_in_step,
-    observe_result,
-    parse_messages,
-    plain_or_text,
-    returned_by,
-)
+from simkit.adapters import api
 from simkit.adapters.openai_agents import compat
 from simkit.adapters.openai_agents.agent_runs import (
     AgentRun,
@@ -68,24 +55,24 @@ def hear_handoffs(handoffs: Iterable[Any]) -> None:
     )
 
 
-def _of_a_handoff(before: Replacement) -> Replacement:
+def _of_a_handoff(before: api.Replacement) -> api.Replacement:
     """Observe an application's filter of the history at a handoff."""
-    return _observing_filter(function_name(before), lambda filtered: filtered)(before)
+    return _observing_filter(api.function_name(before), lambda filtered: filtered)(before)
 
 
-def hear_nesting(before: Replacement) -> Replacement:
+def hear_nesting(before: api.Replacement) -> api.Replacement:
     """Observe the SDK's own filter, which nests histories."""
     return _observing_filter(NESTED, lambda nested: nested[0])(before)
 
 
 def _observing_filter(
     name: str, data_in: Callable[[Any], Any]
-) -> Callable[[Replacement], Replacement]:
+) -> Callable[[api.Replacement], api.Replacement]:
     """Report the histories before and after a filter; ``data_in`` reads the latter in a result."""
 
     @listeners.around
     def filtering(
-        log: AgentRunLog, before: Replacement, data: Any, *args: Any, **kwargs: Any
+        log: AgentRunLog, before: api.Replacement, data: Any, *args: Any, **kwargs: Any
     ) -> Any:
         agent_run = flight_now()
 
@@ -94,13 +81,13 @@ def _observing_filter(
             if agent_run is not None and isinstance(after, HandoffInputData):
                 agent_run.filters.append((history_in(data), history_in(after), name))
 
-        return observe_result(before(data, *args, **kwargs), report)
+        return api.observe_result(before(data, *args, **kwargs), report)
 
     return filtering
 
 
 @listeners.around
-def _of_a_call(log: AgentRunLog, before: Replacement, payload: Any) -> Any:
+def _of_a_call(log: AgentRunLog, before: api.Replacement, payload: Any) -> Any:
     """Observe an application's filter of the input of a model call."""
     agent_run = flight_now()
     if agent_run is None:
@@ -110,12 +97,12 @@ def _of_a_call(log: AgentRunLog, before: Replacement, payload: Any) -> Any:
 
     def report(updated: Any) -> None:
         after = messages_in(getattr(updated, "input", ()))
-        log.model_input(agent_run, payload.agent, sent_messages, after, function_name(before))
+        log.model_input(agent_run, payload.agent, sent_messages, after, api.function_name(before))
 
-    return observe_result(before(payload), report)
+    return api.observe_result(before(payload), report)
 
 
-def history_in(data: HandoffInputData) -> list[Message]:
+def history_in(data: HandoffInputData) -> list[api.Message]:
     """Return the conversation that the next agent gets."""
     history = data.input_history
     new = data.new_items if data.input_items is None else data.input_items
@@ -131,9 +118,9 @@ def _is_said(item: Any) -> bool:
     return getattr(item, "type", "") != "tool_approval_item"
 
 
-def messages_in(items: Sequence[Any]) -> list[Message]:
+def messages_in(items: Sequence[Any]) -> list[api.Message]:
     """Return items as messages, as a request would contain them."""
-    return parse_messages(items, "openai-responses")
+    return api.parse_messages(items, "openai-responses")
 
 
 def listening(log: AgentRunLog) -> AbstractContextManager[None]:
@@ -152,7 +139,7 @@ class _Runner(agents.run.AgentRunner):
         log = current_log()
         if log is None:
             return await self._before.run(starting_agent, input, **kwargs)
-        keep_in_step()
+        api.keep_in_step()
         with _flying(log, starting_agent, input, kwargs) as agent_run:
             result = await self._before.run(starting_agent, input, **kwargs)
             log.ended(agent_run, result)
@@ -220,7 +207,10 @@ def _follow(log: AgentRunLog, agent_run: AgentRun, result: Any) -> None:
 
 def _hear_session(session: Any) -> None:
     if session is not None and hasattr(session, "__dict__"):
-        names = {compat.GET_ITEMS: TraceRecorder.read, compat.ADD_ITEMS: TraceRecorder.stored}
+        names = {
+            compat.GET_ITEMS: api.TraceRecorder.read,
+            compat.ADD_ITEMS: api.TraceRecorder.stored,
+        }
         installation.replace(
             [(session, name, _observing_use(session, record)) for name, record in names.items()]
         )
@@ -228,7 +218,7 @@ def _hear_session(session: Any) -> None:
 
 def _observing_use(session: Any, record: Callable[..., None]) -> Any:
     @listeners.around
-    async def called(log: AgentRunLog, before: Replacement, *args: Any, **kwargs: Any) -> Any:
+    async def called(log: AgentRunLog, before: api.Replacement, *args: Any, **kwargs: Any) -> Any:
         result = await before(*args, **kwargs)
         log.session_used(flight_now(), session, partial(record, log.recorder))
         return result
@@ -236,25 +226,25 @@ def _observing_use(session: Any, record: Callable[..., None]) -> Any:
     return called
 
 
-def _kept_here(before: Replacement) -> Replacement:
+def _kept_here(before: api.Replacement) -> api.Replacement:
     """Wrap the export of traces: those of a scenario are not exported."""
 
     @functools.wraps(before)
     def tell(self: Any, item: Any) -> None:
-        if not is_intercepted():
+        if not api.is_intercepted():
             before(self, item)
 
     return tell
 
 
-silence: Final = Installation(
+silence: Final = api.Installation(
     lambda: ((*compat.TRACE_STARTS, _kept_here), (*compat.SPAN_ENDS, _kept_here))
 )
 """Keeps traces from being exported, also those of tasks that outlive a turn."""
 
 
 @listeners.around
-def _counted(log: AgentRunLog, before: Replacement) -> uuid.UUID:
+def _counted(log: AgentRunLog, before: api.Replacement) -> uuid.UUID:
     """Return the key for provider prompt caches, which is part of requests, from a counter."""
     return uuid.UUID(int=log.next_number())
 
@@ -263,13 +253,13 @@ def _default_runner(before: Any) -> Any:
     return _Runner(before)
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[api.Row]:
     yield *compat.DEFAULT_RUNNER, _default_runner
     yield *compat.RUN_KEYS, _counted
     yield *compat.NESTING, hear_nesting
 
 
-_functions: Final = Installation(_rows)
+_functions: Final = api.Installation(_rows)
 """The replacements that do not depend on the pipeline."""
 
 
@@ -282,19 +272,19 @@ def answered(tools: Iterable[Any]) -> None:
     installation.replace([_row(tool) for tool in tools if isinstance(tool, FunctionTool)])
 
 
-def _row(tool: FunctionTool) -> Row:
+def _row(tool: FunctionTool) -> api.Row:
     invoke: Any = tool.on_invoke_tool
     inner = getattr(invoke, "__dict__", {}).get(compat.INVOKE_TOOL)
     if inner is not None:
-        returns = returned_by(getattr(inner, compat.WRAPPED_CALLABLE, None))
+        returns = api.returned_by(getattr(inner, compat.WRAPPED_CALLABLE, None))
         return invoke, compat.INVOKE_TOOL, _stood_in_for(returns)
-    return tool, compat.ON_INVOKE_TOOL, _stood_in_for(returned_by(invoke))
+    return tool, compat.ON_INVOKE_TOOL, _stood_in_for(api.returned_by(invoke))
 
 
-def _stood_in_for(returns: Any) -> Callable[[Replacement], Replacement]:
+def _stood_in_for(returns: Any) -> Callable[[api.Replacement], api.Replacement]:
     @listeners.around
     async def invoke(
-        log: AgentRunLog, before: Replacement, context: ToolContext[Any], arguments: str
+        log: AgentRunLog, before: api.Replacement, context: ToolContext[Any], arguments: str
     ) -> Any:
         try:
             args = msgspec.json.decode(arguments) if arguments else {}
@@ -325,7 +315,7 @@ def tool_ended(log: AgentRunLog, agent_run: AgentRun, tool: Any, result: Any) ->
     request = agent_run.open_tools.pop(id(tool), None)
     if request is not None:
         with log.writing():
-            log.recorder.tool_answered(request, plain_or_text(result))
+            log.recorder.tool_answered(request, api.plain_or_text(result))
 
 
 class FlightHooks(RunHooks[Any]):
@@ -347,7 +337,7 @@ class FlightHooks(RunHooks[Any]):
         self, context: Any, agent: Any, system_prompt: str | None, input_items: Any
     ) -> None:
         """Record its model call."""
-        keep_in_step()
+        api.keep_in_step()
         self._log.asks(self._agent_run, agent)
         answered(agent.tools)
         hear_handoffs(agent.handoffs)

@@ -15,35 +15,15 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext, SpanKind, StatusCode
 
-from simkit.adapters.api import (
-    AdapterContext,
-    ContextListeners,
-    Installation,
-    Instrumentation,
-    Replacement,
-    Row,
-    Run,
-    is_annotated,
-    keep_in_step,
-    status_after,
-)
+from simkit.adapters import api
 from simkit.adapters.opentelemetry import compat
-
-
-class SpanListener(Protocol):
-    """A listener for spans; any thread may call it."""
-
-    def started(self, span: trace.Span, outer: trace.Span) -> None:
-        """Handle the start of a span inside another one, or inside an invalid one."""
-
-    def ended(self, span: trace.Span) -> None:
-        """Handle the end of a span; called again if it is ended again."""
+from simkit.capture.telemetry.conventions import AGENT, INVOKES, OPERATION, TOOL
 
 
 class UnrecordedSpan(trace.Span):
@@ -96,7 +76,7 @@ def has_failed(span: trace.Span) -> bool:
     )
 
 
-_ears: Final = ContextListeners[SpanListener]("simkit_spans")
+_ears: Final = api.ContextListeners["SpanInstrument"]("simkit_spans")
 
 
 def _tell_end(span: trace.Span) -> None:
@@ -105,7 +85,7 @@ def _tell_end(span: trace.Span) -> None:
         listener.ended(span)
 
 
-def _started(before: Replacement) -> Replacement:
+def _started(before: api.Replacement) -> api.Replacement:
     def start_span(
         self: Any,
         name: str,
@@ -127,7 +107,7 @@ def _started(before: Replacement) -> Replacement:
     return start_span
 
 
-def _started_as_current(before: Replacement) -> Replacement:
+def _started_as_current(before: api.Replacement) -> api.Replacement:
     def start_as_current_span(
         self: Any,
         name: str,
@@ -151,11 +131,11 @@ def _started_as_current(before: Replacement) -> Replacement:
         with trace.use_span(self.start_span(*args), end_on_exit) as span:
             yield span
 
-    replacement: Replacement = compat.agnosticcontextmanager(start_as_current_span)
+    replacement: api.Replacement = compat.agnosticcontextmanager(start_as_current_span)
     return replacement
 
 
-def _ended(before: Replacement) -> Replacement:
+def _ended(before: api.Replacement) -> api.Replacement:
     def end(self: Any, *args: Any, **kwargs: Any) -> None:
         before(self, *args, **kwargs)
         _tell_end(self)
@@ -163,7 +143,7 @@ def _ended(before: Replacement) -> Replacement:
     return end
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[api.Row]:
     yield *compat.START_UNRECORDED_SPAN, _started
     yield *compat.START_CURRENT_UNRECORDED_SPAN, _started_as_current
     slots = compat.spans()
@@ -172,14 +152,14 @@ def _rows() -> Iterator[Row]:
         yield *slots[1], _ended
 
 
-_installation: Final = Installation(_rows)
+_installation: Final = api.Installation(_rows)
 
 
 # Exporters
 
 
 def _refusing(result: Any) -> Any:
-    def replaced(before: Replacement) -> Replacement:
+    def replaced(before: api.Replacement) -> api.Replacement:
         def export(self: Any, *args: Any, **kwargs: Any) -> Any:
             return result if _ears.are_active() else before(self, *args, **kwargs)
 
@@ -188,16 +168,16 @@ def _refusing(result: Any) -> Any:
     return replaced
 
 
-def _exporter_rows() -> Iterator[Row]:
+def _exporter_rows() -> Iterator[api.Row]:
     for slot, result in compat.exporters():
         yield *slot, _refusing(result)
 
 
-_exports: Final = Installation(_exporter_rows)
+_exports: Final = api.Installation(_exporter_rows)
 
 
 @contextmanager
-def observed_by(listener: SpanListener) -> Iterator[None]:
+def observed_by(listener: SpanInstrument) -> Iterator[None]:
     """Report the spans in this context to a listener, and let none be sent over the network.
 
     Exporters that use the network fail, also with spans that wait at the end. Otherwise an export
@@ -214,20 +194,13 @@ def observed_by(listener: SpanListener) -> Iterator[None]:
                 provider.force_flush()
 
 
-AGENT: Final = "gen_ai.agent.name"
-OPERATION: Final = "gen_ai.operation.name"
-INVOKES: Final = ("invoke_agent", "")
-"""Operations of spans that are one run of the agent they name; a span made by hand has none."""
-TOOL: Final = "execute_tool"
-
-
 @dataclass(slots=True, eq=False)
 class Sight:
     """One observed span, and the one around it."""
 
     span: Span
     outer: Sight | None
-    run: Run | None = None
+    run: api.Run | None = None
     """The agent run that began with it; None if there is none."""
 
     @property
@@ -288,18 +261,18 @@ def activation(named: Sight) -> Sight | None:
     return activation
 
 
-class SpanInstrument(Instrumentation):
+class SpanInstrument(api.Instrumentation):
     """Observes the spans of one scenario, and begins and ends their agent runs."""
 
     only_attributes: Final = True
     """An instrumentation of one framework knows more, and this one executes no tools."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self._recorder = adapter_context.recorder
         self._sights: dict[trace.Span, Sight] = {}
         self._ids: dict[int, Sight] = {}
         """Recorded spans by id: code that carries a span between tasks may keep only the id."""
-        self._loose: dict[str, Run] = {}
+        self._loose: dict[str, api.Run] = {}
         """Runs of agents that only the spans of model calls name."""
 
     def at_work(self) -> AbstractContextManager[None]:
@@ -323,7 +296,7 @@ class SpanInstrument(Instrumentation):
     def started(self, span: trace.Span, outer: trace.Span) -> None:
         """Handle a span's start; the threads of its event loop run one by one."""
         with suppress(RuntimeError):  # In synchronous code there is no loop.
-            keep_in_step()
+            api.keep_in_step()
         with self._recorder.lock:
             sight = self._sights[span] = Sight(span, self._sight_of(outer))
             # An unrecorded span has the id of another one, or none.
@@ -350,9 +323,9 @@ class SpanInstrument(Instrumentation):
 
     # Agent runs
 
-    def run_now(self) -> Run | None:
+    def run_now(self) -> api.Run | None:
         """Return the run of the agent that the nearest span names."""
-        if is_annotated():
+        if api.is_annotated():
             return None  # Code that names an agent says itself when that is done.
         with self._recorder.lock:
             named = naming(self._sight_of(trace.get_current_span()))
@@ -361,7 +334,7 @@ class SpanInstrument(Instrumentation):
             agent = activation(named)
             return self._loose_run(named) if agent is None else self._run_of(agent)
 
-    def _run_of(self, sight: Sight) -> Run:
+    def _run_of(self, sight: Sight) -> api.Run:
         """Return a span's agent run; begin it, inside those around it, if necessary."""
         if sight.run is None or sight.run.is_over:
             sight.run = self._recorder.begin_run(sight.agent, parent=self._parent(sight))
@@ -374,7 +347,7 @@ class SpanInstrument(Instrumentation):
         around = activation(named) if named is not None else None
         return self._run_of(around).id if around is not None else ""
 
-    def _loose_run(self, named: Sight) -> Run:
+    def _loose_run(self, named: Sight) -> api.Run:
         """Return an agent's run if only the spans of its model calls name it.
 
         It is the same one until the agent has given its final message.
@@ -392,7 +365,7 @@ instrumentation = SpanInstrument
 
 
 def _status(span: trace.Span, passes_control: bool) -> str:
-    if status_after(sys.exception()) == "cancelled":
+    if api.status_after(sys.exception()) == "cancelled":
         return "cancelled"
     if has_failed(span):
         return "failed"

@@ -6,38 +6,38 @@ what no model call shows (`simkit.adapters.programs.reports`), and sends its rep
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
-from collections.abc import Mapping
+import sys
+import threading
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
-from simkit.adapters.environment import DUMMY_KEY
+from simkit.adapters.concurrency.pools import wait_for_rest
+from simkit.adapters.entry import Caller, check_called_alone, home_of, made_by, method_of
+from simkit.adapters.environment import DUMMY_KEY, forget_modules
+from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver
 from simkit.adapters.model_calls import Answerer
-from simkit.adapters.programs.reports import (
-    NEXT,
-    REPLY,
-    as_json,
-    open_endpoint,
-    reply_in,
-    turn_response,
-)
+from simkit.adapters.modules import entry_of, module_missing
+from simkit.adapters.programs import reports
 from simkit.adapters.programs.served import addressed
+from simkit.adapters.programs.terminal import Terminal, terminals, use_terminal
 from simkit.adapters.refusals import refuse_unreached
 from simkit.adapters.script import Script, error_facts, facts_of, sectioned
-from simkit.capture.http.programs import PATIENCE_S, Program, Request
-from simkit.core.errors import (
-    FunctionFailed,
-    ModelError,
-    PipelineError,
-    ProgramFailed,
-    ReportInvalid,
-    RunHalted,
-    SimkitError,
-)
+from simkit.capture.http.loopback import PATIENCE_S, Program, Request
+from simkit.core import errors
+from simkit.core.errors import FunctionFailed, FunctionMissing
 from simkit.core.messages import JsonValue
 from simkit.providers.http import HttpResponse, path_of
 from simkit.providers.protocols import PROTOCOLS
+from simkit.runtime.functions import work_folder_on_path
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.apps import App
@@ -88,7 +88,7 @@ class ProgramDriver:
         """Begin a run; the program itself starts with the first turn."""
         app, script = self._app, self._script
         facts = sectioned(facts_of(app, script.limits), app)
-        session = open_endpoint(
+        session = reports.open_endpoint(
             app,
             script,
             facts,
@@ -112,7 +112,7 @@ class ProgramDriver:
         try:
             reply = self._answered(turn)
             refuse_unreached(script.stubs(place), self._app, recorder, self._use.reached)
-        except PipelineError as problem:
+        except errors.PipelineError as problem:
             error = error_facts(problem)
             self._leave()
         script.end_turn(reply, error, recorder)
@@ -127,15 +127,17 @@ class ProgramDriver:
             request, self._waiting = self._waiting or self._program.request(), None
             path = path_of(request.http.url)
             is_post = request.http.method == "POST"
-            if is_post and path != NEXT and not is_given:
+            if is_post and path != reports.NEXT and not is_given:
                 raise self._out_of_turn(request)
-            if is_post and path == NEXT:
+            if is_post and path == reports.NEXT:
                 if is_given:  # It had no reply, and asks for the next turn.
                     self._waiting = request
                     return None
                 is_given, self._given_turn = True, self._recorder.turn
-                request.answer(turn_response(turn, self._recorder.turn, self._state_of(turn)))
-            elif is_post and path == REPLY:
+                request.answer(
+                    reports.turn_response(turn, self._recorder.turn, self._state_of(turn))
+                )
+            elif is_post and path == reports.REPLY:
                 return self._replied(request)
             else:
                 request.answer(self._decided(request))
@@ -143,19 +145,21 @@ class ProgramDriver:
                     self._let_read()
                     raise self._gate.halted
 
-    def _out_of_turn(self, request: Request) -> ReportInvalid:
+    def _out_of_turn(self, request: Request) -> errors.ReportInvalid:
         """Return the error of a request between two turns, for the program."""
         over = self._given_turn
         why = f"turn {over} is over: its reply was told" if over else "no turn has begun"
-        problem = f"POST {path_of(request.http.url)}: {why}. A turn begins with POST {NEXT}."
+        problem = (
+            f"POST {path_of(request.http.url)}: {why}. A turn begins with POST {reports.NEXT}."
+        )
         request.answer(refused(problem))
         self._let_read()
-        return ReportInvalid(problem)
+        return errors.ReportInvalid(problem)
 
     def _let_read(self) -> None:
         """Wait until the program can have read the error: it makes a request, or has ended."""
         assert self._program is not None
-        with suppress(ProgramFailed):
+        with suppress(errors.ProgramFailed):
             self._program.request(PATIENCE_S).answer(refused("the turn has ended"))
 
     def _decided(self, report_request: Request) -> Any:
@@ -164,10 +168,10 @@ class ProgramDriver:
         try:
             try:
                 report = self._reports.take(request)
-            except SimkitError as problem:
+            except errors.SimkitError as problem:
                 raise self._gate.halt(problem) from problem
             return report or self._gate.take(addressed(request))
-        except RunHalted as halted:
+        except errors.RunHalted as halted:
             return refused(str(halted.args[0]))
 
     def _state_of(self, turn: UserTurn) -> Mapping[str, JsonValue]:
@@ -178,17 +182,17 @@ class ProgramDriver:
 
     def _replied(self, request: Request) -> JsonValue:
         try:
-            reply = reply_in(request.http)
-        except ReportInvalid as problem:
+            reply = reports.reply_in(request.http)
+        except errors.ReportInvalid as problem:
             request.answer(refused(str(problem)))
             self._let_read()
             raise
-        request.answer(as_json(200, {}))
+        request.answer(reports.as_json(200, {}))
         failure, failed = reply.failure(" ".join(self._app.program)), self._gate.last_failure
         if failure is None:
             return reply.reply
-        if isinstance(failure, FunctionFailed) and failed is not None:
-            raise ModelError(failed.message, failed.kind, failed.status)
+        if isinstance(failure, errors.FunctionFailed) and failed is not None:
+            raise errors.ModelError(failed.message, failed.kind, failed.status)
         raise failure
 
     def _started(self) -> Program:
@@ -216,9 +220,9 @@ class ProgramDriver:
     def finish(self, error: e.ErrorFacts | None = None) -> None:
         """End the run; further reports about the last turn come too late."""
         if error is None and self._program is not None and self._waiting is None:
-            with suppress(ProgramFailed):
+            with suppress(errors.ProgramFailed):
                 request = self._program.request(PATIENCE_S)
-                if request.http.method == "POST" and path_of(request.http.url) != NEXT:
+                if request.http.method == "POST" and path_of(request.http.url) != reports.NEXT:
                     late = self._out_of_turn(request)
                     error = error_facts(late)
                     self._leave()
@@ -234,7 +238,7 @@ class ProgramDriver:
         try:
             request = self._waiting or program.request(PATIENCE_S)
             request.answer(HttpResponse(204, (), (b"",)))
-        except ProgramFailed:  # It has ended, as intended.
+        except errors.ProgramFailed:  # It has ended, as intended.
             pass
         finally:
             program.stop(by_itself=True)
@@ -242,4 +246,175 @@ class ProgramDriver:
 
 def refused(why: str) -> HttpResponse:
     """Return the response that tells a program that the run cannot continue."""
-    return as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})
+    return reports.as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})
+
+
+# Programs that read the user's messages themselves, by `input()`: each turn's text is typed in.
+#
+# A program runs in a thread of its own, one for each session. In a turn the driver types the user's
+# text, line by line, and waits until the program asks for more, or ends: what was printed meanwhile
+# is the reply. A program that waits for more after the last turn is ended there.
+
+
+_END_S: Final = 1.0
+"""How long a program that is ended may take to end. One whose threads wait for each other never
+does, as it would not at the end of input."""
+
+
+class InputLoopDriver(FrameworkDriver):
+    """Runs a program that is a loop around `input()`."""
+
+    name = "python"
+    app_options = ("call", "input")
+
+    def __init__(self, app: App, adapter_context: AdapterContext) -> None:
+        """Raises FunctionMissing where there is no such program."""
+        self._app, self._adapter_context = app, adapter_context
+        self._start = _program_of(app)
+        self._programs: dict[str, _Program] = {}
+
+    def run_turn(self, turn: UserTurn) -> str | None:
+        """Type the user's text; return what the program prints until it asks for more."""
+        if turn.resumes:
+            raise self._adapter_context.asks_nothing(
+                f"which `{self._app.entry}` cannot make: the next turn's text answers a program "
+                "that asks for more input."
+            )
+        with terminals:
+            program = self._programs.get(turn.session)
+            if program is None:
+                program = _Program(
+                    self._app.entry, self._start, self._adapter_context.caller.caller_for_thread()
+                )
+                self._programs[turn.session] = program
+                program.start()
+            return program.reply_to(turn.text, self._adapter_context.recorder.turn)
+
+    def restart(self) -> None:
+        """End all programs; each starts again, with new modules, in its session's next turn."""
+        self.close()
+        self._programs.clear()
+        self._start = _program_of(self._app, is_anew=True)
+
+    def close(self) -> None:
+        """End the programs that wait for more input."""
+        with terminals:
+            for program in self._programs.values():
+                program.close()
+
+
+class _Program:
+    """One run of a program, in a thread of its own."""
+
+    def __init__(self, entry: str, start: Callable[[], Any], caller: Caller) -> None:
+        self._entry, self._start, self._caller = entry, start, caller
+        self._terminal = Terminal()
+        self._problem: BaseException | None = None
+        self._last_turn = 0
+        """The turn in which it ended."""
+        # One that does not end must not keep the process.
+        self._thread = threading.Thread(target=self._run, name=f"program {entry}", daemon=True)
+
+    def start(self) -> None:
+        """Start it."""
+        self._thread.start()
+
+    def reply_to(self, text: str, turn: int) -> str | None:
+        """Type a text; return what is printed until the program asks for more, or ends.
+
+        Raises what it raised, or FunctionFailed if it does not read the text at all.
+        """
+        if self._last_turn:
+            raise FunctionFailed(
+                f"`{self._entry}` ended in turn {self._last_turn}, and reads no more messages"
+            )
+        self._terminal.enter(text)
+        is_running = self._terminal.wait()
+        wait_for_rest()  # Another thread than the one that reads may answer.
+        if not is_running:
+            self._last_turn = turn
+            if self._problem is not None:
+                raise self._problem
+            if self._terminal.is_unread:
+                raise FunctionFailed(f"`{self._entry}` ended without reading a message")
+        return self._terminal.printed() or None
+
+    def close(self) -> None:
+        """End it, if it waits for input."""
+        self._terminal.close()
+        if self._thread.ident is not None:
+            self._thread.join(_END_S)
+
+    def _run(self) -> None:
+        use_terminal(self._terminal)
+        try:
+            self._caller.call(self._start)
+        except SystemExit as problem:
+            if problem.code not in (None, 0):
+                self._problem = problem
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            with suppress(BaseException):
+                self._caller.close()
+            self._terminal.end()
+
+
+def _program_of(app: App, *, is_anew: bool = False) -> Callable[[], Any]:
+    """Return what starts a program; raise FunctionMissing where nothing of the name does.
+
+    ``is_anew`` imports its modules again.
+    """
+    module, _, name = app.entry.partition(":")
+    if is_anew:
+        forget_modules(home_of(app.entry))
+    if not name:
+        return partial(_run_as_program, _prepared_module(app, module))
+    subject = entry_of(app)
+    if not inspect.isclass(subject):
+        start = method_of(app.entry, subject, app.options.call)
+        check_called_alone(app.entry, start)
+        return start
+
+    def make_and_start() -> Any:
+        program = made_by(app.entry, subject, lambda factory: factory())
+        return method_of(app.entry, program, app.options.call)()
+
+    return make_and_start
+
+
+def _prepared_module(app: App, module: str) -> ModuleSpec:
+    """Return where the module of a program is; make it known by its name, though it did not run."""
+    work_folder_on_path()
+    try:
+        spec = find_spec(module)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = find_spec(f"{module}.__main__")
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None or not spec.has_location:
+        raise FunctionMissing(module_missing(app), app.entry)
+    # Its imports show which frameworks it uses.
+    sys.modules[spec.name] = module_from_spec(spec)
+    return spec
+
+
+def _run_as_program(spec: ModuleSpec) -> None:
+    """Run a module as `python -m` does, but under its own name, by which its classes are found."""
+    module: ModuleType = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    file = str(spec.origin)
+    tree = _AsMain().visit(ast.parse(Path(file).read_bytes(), file))
+    exec(compile(ast.fix_missing_locations(tree), file, "exec"), vars(module))
+
+
+class _AsMain(ast.NodeTransformer):
+    """Answers `__name__ == "__main__"` with yes."""
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        operands = [node.left, *node.comparators]
+        named = any(isinstance(o, ast.Name) and o.id == "__name__" for o in operands)
+        main = any(isinstance(o, ast.Constant) and o.value == "__main__" for o in operands)
+        if not (named and main and len(operands) == 2):
+            return node
+        return ast.copy_location(ast.Constant(isinstance(node.ops[0], ast.Eq)), node)

@@ -168,7 +168,7 @@ class Reports:
         if kind_name not in self._kinds or request.method != "POST":
             known = [*self._kinds, "next", "reply"]
             raise ReportInvalid(
-                f"{request.method} {path} is nothing that a program can tell."
+                f"{request.method} {path}: unknown report."
                 f"{_hint(kind_name, known, f'POST {ROOT}')} "
                 f"Known: {', '.join(f'POST {ROOT}{name}' for name in known)}."
             )

@@ -15,16 +15,7 @@ import msgspec
 
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.model_calls import Answerer
-from simkit.adapters.programs.reports import (
-    NEXT,
-    REPLY,
-    ROOT,
-    Reply,
-    as_json,
-    open_endpoint,
-    reply_in,
-    turn_response,
-)
+from simkit.adapters.programs import reports
 from simkit.adapters.script import Script, error_facts, facts_of
 from simkit.capture.http.request_router import Decision, decide
 from simkit.core.errors import PipelineError, RunHalted, SimkitError, WireInvalid
@@ -124,7 +115,7 @@ class ServedRun:
             for name in ends_on_tools
         }
         facts = msgspec.structs.replace(facts, agents={**facts.agents, **agents})
-        session = open_endpoint(
+        session = reports.open_endpoint(
             app,
             script,
             facts,
@@ -137,7 +128,7 @@ class ServedRun:
         )
         self._recorder, self._gate, self._reports = session.recorder, session.gate, session.reports
         self._recorder.handoff_tools.know(script.agents())
-        self._reply: Reply | None = None
+        self._reply: reports.Reply | None = None
         """The program's reported end of the turn; None if it reported none."""
         self._is_led = False
         """Whether the program reports its turns, so that contexts do not begin any."""
@@ -162,9 +153,9 @@ class ServedRun:
         """Answer one request of the program; errors come in the form of its provider."""
         request = addressed(request)
         path = _ADDRESS.sub(r"\2", request.url)
-        if path == NEXT and request.method == "POST":
+        if path == reports.NEXT and request.method == "POST":
             return self._next()
-        if path.startswith(ROOT) and request.method == "POST":
+        if path.startswith(reports.ROOT) and request.method == "POST":
             return self._take_report(request, path)
         protocol = protocol_of(request)
         if protocol is None:
@@ -194,7 +185,7 @@ class ServedRun:
             MIXED,
             f"a request continues session {named}, by its history, but turn {place} is of "
             f"session {session!r}. Let the program ask in the order of the scenario's turns, or "
-            f"begin each turn with a POST to {NEXT}.",
+            f"begin each turn with a POST to {reports.NEXT}.",
         )
 
     def _answered(self, request: HttpRequest, protocol: Protocol) -> Decision:
@@ -219,15 +210,15 @@ class ServedRun:
         if not self._recorder.turn:
             self._begin()
         try:
-            if path == REPLY:
-                self._reply = reply_in(request)
-                return as_json(200, {})
+            if path == reports.REPLY:
+                self._reply = reports.reply_in(request)
+                return reports.as_json(200, {})
             return self._reports.take(request) or self._something_else(request, path)
         except RunHalted as halted:
             self._stop(halted.cause)
         except SimkitError as problem:
             self._stop(problem)
-        return as_json(400, _error(self.problem))
+        return reports.as_json(400, _error(self.problem))
 
     # Turns
 
@@ -240,7 +231,7 @@ class ServedRun:
         is_new = all(
             turn_.session != turn.session for turn_ in self._turns[: self._recorder.turn - 1]
         )
-        return turn_response(
+        return reports.turn_response(
             turn, self._recorder.turn, self._script.initial_state if is_new else {}
         )
 
@@ -334,11 +325,11 @@ class ServedRun:
             )
         excerpt = short(self._turns[place].text, _SHOWN_MAX)
         if self._is_led:
-            return f"the program did not begin turn {place + 1} with a POST to {NEXT}"
+            return f"the program did not begin turn {place + 1} with a POST to {reports.NEXT}"
         return (
             f"the program made no model call in turn {place + 1}: the latest user message of no "
             f"request held {excerpt!r}. If contexts do not show it, begin the turn with a POST "
-            f"to {NEXT}."
+            f"to {reports.NEXT}."
         )
 
     # Requests that are no model calls
@@ -347,7 +338,7 @@ class ServedRun:
         try:
             return self._gate.counted(request)
         except SimkitError as problem:
-            return as_json(400, _error(str(problem)))
+            return reports.as_json(400, _error(str(problem)))
 
     def _something_else(self, request: HttpRequest, path: str) -> HttpResponse:
         host = _ADDRESS.sub(r"\1", request.url)
@@ -357,18 +348,20 @@ class ServedRun:
             for name, value in protocol.variables.items()
         }
         if path in ("", "/") and request.method in ("GET", "HEAD"):
-            return as_json(200, {"simkit": "serve", "turn": self._recorder.turn, **variables})
+            return reports.as_json(
+                200, {"simkit": "serve", "turn": self._recorder.turn, **variables}
+            )
         self.unknown[f"{request.method} {path}"] += 1
         as_post = msgspec.structs.replace(request, method="POST")
-        if path == NEXT or protocol_of(as_post) is not None:
+        if path == reports.NEXT or protocol_of(as_post) is not None:
             problem = f"{path} takes POST, not {request.method}"
-            return as_json(405, _error(problem), (("allow", "POST"),))
+            return reports.as_json(405, _error(problem), (("allow", "POST"),))
         problem = (
             f"{request.method} {path} is no model call. Spoken here: {', '.join(PROTOCOLS)}, at "
             "their providers' own paths. Clients are pointed here by: "
             + ", ".join(f"{name}={value}" for name, value in variables.items())
         )
-        return as_json(404, _error(problem))
+        return reports.as_json(404, _error(problem))
 
 
 def addressed(request: HttpRequest) -> HttpRequest:

@@ -336,7 +336,7 @@ class _Stdout(_Output):
 
 
 class _Stderr(_Output):
-    """Stands in for `sys.stderr`: what a program says about its being ended is nobody's."""
+    """Stands in for `sys.stderr`: simkit drops what a program prints when it is ended."""
 
     def fileno(self) -> int:
         # It is no part of the screen: a child may write there (`stdio_client(errlog=sys.stderr)`).

@@ -13,24 +13,7 @@ from pydantic_ai import DeferredToolRequests, ToolDefinition
 from pydantic_ai import messages as m
 from pydantic_ai.exceptions import RunCancelled
 
-from simkit.adapters.api import (
-    AdapterContext,
-    ContextListeners,
-    ContextScope,
-    HeldState,
-    Installation,
-    JsonValue,
-    Loops,
-    Message,
-    Offer,
-    ParallelGroups,
-    Run,
-    RunHalted,
-    SerialExecutor,
-    Usage,
-    plain_or_text,
-    status_after,
-)
+from simkit.adapters import api
 from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.messages import args_of, as_message, reason_of, result_of
 
@@ -160,17 +143,17 @@ class AgentRun:
 
     parent: AgentRun | None
     name: str
-    input: JsonValue
+    input: api.JsonValue
     holder: StateHolders
     leaves: Leaving | None
     """The output of another agent that this run takes over from."""
-    run: Run | None = None
+    run: api.Run | None = None
     is_over: bool = False
     unheard: int = 0
     """The number of known calls of its model when it was called last."""
 
     @property
-    def outer(self) -> Run | None:
+    def outer(self) -> api.Run | None:
         """Return the agent run whose code runs the agent, or takes the step."""
         return self.parent.run if self.parent is not None else None
 
@@ -180,7 +163,7 @@ class Leaving:
     """An output for an output function; the first agent that the function runs gets control."""
 
     agent_run: AgentRun
-    payload: JsonValue
+    payload: api.JsonValue
     call_id: str
     is_used: bool = False
 
@@ -188,14 +171,14 @@ class Leaving:
 class AgentRunLog:
     """Records the agent runs of one scenario."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
         self._adapter_context = adapter_context
         self.recorder, self.writing = adapter_context.recorder, adapter_context.writing
-        self.names, self.loops = Names(), Loops()
-        self.threads = SerialExecutor(thread_name_prefix="pydantic-ai")
+        self.names, self.loops = Names(), api.Loops()
+        self.threads = api.SerialExecutor(thread_name_prefix="pydantic-ai")
         """The executor that runs synchronous functions one after another."""
-        self._state = HeldState(self.recorder)
-        self._parallel_groups = ParallelGroups[AgentRun](self.recorder)
+        self._state = api.HeldState(self.recorder)
+        self._parallel_groups = api.ParallelGroups[AgentRun](self.recorder)
         self.has_flown = False
         """Whether the framework was used in this turn."""
 
@@ -215,7 +198,7 @@ class AgentRunLog:
         self,
         parent: AgentRun | None,
         name: str,
-        input: JsonValue,
+        input: api.JsonValue,
         holder: StateHolders,
         leaving: Leaving | None = None,
     ) -> AgentRun:
@@ -246,7 +229,7 @@ class AgentRunLog:
         for agent_run_ in self._parallel_groups.those_with(agent_run) or [agent_run]:
             self._begin(agent_run_, agent_run_.outer)
 
-    def _begin(self, agent_run: AgentRun, outer: Run | None) -> None:
+    def _begin(self, agent_run: AgentRun, outer: api.Run | None) -> None:
         agent_run.run = self.recorder.begin_run(
             agent_run.name,
             agent_run.input if agent_run.run is None else None,
@@ -254,7 +237,7 @@ class AgentRunLog:
             parent=outer.id if outer is not None else "",
         )
 
-    def _pass_control(self, agent_run: AgentRun, leaves: Leaving) -> Run | None:
+    def _pass_control(self, agent_run: AgentRun, leaves: Leaving) -> api.Run | None:
         """Report a handoff by an output function, if no rule has; return the run around both."""
         source = leaves.agent_run
         if source.run is not None:
@@ -288,13 +271,13 @@ class AgentRunLog:
         """Record that the agent run has raised."""
         with self.writing():
             self.look(agent_run)
-            self._close(agent_run, status_after(problem, RunCancelled))
+            self._close(agent_run, api.status_after(problem, RunCancelled))
 
     def _close(self, agent_run: AgentRun, status: str, output: Any = None) -> None:
         agent_run.is_over = True
         self._parallel_groups.ended(agent_run)
         if agent_run.run is not None and not agent_run.run.is_over:
-            self.recorder.end_run(agent_run.run, status, plain_or_text(output))
+            self.recorder.end_run(agent_run.run, status, api.plain_or_text(output))
 
     # Models
 
@@ -342,8 +325,8 @@ class AgentRunLog:
     def filtered(
         self,
         agent_run: AgentRun,
-        before: Sequence[Message],
-        after: Sequence[Message],
+        before: Sequence[api.Message],
+        after: Sequence[api.Message],
         by: str,
         lasting: bool,
     ) -> None:
@@ -355,8 +338,8 @@ class AgentRunLog:
     def answered(
         self,
         agent_run: AgentRun,
-        messages: Sequence[Message],
-        offers: Sequence[Offer],
+        messages: Sequence[api.Message],
+        offers: Sequence[api.Offer],
         model: str,
         response: m.ModelResponse,
     ) -> None:
@@ -367,7 +350,7 @@ class AgentRunLog:
                 return
             call = self.recorder.record_request(run, messages, offers, {"model": model})
             reply = as_message(response)
-            usage = Usage(response.usage.input_tokens, response.usage.output_tokens)
+            usage = api.Usage(response.usage.input_tokens, response.usage.output_tokens)
             self.recorder.replied(run, call, reply, "calls" if reply.calls else "text", usage)
 
     def _not_carried_out(self, call_id: str) -> bool:
@@ -395,7 +378,11 @@ class AgentRunLog:
         with self.writing():
             request = self.recorder.call_request(call_id)
             if request is not None:
-                self.recorder.note_edit_by_user(request, tool, plain_or_text(args))
+                self.recorder.note_edit_by_user(request, tool, api.plain_or_text(args))
+
+    def is_scripted(self, tool: str) -> bool:
+        """Return whether the scenario answers a tool."""
+        return self._adapter_context.use_tool.is_scripted(tool)
 
     async def use_tool(
         self, tool: ToolDefinition, args: Mapping[str, Any], call_id: str, real: Callable[[], Any]
@@ -418,7 +405,7 @@ class AgentRunLog:
         """Return the reason why the run cannot continue behind an exception, else the exception."""
         cause: BaseException | None = problem
         if isinstance(problem, BaseExceptionGroup):
-            cause = problem.subgroup(RunHalted)
+            cause = problem.subgroup(api.RunHalted)
             while isinstance(cause, BaseExceptionGroup):
                 cause = cause.exceptions[0]
         return cause or problem
@@ -430,23 +417,23 @@ def _requests_in(output: Any) -> list[m.ToolCallPart]:
     return [*output.approvals, *output.calls]
 
 
-def _question(call: m.ToolCallPart, agent_run: AgentRun) -> JsonValue:
+def _question(call: m.ToolCallPart, agent_run: AgentRun) -> api.JsonValue:
     """Return a tool call that waits for approval, or for a result."""
     return {
         "tool": call.tool_name,
-        "args": plain_or_text(args_of(call.args)),
+        "args": api.plain_or_text(args_of(call.args)),
         "agent": agent_run.name,
     }
 
 
-_agent_run: Final = ContextScope[AgentRun]("simkit_pydantic_ai_agent_run")
+_agent_run: Final = api.ContextScope[AgentRun]("simkit_pydantic_ai_agent_run")
 inside = _agent_run.inside
-_output: Final = ContextScope[Leaving]("simkit_pydantic_ai_output")
+_output: Final = api.ContextScope[Leaving]("simkit_pydantic_ai_output")
 leaving_now, leaving = _output.now, _output.inside
 """The current output for an output function: the first agent inside takes over from it."""
-listeners: Final = ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
+listeners: Final = api.ContextListeners[AgentRunLog]("simkit_pydantic_ai_log")
 current_log = listeners.current
-installation: Final = Installation()
+installation: Final = api.Installation()
 """The replacements in the framework, installed while a turn of some scenario runs."""
 
 

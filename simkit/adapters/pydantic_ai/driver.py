@@ -28,33 +28,8 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from simkit.adapters.api import (
-    COMPUTED_PROMPT,
-    AdapterContext,
-    AgentFacts,
-    App,
-    FrameworkDriver,
-    FrameworkFailed,
-    FunctionMissing,
-    Instrumentation,
-    NotPlain,
-    PipelineError,
-    PipelineFacts,
-    Run,
-    SessionMemory,
-    UserTurn,
-    choose_method,
-    make_run_options,
-    plain,
-    plain_or_text,
-)
-from simkit.adapters.pydantic_ai.agent_runs import (
-    AgentRunLog,
-    Names,
-    flight_now,
-    instructions_of,
-    tools_of,
-)
+from simkit.adapters import api
+from simkit.adapters.pydantic_ai import agent_runs
 from simkit.adapters.pydantic_ai.runner import listening
 
 WAYS: Final = ("run", "run_sync", "run_stream", "run_stream_events", "iter")
@@ -63,45 +38,45 @@ _FAILURES: Final = (AgentRunError, UserError, FallbackExceptionGroup)
 """Exceptions that the framework itself raises."""
 
 
-def driver(subject: Any, app: App, adapter_context: AdapterContext) -> AgentPilot | None:
+def driver(subject: Any, app: api.App, adapter_context: api.AdapterContext) -> AgentPilot | None:
     """Return the driver for an agent; None for anything else."""
     return AgentPilot(subject, app, adapter_context) if isinstance(subject, AbstractAgent) else None
 
 
-class AgentsInstrument(Instrumentation):
+class AgentsInstrument(api.Instrumentation):
     """Observes every run of an agent and every step of a graph."""
 
     observes = ("filters",)
     """The aspects that claims can use wherever it is on."""
 
-    def __init__(self, adapter_context: AdapterContext) -> None:
-        self._log = AgentRunLog(adapter_context)
+    def __init__(self, adapter_context: api.AdapterContext) -> None:
+        self._log = agent_runs.AgentRunLog(adapter_context)
 
     def at_work(self) -> AbstractContextManager[None]:
         """Observe the framework in this context."""
         self._log.clear()
         return listening(self._log)
 
-    def run_now(self) -> Run | None:
+    def run_now(self) -> api.Run | None:
         """Return the run of the agent around this code."""
-        agent_run = flight_now()
+        agent_run = agent_runs.flight_now()
         return agent_run.run if agent_run is not None else None
 
-    def failure(self, problem: Exception) -> PipelineError | None:
+    def failure(self, problem: Exception) -> api.PipelineError | None:
         """Return the framework's exceptions under their own names, except a provider's failure."""
         if isinstance(problem, ModelAPIError) or not isinstance(problem, _FAILURES):
             return None
-        return FrameworkFailed(str(problem), type(problem).__name__)
+        return api.FrameworkFailed(str(problem), type(problem).__name__)
 
     def reply(self, returned: Any) -> Any:
         """Return the reply in a result, or an output, that the pipeline returns as it is."""
         if isinstance(returned, AgentRunResultEvent):
             returned = returned.result
         if isinstance(returned, AgentRunResult):
-            return plain_or_text(returned.output)
+            return api.plain_or_text(returned.output)
         try:
-            return plain(returned) if self._log.has_flown else returned
-        except NotPlain:
+            return api.plain(returned) if self._log.has_flown else returned
+        except api.NotPlain:
             return returned
 
     def close(self) -> None:
@@ -124,32 +99,32 @@ class _Conversation:
         """Tool calls that wait for approval, or for an external result; None if none do."""
 
 
-class AgentPilot(FrameworkDriver):
+class AgentPilot(api.FrameworkDriver):
     """Runs an agent: each message goes to it with the conversation."""
 
     name = "pydantic-ai"
     app_options = ("call", "run_options")
 
-    def __init__(self, agent: Any, app: App, adapter_context: AdapterContext) -> None:
+    def __init__(self, agent: Any, app: api.App, adapter_context: api.AdapterContext) -> None:
         """Raise FunctionMissing for an unknown way to run agents."""
         self._agent, self._adapter_context = agent, adapter_context
         self._entry = app.entry
         if agent.name is None:
             # The framework would infer this name from the variable that holds the agent.
             agent.name = app.entry.rpartition(":")[2].rpartition(".")[2]
-        self._way = choose_method(app, WAYS)
-        self._memory = SessionMemory(
-            lambda turn: _Conversation(make_run_options(app, turn.session))
+        self._way = api.choose_method(app, WAYS)
+        self._memory = api.SessionMemory(
+            lambda turn: _Conversation(api.make_run_options(app, turn.session))
         )
 
-    def facts(self, facts: PipelineFacts) -> PipelineFacts:
+    def facts(self, facts: api.PipelineFacts) -> api.PipelineFacts:
         """Add the agent, and that its dependencies are observed."""
-        agents = {Names().of(self._agent): _facts_of(self._agent)}
+        agents = {agent_runs.Names().of(self._agent): _facts_of(self._agent)}
         return msgspec.structs.replace(
             facts, agents={**agents, **facts.agents}, observes=(*facts.observes, "state")
         )
 
-    def run_turn(self, turn: UserTurn) -> Any:
+    def run_turn(self, turn: api.UserTurn) -> Any:
         """Run the agent with the conversation."""
         conversation = self._memory.of(turn)
         options = dict(conversation.options, message_history=conversation.messages)
@@ -164,7 +139,7 @@ class AgentPilot(FrameworkDriver):
         conversation.messages = result.all_messages()
         is_waiting = isinstance(result.output, DeferredToolRequests)
         conversation.waiting = result.output if is_waiting else None
-        return None if is_waiting else plain_or_text(result.output)
+        return None if is_waiting else api.plain_or_text(result.output)
 
     def _check_deps(self, problem: AttributeError, options: Mapping[str, Any]) -> None:
         """Raise FunctionMissing if an attribute is missing because no ``deps`` are given."""
@@ -172,7 +147,7 @@ class AgentPilot(FrameworkDriver):
         is_theirs = problem.name in (*dir(needed), *getattr(needed, "__annotations__", ()))
         if "deps" in options or problem.obj is not None or not is_theirs:
             return
-        raise FunctionMissing(
+        raise api.FunctionMissing(
             f"`{self._entry}` is run with `deps` of class `{needed.__name__}`, and none are given: "
             f"{problem}\n"
             "Name a function that returns them, `{'deps': …}`: `app: {run_options: "
@@ -237,7 +212,9 @@ async def _iterated(agent: Any, text: str | None, options: dict[str, Any]) -> An
 _RUNS: Final = {"run_stream": _streamed, "run_stream_events": _events, "iter": _iterated}
 
 
-def _facts_of(agent: Any) -> AgentFacts:
-    texts, functions = instructions_of(agent)
-    aspects = [COMPUTED_PROMPT] if functions else []
-    return AgentFacts(instructions="\n\n".join([*texts, *aspects]), tools=tuple(tools_of(agent)))
+def _facts_of(agent: Any) -> api.AgentFacts:
+    texts, functions = agent_runs.instructions_of(agent)
+    aspects = [api.COMPUTED_PROMPT] if functions else []
+    return api.AgentFacts(
+        instructions="\n\n".join([*texts, *aspects]), tools=tuple(agent_runs.tools_of(agent))
+    )

@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic_ai import messages as m
 
-from simkit.adapters.api import Message, ToolCall, attachment_text, parse_arguments
+from simkit.adapters import api
 
 
-def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
+def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[api.Message]:
     """Return a history as messages, with its system prompts."""
-    messages: list[Message] = []
+    messages: list[api.Message] = []
     for model_message in model_messages:
         if isinstance(model_message, m.ModelRequest):
             messages.extend(_request_messages(model_message.parts))
@@ -21,46 +21,46 @@ def as_messages(model_messages: Iterable[m.ModelMessage]) -> list[Message]:
     return messages
 
 
-def sent_by(request: Any) -> list[Message]:
+def sent_by(request: Any) -> list[api.Message]:
     """Return the messages to a model, instructions first."""
     parts = request.model_request_parameters.instruction_parts
-    messages = [Message("system", m.InstructionPart.join(parts) or "")] if parts else []
+    messages = [api.Message("system", m.InstructionPart.join(parts) or "")] if parts else []
     return [*messages, *as_messages(request.messages)]
 
 
-def as_message(response: m.ModelResponse) -> Message:
+def as_message(response: m.ModelResponse) -> api.Message:
     """Return a model's response as a message."""
     text = "".join(part.content for part in response.parts if isinstance(part, m.TextPart))
     calls = tuple(
-        ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
+        api.ToolCall(part.tool_call_id, part.tool_name, args_of(part.args))
         for part in response.parts
         if isinstance(part, m.ToolCallPart)
     )
-    return Message("assistant", text, calls=calls)
+    return api.Message("assistant", text, calls=calls)
 
 
 def args_of(args: Any) -> Any:
     """Return the arguments of a call as an object, or else as text."""
     if isinstance(args, str):
-        return parse_arguments(args)
+        return api.parse_arguments(args)
     return {} if args is None else args
 
 
-def _request_messages(parts: Iterable[Any]) -> Iterator[Message]:
+def _request_messages(parts: Iterable[Any]) -> Iterator[api.Message]:
     for part in parts:
         if isinstance(part, m.SystemPromptPart):
-            yield Message("system", part.content)
+            yield api.Message("system", part.content)
         elif isinstance(part, m.UserPromptPart):
-            yield Message("user", text_of(part.content))
+            yield api.Message("user", text_of(part.content))
         elif isinstance(part, m.ToolReturnPart):
             yield result_of(part)
         elif isinstance(part, m.RetryFeedbackPart):
-            yield Message("user", part.model_response())
+            yield api.Message("user", part.model_response())
 
 
-def result_of(part: m.ToolReturnPart) -> Message:
+def result_of(part: m.ToolReturnPart) -> api.Message:
     """Return the answer of a tool, or of the framework in its place."""
-    return Message(
+    return api.Message(
         "tool", part.model_response_str(), call_id=part.tool_call_id, tool=part.tool_name
     )
 
@@ -84,8 +84,8 @@ def _content_text(item: Any) -> str:
     kind = str(getattr(item, "kind", "file")).removesuffix("-url")
     if isinstance(item, m.BinaryContent):
         kind = item.media_type.partition("/")[0]
-        return attachment_text(kind, data=item.data, media_type=item.media_type)
-    return attachment_text(kind, str(getattr(item, "url", getattr(item, "file_id", ""))))
+        return api.attachment_text(kind, data=item.data, media_type=item.media_type)
+    return api.attachment_text(kind, str(getattr(item, "url", getattr(item, "file_id", ""))))
 
 
 def reason_of(feedback: Any) -> str:

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import anyio
 from pydantic_ai import Agent, ToolDefinition, ToolReturn
 from pydantic_ai.capabilities import (
     AbstractCapability,
@@ -27,18 +28,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import WrapperToolset
 
-from simkit.adapters.api import (
-    Installation,
-    Message,
-    Offer,
-    Replacement,
-    Row,
-    ToolFailure,
-    function_name,
-    keep_in_step,
-    let_others_begin,
-    plain_or_text,
-)
+from simkit.adapters import api
 from simkit.adapters.pydantic_ai import compat
 from simkit.adapters.pydantic_ai.agent_runs import (
     AgentRun,
@@ -83,12 +73,30 @@ class HeardToolset(WrapperToolset[Any]):
         try:
             if log.recorder.handoff_tools.target_of(name) is not None:
                 return await real(name, tool_args, ctx, tool)
-            return await _carried_out(
-                log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
-            )
+            with _patience(log, tool):
+                return await _carried_out(
+                    log, tool.tool_def, tool_args, ctx, lambda: real(name, tool_args, ctx, tool)
+                )
         finally:
             with log.writing():
                 log.look(agent_run)
+
+
+@contextmanager
+def _patience(log: AgentRunLog, tool: Any) -> Iterator[None]:
+    """Give a scripted result the time that the tool has, as its toolset does with its function."""
+    inner = tool
+    while (source := getattr(inner, "source_tool", None)) is not None:
+        inner = source
+    limit_s = getattr(tool.tool_def, "timeout", None) or getattr(inner.toolset, "timeout", None)
+    if limit_s is None or not log.is_scripted(tool.tool_def.name):
+        yield
+        return
+    try:
+        with anyio.fail_after(limit_s):
+            yield
+    except TimeoutError:
+        raise ModelRetry(f"Timed out after {limit_s} seconds.") from None
 
 
 class _Put(BaseException):
@@ -109,21 +117,21 @@ async def _carried_out(
         except (ApprovalRequired, CallDeferred) as problem:
             raise _Put(problem) from None
         value = returned[0]
-        return plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
+        return api.plain_or_text(value.return_value if isinstance(value, ToolReturn) else value)
 
     try:
         result = await log.use_tool(tool, args, ctx.tool_call_id or "", work)
         return returned[0] if returned else result
     except _Put as put:
         raise put.problem from None
-    except ToolFailure as failure:
+    except api.ToolFailure as failure:
         kind, _, text = str(failure).partition(": ")
         if kind in _RAISED:
             raise _RAISED[kind](text) from None
         raise
 
 
-def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
+def rows_for(capabilities: Iterable[Any]) -> Iterator[api.Row]:
     """Yield replacements that observe their changes to a history."""
     for capability in capabilities:
         if isinstance(capability, (CombinedCapability, WrapperCapability)):
@@ -137,10 +145,10 @@ def rows_for(capabilities: Iterable[Any]) -> Iterator[Row]:
             yield owner, way, _wrap(way)
 
 
-def _wrap(way: str) -> Callable[[Replacement], Replacement]:
+def _wrap(way: str) -> Callable[[api.Replacement], api.Replacement]:
     @listeners.around
     async def change(
-        log: AgentRunLog, before: Replacement, self: Any, ctx: Any, request_context: Any
+        log: AgentRunLog, before: api.Replacement, self: Any, ctx: Any, request_context: Any
     ) -> Any:
         agent_run = flight_now()
         if agent_run is None:
@@ -158,9 +166,9 @@ def _wrap(way: str) -> Callable[[Replacement], Replacement]:
     return change
 
 
-def _sendable(history: Sequence[Any]) -> list[Message]:
+def _sendable(history: Sequence[Any]) -> list[api.Message]:
     """Return a history without results of missing calls, which PydanticAI itself removes."""
-    messages, called = list[Message](), set[str]()
+    messages, called = list[api.Message](), set[str]()
     for message in as_messages(history):
         called.update(call.id for call in message.calls)
         if message.role != "tool" or message.call_id in called:
@@ -175,7 +183,7 @@ def _filter_name(capability: Any, way: str) -> str:
         functions = [capability.processor]
     elif isinstance(capability, Hooks):
         functions = compat.hooks_of(capability, way)
-    return ", ".join(map(function_name, functions)) or type(capability).__name__
+    return ", ".join(map(api.function_name, functions)) or type(capability).__name__
 
 
 class ObservingCapability(compat.SafeCapability):
@@ -197,8 +205,8 @@ class ObservingCapability(compat.SafeCapability):
 
     async def wrap_run(self, ctx: Any, *, handler: Any) -> Any:
         """Record the run."""
-        keep_in_step()
-        await let_others_begin()
+        api.keep_in_step()
+        await api.let_others_begin()
         installation.replace(rows_for(ctx.capabilities.values()))
         self._log.started(self._agent_run)
         return await handler()
@@ -215,7 +223,7 @@ class ObservingCapability(compat.SafeCapability):
         if _is_off_the_wire(request_context.model):
             parameters = request_context.model_request_parameters
             offers = [
-                Offer(
+                api.Offer(
                     tool.name,
                     tool.parameters_json_schema,
                     tool.description or "",
@@ -234,7 +242,7 @@ class ObservingCapability(compat.SafeCapability):
         if not output_context.has_function:
             return await handler(output)
         call = output_context.tool_call
-        payload = args_of(call.args) if call is not None else plain_or_text(output)
+        payload = args_of(call.args) if call is not None else api.plain_or_text(output)
         call_id = call.tool_call_id if call is not None else ""
         with leaving(Leaving(self._agent_run, payload, call_id)):
             return await handler(output)
@@ -260,7 +268,7 @@ def listening(log: AgentRunLog) -> Iterator[None]:
 @listeners.around
 @asynccontextmanager
 async def _iterate(
-    log: AgentRunLog, before: Replacement, self: Any, user_prompt: Any = None, **kwargs: Any
+    log: AgentRunLog, before: api.Replacement, self: Any, user_prompt: Any = None, **kwargs: Any
 ) -> AsyncIterator[Any]:
     """Wrap ``Agent.iter``, which runs, streams and iterations all use."""
     text = None if user_prompt is None else text_of(user_prompt)
@@ -283,7 +291,7 @@ async def _iterate(
         _end(log, agent_run, run)
 
 
-def _named(before: Replacement) -> Replacement:
+def _named(before: api.Replacement) -> api.Replacement:
     """Record the holder of an agent at its call: its coroutine may run in a task."""
 
     @functools.wraps(before)
@@ -306,7 +314,7 @@ def _end(log: AgentRunLog, agent_run: AgentRun, run: Any) -> None:
 
 
 @listeners.around
-def _lent(log: AgentRunLog, before: Replacement) -> Any:
+def _lent(log: AgentRunLog, before: api.Replacement) -> Any:
     """Wrap ``run_sync`` with an event loop that ends with the scenario."""
     log.loops.lend()
     return before()
@@ -317,7 +325,7 @@ def _allowed(before: Any) -> Any:
     return True
 
 
-def _rows() -> Iterator[Row]:
+def _rows() -> Iterator[api.Row]:
     yield *compat.ITER, _iterate
     yield *compat.RUN, _named
     yield *compat.STEP_CALL, wrap_step
@@ -325,7 +333,7 @@ def _rows() -> Iterator[Row]:
     yield from ((*slot, _lent) for slot in compat.EVENT_LOOPS)
 
 
-_functions: Final = Installation(_rows)
+_functions: Final = api.Installation(_rows)
 """The replacements that do not depend on the pipeline."""
 
 
@@ -346,14 +354,14 @@ def wrap_step(before: Any) -> Any:
     return property(call)
 
 
-def _with_step(log: AgentRunLog, step: Any, function: Replacement) -> Replacement:
+def _with_step(log: AgentRunLog, step: Any, function: api.Replacement) -> api.Replacement:
     # A graph that is built meanwhile reads the function's annotations.
     @functools.wraps(function)
     async def run(ctx: Any) -> Any:
         if type(ctx.state).__module__.startswith("pydantic_ai."):
             return await function(ctx)
         holders = ((ctx.state, STATE), (ctx.deps, DEPS))
-        inputs = plain_or_text(getattr(ctx, "inputs", None))  # Of a node, its fields.
+        inputs = api.plain_or_text(getattr(ctx, "inputs", None))  # Of a node, its fields.
         agent_run = log.begin(flight_now(), str(step.label or step.id), inputs, holders)
         with inside(agent_run):
             try:

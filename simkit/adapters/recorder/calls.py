@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
 from msgspec.structs import replace
 
 from simkit.adapters.recorder.carried_over import ScenarioTexts
-from simkit.adapters.recorder.edits import CODE, USER, is_edit, is_said_by
 from simkit.adapters.recorder.handoffs import HandoffTools, told_by
 from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of
+from simkit.language.json_schema.coercion import lost_in
 from simkit.providers.attachments import is_failed
 from simkit.runtime.conversation import Numbers
 from simkit.runtime.scheduler import VirtualClock
@@ -21,6 +23,64 @@ from simkit.trace import events as e
 from simkit.trace.events import EditedCall
 from simkit.trace.recorder import EventRecorder, Position, Sink
 from simkit.trace.store import canonical
+
+USER: Final = "user"
+"""The editor of a call, if the user's answer says what it becomes."""
+CODE: Final = "code"
+"""The editor of a call, if no agent is known."""
+
+
+def is_edit(before: ToolCall, after: ToolCall) -> bool:
+    """Return whether a call is another one now; arguments that are no mapping are unknown."""
+    if before.name != after.name:
+        return True
+    both = isinstance(before.args, Mapping) and isinstance(after.args, Mapping)
+    return both and before.args != after.args
+
+
+def is_said_by(answer: JsonValue, before: ToolCall, after: ToolCall) -> bool:
+    """Return whether a user's answer says each value by which a call differs from before.
+
+    Defaults that a schema adds need not be said. A value is said alone, or as words of a text.
+    """
+    values = [*_values_in(answer)]
+    is_renamed = before.name != after.name
+    if is_renamed and after.name not in values:
+        return False
+    if not isinstance(before.args, Mapping) or not isinstance(after.args, Mapping):
+        return is_renamed
+    if after.args in values:
+        return True
+    changed = [*lost_in(before.args, after.args)]
+    added = [key for key in after.args if key not in before.args]
+    is_any = is_renamed or bool(changed)
+    return all(_is_said(after.args.get(key), values) for key in changed) and (
+        is_any or any(_is_said(after.args[key], values) for key in added)
+    )
+
+
+def _values_in(value: JsonValue) -> Iterator[JsonValue]:
+    """Yield a value and all values inside it."""
+    yield value
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _values_in(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from _values_in(inner)
+
+
+def _is_said(value: JsonValue, values: list[JsonValue]) -> bool:
+    if value in (None, "", [], {}) or isinstance(value, bool):
+        return False
+    if any(type(value) is type(other) and value == other for other in values):
+        return True
+    words = re.compile(rf"(?<!\w){re.escape(str(value))}(?!\w)")
+    is_plain = isinstance(value, (str, int, float))
+    return is_plain and any(isinstance(text, str) and words.search(text) for text in values)
+
+
+# Records
 
 
 class CallRecorder:
@@ -105,6 +165,17 @@ class CallRecorder:
             if request.call.name == tool and not request.is_told:
                 yield request
 
+    def executing(
+        self, is_its_tool: Callable[[str], bool], args: JsonValue
+    ) -> Iterator[ToolRequest]:
+        """Yield the calls of a tool that are executed now, those with these arguments first."""
+        calls = [
+            request
+            for request in self._session.requests.values()
+            if request.is_told and not request.is_answered and is_its_tool(request.call.name)
+        ]
+        yield from sorted(calls, key=lambda request: request.executed != args)
+
     def tool_called(self, request: ToolRequest, args: JsonValue = None) -> None:
         """Emit that a tool is executed, with ``args`` if known, else the requested ones."""
         if args is not None and request.call.id in self._session.requests:
@@ -129,12 +200,18 @@ class CallRecorder:
         request.is_answered = True
         at, call = self.at(request.run, request.agent), request.call
         if error:
-            self.events.record_tool_failure(at, call_id=call.id, tool=call.name, error=error)
+            self.events.record_tool_failure(
+                at, call_id=call.id, tool=call.name, error=error, server=request.server
+            )
         else:
             if self.texts is not None:
                 self.texts.add_value(result)
             self.events.record_tool_result(
-                at, call_id=call.id, tool=call.name, result=canonical(result)
+                at,
+                call_id=call.id,
+                tool=call.name,
+                result=canonical(result),
+                server=request.server,
             )
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:

@@ -5,24 +5,21 @@ Only what a scenario's user and models say counts: what tools and files say may 
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Final, NamedTuple
 
+from simkit.adapters.recorder import left_values
+from simkit.adapters.recorder.left_values import (
+    IsOwn,
+    own_modules,
+)
 from simkit.core.messages import Message
 
 LONG: Final = 16
 """The length from which a text is also found within a longer one."""
-_DEPTH_MAX: Final = 6
-_VALUES_MAX: Final = 20_000
-"""The number of values that are searched for what holds a text."""
-
-IsOwn = Callable[[str, str], bool]
-"""Function of a module's name and file: whether it belongs to the pipeline."""
 
 
 class CarriedText(NamedTuple):
@@ -95,7 +92,7 @@ class ScenarioTexts:
 
     def add_value(self, value: Any) -> None:
         """Note the texts of a value of this scenario: of given state, or of a tool's result."""
-        self._values += [text for text in _texts(value) if text]
+        self._values += [text for text in texts_in(value) if text]
 
     def find_carried(self, messages: Sequence[Message]) -> Iterator[CarriedText]:
         """Yield the texts of earlier scenarios in a request, each once; not in tools' results."""
@@ -108,6 +105,11 @@ class ScenarioTexts:
                 self._messages.add(content)
                 yield from self._find_in(content)
 
+    def find_in_reply(self, reply: Any) -> Iterator[CarriedText]:
+        """Yield the texts of earlier scenarios in what a turn is answered with."""
+        for text in texts_in(reply):
+            yield from self._find_in(text)
+
     def _find_in(self, content: str) -> Iterator[CarriedText]:
         for text in _process.find_in(content) if _process.texts else ():
             # Another run of this scenario says the same, whether or not its answers can be read.
@@ -117,17 +119,26 @@ class ScenarioTexts:
                 self._reported.add(text)
                 yield _process.texts[text]
 
+    def look_at_variables(self, is_own: IsOwn, given: Collection[str] = ()) -> None:
+        """Note what earlier scenarios have changed in the pipeline's modules and the environment.
+
+        ``given`` are the variables of the environment that this scenario itself sets.
+        """
+        left_values.begin(self._scenario, is_own, given)
+
     def end(self) -> None:
         """Let the next scenarios of this process know what this one said."""
         for text in self._own:
             if text and text not in self._constant and text not in self._reported:
                 _process.add(CarriedText(text, self._scenario, self._speakers[text]))
         _process.messages |= self._messages
+        left_values.end(self._scenario)
 
 
 def forget_all() -> None:
     """Forget what scenarios of this process said."""
     _process.__init__()  # type: ignore[misc]
+    left_values.forget_all()
 
 
 def is_written_in(text: str, is_own: IsOwn) -> bool:
@@ -135,25 +146,9 @@ def is_written_in(text: str, is_own: IsOwn) -> bool:
     escaped = text.encode("unicode_escape").decode()
     return any(
         text in source or escaped in source
-        for _, module in _own_modules(is_own)
+        for _, module in own_modules(is_own)
         if (source := _source(getattr(module, "__file__", None) or ""))
     )
-
-
-def holder_of(text: str, is_own: IsOwn) -> str:
-    """Return the variable of the pipeline's modules that holds a text; empty if none does."""
-    for name, module in _own_modules(is_own):
-        for variable, value in [*vars(module).items()]:
-            if not variable.startswith("__") and _Search(text).is_in(value, _DEPTH_MAX):
-                return f"{name}.{variable}"
-    return ""
-
-
-def _own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
-    for name, module in [*sys.modules.items()]:
-        file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and file and is_own(name, file):
-            yield name, module
 
 
 @lru_cache(maxsize=256)
@@ -164,39 +159,13 @@ def _source(file: str) -> str:
         return ""
 
 
-class _Search:
-    def __init__(self, text: str) -> None:
-        self._text, self._left = text, _VALUES_MAX
-        self._visited: set[int] = set()
-
-    def is_in(self, value: Any, depth: int) -> bool:
-        """Return whether a value holds the text, so many objects deep."""
-        if isinstance(value, str):
-            return self._text in value
-        self._left -= 1
-        if id(value) in self._visited or self._left < 0 or depth < 0:
-            return False
-        self._visited.add(id(value))
-        return any(self.is_in(inner, depth - 1) for inner in _inner(value))
-
-
-def _texts(value: Any) -> Iterator[str]:
+def texts_in(value: Any) -> Iterator[str]:
+    """Yield the texts in a value of JSON."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for inner in value.values():
-            yield from _texts(inner)
+            yield from texts_in(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _texts(inner)
-
-
-def _inner(value: Any) -> Iterator[Any]:
-    if isinstance(value, type | ModuleType):
-        return
-    if isinstance(value, Mapping):
-        yield from [*value.keys(), *value.values()]
-    elif isinstance(value, list | tuple | set | frozenset) or hasattr(value, "maxlen"):
-        yield from [*value]
-    else:
-        yield from [*getattr(value, "__dict__", {}).values()]
+            yield from texts_in(inner)

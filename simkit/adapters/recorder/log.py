@@ -14,8 +14,8 @@ from msgspec.json import decode
 from msgspec.structs import replace
 
 from simkit.adapters.recorder.calls import CallRecorder
-from simkit.adapters.recorder.carried_over import IsOwn
 from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_between, print_of
+from simkit.adapters.recorder.left_values import IsOwn
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
 from simkit.providers.attachments import is_failed

@@ -8,7 +8,7 @@ through `simkit.trace.recorder`, as those of native runs are.
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import takewhile
@@ -17,8 +17,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from simkit.adapters.recorder.carried_over import holder_of, is_written_in
+from simkit.adapters.recorder.carried_over import LONG, CarriedText, is_written_in
 from simkit.adapters.recorder.histories import SentStream
+from simkit.adapters.recorder.left_values import holder_of
 from simkit.adapters.recorder.log import LogRecorder
 from simkit.adapters.recorder.sessions import CallFacts, Run, Session, ToolRequest
 from simkit.core.errors import WriteInvalid
@@ -59,6 +60,8 @@ class TraceRecorder(LogRecorder):
         """Whether the scenario has ended this turn before its reply."""
         self.context_tokens = 0
         """The size of the last context."""
+        self.server_of: Callable[[str], str] = lambda tool: ""
+        """Returns the server of an offered tool; empty if none."""
         self.sees_inputs = True
         """Whether runs without ``channels`` receive the session's state. If not, only what is
         given as ``received`` is known."""
@@ -140,6 +143,8 @@ class TraceRecorder(LogRecorder):
             if not run.is_over:
                 self.end_run(run, "done" if error is None else "failed")
         self.settle_answered()
+        if self.texts is not None:
+            self._report_carried_texts(self.at(), "", self.texts.find_in_reply(canonical(reply)))
         if self.waits_for and error is None:
             self._session.pending = self.requested
         self.events.record_turn_end(
@@ -306,6 +311,7 @@ class TraceRecorder(LogRecorder):
         settings: Mapping[str, JsonValue],
         *,
         hidden: str = "",
+        marks: tuple[tuple[int, int], ...] = (),
     ) -> str:
         """Emit a context that was sent; return the call's id.
 
@@ -347,8 +353,10 @@ class TraceRecorder(LogRecorder):
             handoff_tools=tuple(self.handoff_tools.among(offers)) if offers else (),
             hidden=hidden,
             definitions=definitions,
+            marks=marks,
         )
-        self._report_carried_texts(at, call, messages)
+        if self.texts is not None:
+            self._report_carried_texts(at, call, self.texts.find_carried(messages))
         self.events.record_model_call(at, call=call)
         return call
 
@@ -372,19 +380,23 @@ class TraceRecorder(LogRecorder):
                 tool=offer.name,
                 description=offer.description,
                 parameters=parameters,
-                strict=offer.strict,
-            )
+                strict=offer.strict, server=self.server_of(offer.name),
+            )  # fmt: skip
         self.offered[offer.name] = offer, number
         return number
 
-    def _report_carried_texts(self, at: Position, call: str, messages: Sequence[Message]) -> None:
-        if self.texts is None:
-            return
+    def look_at_variables(self, given: Collection[str]) -> None:
+        """Note what earlier scenarios of this process have changed; ``given`` of this one's own."""
+        if self.texts is not None:
+            self.texts.look_at_variables(self.is_own_module, given)
+
+    def _report_carried_texts(
+        self, at: Position, call: str, candidates: Iterable[CarriedText]
+    ) -> None:
         texts_carried = [
-            carried
-            for carried in self.texts.find_carried(messages)
-            if not is_written_in(carried.text, self.is_own_module)
+            carried for carried in candidates if not is_written_in(carried.text, self.is_own_module)
         ]
+        texts_carried.sort(key=lambda carried: len(carried.text) < LONG)  # Short ones prove less.
         for carried in texts_carried[:1]:
             self.events.record_carried_text(
                 at,

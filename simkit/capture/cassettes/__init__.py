@@ -2,8 +2,8 @@
 
 From the bottom up: ``values`` and ``encodings``; ``reading`` and ``vcrpy_layout`` from a file to
 values, also from files of other recorders; ``saving`` back; ``redacting`` and ``keys`` for which
-requests are the same; ``missing`` and ``lookup`` for replay; ``tool_calls`` and ``traffic`` for one
-scenario's file during a run; ``hygiene`` for existing files.
+requests are the same; ``missing`` and ``lookup`` for replay; ``traffic`` for one scenario's file
+during a run; ``hygiene`` for existing files.
 """
 
 from simkit.capture.cassettes.hygiene import (
@@ -11,39 +11,11 @@ from simkit.capture.cassettes.hygiene import (
     OverAge,
     cassettes_in,
     over_age,
-    scan,
     scan_file,
 )
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
-from simkit.capture.cassettes.missing import POLICIES, Miss, Policy, miss_text
 from simkit.capture.cassettes.reading import absent, load, load_foreign, loads
 from simkit.capture.cassettes.saving import encoded, save
 from simkit.capture.cassettes.traffic import Recorder
 from simkit.capture.cassettes.values import Cassette, Interaction
-
-__all__ = [
-    "POLICIES",
-    "Cassette",
-    "Drift",
-    "Interaction",
-    "Keying",
-    "Leak",
-    "Miss",
-    "OverAge",
-    "Player",
-    "Policy",
-    "Question",
-    "Recorder",
-    "absent",
-    "cassettes_in",
-    "encoded",
-    "load",
-    "load_foreign",
-    "loads",
-    "miss_text",
-    "over_age",
-    "save",
-    "scan",
-    "scan_file",
-]

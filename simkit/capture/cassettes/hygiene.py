@@ -17,8 +17,9 @@ from simkit.capture.cassettes.values import Cassette, Interaction, place
 from simkit.capture.cassettes.vcrpy_layout import Misfit, in_vcrpy_layout, interactions_of
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
-from simkit.core.redact.names import NAMES
+from simkit.core.redact.shapes import NAMES
 from simkit.providers.http import Headers
+from simkit.providers.streams import content_of
 
 _ENDINGS: Final = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 
@@ -98,12 +99,6 @@ class Scanned(msgspec.Struct, frozen=True):
     """Why the file could not be read as a cassette and was scanned as text; else empty."""
     is_cassette: bool = True
     """Whether it is a cassette, or claims to be one: other files may be beside cassettes."""
-
-
-def scan(paths: Iterable[str | Path], redactor: Redactor) -> Iterator[Leak]:
-    """Yield the secrets in files, each once; raise CassetteInvalid if a file cannot be read."""
-    for path in paths:
-        yield from scan_file(path, redactor).leaks
 
 
 def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
@@ -192,8 +187,8 @@ def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
     for rule in _rules(_text(request.body), _text(redacted_body(request.body, redactor))):
         yield ("request", "body"), rule
     yield from _header_leaks("response", answered.headers, redactor)
-    after = redacted_response(answered, redactor).body
-    for rule in _rules(_text(answered.body), _text(after)):
+    after = redacted_response(answered, redactor)
+    for rule in _rules(_text(content_of(answered)), _text(content_of(after))):
         yield ("response", "body"), rule
 
 

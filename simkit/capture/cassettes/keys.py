@@ -12,31 +12,14 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
-from simkit.capture.cassettes.redacting import redacted_body
+from simkit.capture.cassettes.redacting import WIRE, redacted_body
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.redact import Redactor
 from simkit.language import paths
 from simkit.language.expressions import Expression
+from simkit.providers import a2a
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
-
-_OPENAI: Final = (
-    "metadata",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "safety_identifier",
-    "service_tier",
-    "store",
-    "stream_options",
-    "user",
-)
-DROPPED: Final[Mapping[str, tuple[str, ...]]] = {
-    "openai": _OPENAI,
-    "anthropic": ("cache_control", "metadata", "service_tier"),
-    "gemini": ("labels",),
-}
-"""Body fields that are no part of the question, by prefix of the protocol's name: users,
-storage, metadata. Model, tools and parameters are part of it."""
 
 _ENCODE: Final = msgspec.json.Encoder(order="sorted").encode
 
@@ -94,12 +77,14 @@ def without_circumstance(body: Any, protocol: str) -> Any:
     """
     if not isinstance(body, dict):
         return body
-    for family, names in DROPPED.items():
+    if "jsonrpc" in body:
+        a2a.drop_ids(body)
+    for family, names in WIRE.dropped.items():
         if protocol.startswith(family):
             for name in names:
                 body.pop(name, None)
             _ordinals(_SLOTS[family](body))
-            if family == "anthropic":
+            if family in ("anthropic", "bedrock"):
                 _uncached(body)
     return body
 
@@ -143,20 +128,39 @@ def _gemini_slots(body: dict[str, Any]) -> Iterator[Slot]:
                     yield part[word], "id"
 
 
+def _bedrock_slots(body: dict[str, Any]) -> Iterator[Slot]:
+    for message in _mappings(body.get("messages")):
+        for block in _mappings(message.get("content")):
+            for word in ("toolUse", "toolResult"):
+                if isinstance(block.get(word), dict):
+                    yield block[word], "toolUseId"
+
+
 _SLOTS: Final[Mapping[str, Callable[[dict[str, Any]], Iterator[Slot]]]] = {
     "openai": _openai_slots,
     "anthropic": _anthropic_slots,
+    "bedrock": _bedrock_slots,
+    "cohere": _openai_slots,
     "gemini": _gemini_slots,
+    "ollama": _openai_slots,
 }
 
 
 def _uncached(body: dict[str, Any]) -> None:
     """Remove the marks of blocks that the provider should cache."""
-    blocks = [*_mappings(body.get("system")), *_mappings(body.get("tools"))]
-    for message in _mappings(body.get("messages")):
-        blocks += _mappings(message.get("content"))
-    for block in blocks:
-        block.pop("cache_control", None)
+    config = body.get("toolConfig")
+    lists = [body.get("system"), body.get("tools")]
+    lists += [config.get("tools")] if isinstance(config, dict) else []
+    lists += [message.get("content") for message in _mappings(body.get("messages"))]
+    for blocks in lists:
+        for block in _mappings(blocks):
+            block.pop("cache_control", None)
+        if isinstance(blocks, list):  # Bedrock's marks are blocks of their own.
+            blocks[:] = [each for each in blocks if not _is_mark(each)]
+
+
+def _is_mark(block: Any) -> bool:
+    return isinstance(block, dict) and "cachePoint" in block
 
 
 def _mappings(value: Any) -> Iterator[dict[str, Any]]:

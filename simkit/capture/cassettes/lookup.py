@@ -11,15 +11,16 @@ import re
 import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import with_body
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.missing import POLICIES, Asking, PlayState, Policy, miss_text, missed
 from simkit.capture.cassettes.redacting import redacted_request
-from simkit.capture.cassettes.values import NOBODY, Cassette, Interaction, lane_of
+from simkit.capture.cassettes.values import NOBODY, Cassette, Interaction, lane_of, with_body
 from simkit.core.errors import CassetteMissed
+from simkit.providers import streams
 from simkit.providers.http import HttpRequest, HttpResponse
 
 
@@ -43,7 +44,8 @@ class Rewriting:
         # The longest first: a folder before its parent folder.
         longest_first = sorted(forms, key=lambda form: (-len(form), form))
         pattern = re.compile(b"|".join(re.escape(form) for form in longest_first))
-        return with_body(response, pattern.sub(lambda match: forms[match[0]], response.body))
+        body = streams.rewritten(response, partial(pattern.sub, lambda match: forms[match[0]]))
+        return with_body(response, body)
 
 
 def _forms(now: Mapping[str, str]) -> Iterator[tuple[bytes, bytes]]:

@@ -14,11 +14,11 @@ from simkit.core.messages import ABSENT, Message
 from simkit.core.text import counted, parted_at, short_from
 from simkit.language.paths import as_text
 from simkit.providers.http import HttpRequest, path_of
+from simkit.providers.mcp import RECORDED
 from simkit.providers.protocols import protocol_of
 from simkit.providers.values import ParsedRequest
-from simkit.trace.diff import Added, Changed, Edit, MessageEdit, Removed, Same, aligned
-from simkit.trace.diff.calls import largest
-from simkit.trace.diff.values import edits, key_of, message_fields
+from simkit.trace.diff.calls import Added, Changed, MessageEdit, Removed, Same, largest
+from simkit.trace.diff.values import Edit, aligned, edits, key_of, message_fields
 
 Policy: TypeAlias = Literal["content", "per-agent", "strict"]
 """``content``: the next recording of the same request. ``per-agent``: the agent's next recording
@@ -342,7 +342,7 @@ _BEFORE: Final = 24
 
 def miss_text(miss: Miss, again: str) -> str:
     """Return the text of a miss; ``again`` is the command that records the cassette again."""
-    owner = f"agent {miss.agent!r}" if miss.agent else "a call of no agent"
+    owner = caller(miss.agent, miss.method)
     request_line = f"{miss.method} {miss.address}"
     lines = [
         f"{miss.cassette}: no recording answers {owner} in turn {miss.turn}: {request_line}",
@@ -351,6 +351,13 @@ def miss_text(miss: Miss, again: str) -> str:
         f"  {_advice(miss)}: {again}",
     ]
     return "\n".join(lines)
+
+
+def caller(agent: str, method: str) -> str:
+    """Return the words for whose request it is: an agent's, a server's, or nobody's."""
+    if method == RECORDED:
+        return f"server {agent!r}"
+    return f"agent {agent!r}" if agent else "a call of no agent"
 
 
 def _why(miss: Miss) -> str:

@@ -11,7 +11,6 @@ import binascii
 import gzip
 import io
 import json
-import re
 import stat
 import zlib
 from collections.abc import Callable, Iterable
@@ -33,15 +32,13 @@ from simkit.capture.cassettes.vcrpy_layout import (
     recorder_of,
 )
 from simkit.core.errors import CassetteInvalid, SourceError
-from simkit.language.yaml.nodes import child
-from simkit.language.yaml.syntax import rephrased
+from simkit.language.yaml.syntax import CONFLICT, child, line_of_conflict, rephrased
 
 FILE_BYTES_MAX: Final = 256_000_000
 NESTING_MAX: Final = 200
 """The largest depth of lists and mappings."""
 
 _POINTER: Final = "version https://git-lfs.github.com/spec/"
-_CONFLICT: Final = re.compile(r"^<<<<<<< .*(?=[^\0]*^=======$[^\0]*^>>>>>>> )", re.M).search
 ADVICE: Final = "restore the file, or delete it and record again; it is never overwritten"
 
 
@@ -65,10 +62,9 @@ class Text:
         if self.text.startswith(_POINTER):
             problem = "this is a pointer of Git LFS, and not the file: `git lfs pull` fetches it"
             raise invalid(self.path, 1, problem)
-        conflict = _CONFLICT(self.text) if "<<<<<<< " in self.text else None
-        if conflict is not None:
-            line = self.text.count("\n", 0, conflict.start()) + 1
-            raise invalid(self.path, line, "a merge of Git left a conflict here: settle it")
+        line = line_of_conflict(self.text)
+        if line:
+            raise invalid(self.path, line, f"{CONFLICT}: settle it")
 
     def tree(self) -> Any:
         """Return the data: mappings, lists, texts, bytes, numbers, booleans and None."""

@@ -1,4 +1,4 @@
-"""Redaction of interactions: which headers are kept, and bodies with every secret replaced.
+"""Redaction of interactions: their headers and bodies, and the secrets that servers issue.
 
 The same functions run on a recording, before its key is computed and before it is written, and on a
 request in replay before its lookup, so that both get the same key.
@@ -7,20 +7,139 @@ request in replay before its lookup, so that both get the same key.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import with_body
-from simkit.capture.cassettes.issued import secret_in
-from simkit.capture.cassettes.values import Interaction
+from simkit.capture.cassettes.values import Interaction, with_body
 from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
-from simkit.core.redact.encoded import utf16_of, without_encoded
+from simkit.core.redact.shapes import is_guessable, kind_of, utf16_of, without_encoded
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
-from simkit.providers.sse import is_stream
+from simkit.providers.streams import frames_of, is_framed, is_stream, rewritten
+
+SET_COOKIE: Final = "set-cookie"
+_SESSION: Final = re.compile(r".*(?:session-?id|session|-token|-secret)")
+"""Headers of responses with a secret, beside those with the name of a key."""
+_OPAQUE: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[\w+/=.~:-]{16,}")
+"""A value that may be a secret under a name that nobody knows."""
+_HARMLESS: Final = re.compile(
+    r"(?:access-control-|content-|retry-after|x-ratelimit-|ratelimit-|anthropic-ratelimit-).*"
+    r"|etag|last-modified|link|location|operation-location|azure-asyncoperation|expires|server|vary"
+    r"|www-authenticate|x-should-retry|request-id|x-request-id|x-powered-by|cache-control|.*-version"
+)
+_COOKIE: Final = re.compile(r"(\s*(?:[^=;\s]+\s*=\s*)?\"?)([^;\"]*)")
+_MARK: Final = "[redacted:"
+
+
+def secret_in(name: str, value: str) -> tuple[str, str]:
+    """Return the kind and the text of the secret that a response's header holds; or nothing."""
+    name = name.lower()
+    if name == SET_COOKIE:
+        cookie = _COOKIE.match(value)
+        kind, value = "set_cookie", cookie[2].strip() if cookie is not None else ""
+    else:
+        kind = kind_of(name) or ("session_token" if _SESSION.fullmatch(name) else "")
+        if not kind and _OPAQUE.fullmatch(value) and not _HARMLESS.fullmatch(name):
+            kind = "header"
+    if not kind or is_guessable(value) or _MARK in value:
+        return "", ""
+    return kind, value
+
+
+class Issued:
+    """The secrets of a recording's responses, each with its placeholder."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = redactor
+        self._placeholders: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    def learn(self, response: HttpResponse, requests: Iterable[HttpRequest]) -> None:
+        """Learn the secrets of a response, but those that an earlier request held already."""
+        for kind, value in _secrets_of(response):
+            if value in self._placeholders or self._redactor.knows(value):
+                continue
+            if any(_holds(request, value) for request in requests):
+                continue
+            self._counts[kind] += 1
+            number = self._counts[kind]
+            self._placeholders[value] = f"{_MARK}{kind}{f'-{number}' if number > 1 else ''}]"
+
+    def request(self, request: HttpRequest) -> HttpRequest:
+        """Return a request with the placeholders of known secrets."""
+        if not self._placeholders:
+            return request
+        url, body = self._text(request.url), self._bytes(request.body)
+        return HttpRequest(request.method, url, self._headers(request.headers), body)
+
+    def response(self, response: HttpResponse) -> HttpResponse:
+        """Return a response with the placeholders of known secrets."""
+        if not self._placeholders:
+            return response
+        response = msgspec.structs.replace(response, headers=self._headers(response.headers))
+        return with_body(response, rewritten(response, self._bytes))
+
+    def _headers(self, headers: Headers) -> Headers:
+        return tuple((name, self._text(value)) for name, value in headers)
+
+    def _text(self, text: str) -> str:
+        for form, placeholder in self._forms():
+            text = text.replace(form, placeholder)
+        return text
+
+    def _bytes(self, body: bytes) -> bytes:
+        for form, placeholder in self._forms():
+            body = body.replace(form.encode("utf-8", "surrogatepass"), placeholder.encode())
+        return body
+
+    def _forms(self) -> Iterator[tuple[str, str]]:
+        """Yield each secret as it is written in texts, URLs and JSON; the longest first."""
+        for value in sorted(self._placeholders, key=len, reverse=True):
+            for form in dict.fromkeys(Redactor.forms_of(value)):
+                yield form, self._placeholders[value]
+
+
+def _secrets_of(response: HttpResponse) -> Iterator[tuple[str, str]]:
+    for name, value in response.headers:
+        kind, secret = secret_in(name, value)
+        if secret:
+            yield kind, secret
+    try:
+        body = msgspec.json.decode(response.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return
+    yield from _named(body)
+
+
+def _named(body: Any) -> Iterator[tuple[str, str]]:
+    """Yield the texts under secret names in a JSON value."""
+    below = [body]
+    while below:
+        item = below.pop()
+        if isinstance(item, Mapping):
+            for name, value in item.items():
+                kind = kind_of(name)
+                if kind and isinstance(value, str) and not is_guessable(value):
+                    yield kind, value
+            below += item.values()
+        elif isinstance(item, list):
+            below += item
+
+
+def _holds(request: HttpRequest, value: str) -> bool:
+    if value in request.url or value.encode("utf-8", "surrogatepass") in request.body:
+        return True
+    return any(value in text for _, text in request.headers)
+
+
+# Secrets in the pieces of a stream
+
 
 _NAMING: Final = (
     "index",
@@ -59,6 +178,19 @@ def redacted_lines(body: bytes, redactor: Redactor) -> bytes:
             _join(lines, redactor)
             body = b"\n".join(line.redacted(redactor) for line in lines)
     return redactor.line(body)
+
+
+def redacted_frames(response: HttpResponse, redactor: Redactor) -> bytes:
+    """Return Amazon's frames with every secret replaced, also split ones; their number stays."""
+    lines = [_Line(frame.content) for frame in frames_of(response)]
+    _join(lines, redactor)
+    known = iter(lines)
+
+    def write(content: bytes) -> bytes:
+        line = next(known, None) or _Line(content)  # The last one may be an incomplete frame.
+        return _without_encoded(line.redacted(redactor), redactor, redacted_lines)
+
+    return rewritten(response, write)
 
 
 class _Line:
@@ -166,29 +298,19 @@ def _encoded(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":")).encode()
 
 
-# Redaction of interactions: which headers are kept, and bodies with every secret replaced
+# Interactions: which headers are kept, and bodies with every secret replaced
 
 
-REQUEST_HEADERS: Final = frozenset(
-    ("accept", "anthropic-beta", "anthropic-version", "content-type", "openai-beta",
-     "x-goog-api-client", "x-stainless-lang", "x-stainless-package-version")
-)  # fmt: skip
-"""Headers of requests that are recorded; all others are dropped."""
-ADDRESSES: Final = frozenset(
-    (
-        "azure-asyncoperation",
-        "content-location",
-        "link",
-        "location",
-        "operation-location",
-        "referer",
-    )
-)
-"""Headers that hold URLs, with parameters that may be secret."""
-HOP: Final = frozenset(
-    ("connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "date", "alt-svc")
-)
-"""Headers of responses that concern one connection, or its moment; all others are recorded."""
+class _Wire(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tables in wire.yaml."""
+
+    dropped: dict[str, tuple[str, ...]]
+    request_headers: frozenset[str]
+    addresses: frozenset[str]
+    hop: frozenset[str]
+
+
+WIRE: Final = msgspec.yaml.decode(Path(__file__).with_name("wire.yaml").read_bytes(), type=_Wire)
 
 
 def redacted(interaction: Interaction, redactor: Redactor) -> Interaction:
@@ -209,7 +331,7 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
         request.method,
         redactor.url(request.url),
         _visible_headers(
-            [pair for pair in request.headers if pair[0].lower() in REQUEST_HEADERS], redactor
+            [pair for pair in request.headers if pair[0].lower() in WIRE.request_headers], redactor
         ),
         redacted_body(request.body, redactor),
     )
@@ -217,7 +339,7 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
 
 def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpResponse:
     """Return the response with the recorded headers and without secrets."""
-    pairs = [pair for pair in response.headers if pair[0].lower() not in HOP]
+    pairs = [pair for pair in response.headers if pair[0].lower() not in WIRE.hop]
     headers = _visible_headers(pairs, redactor)
     redacted = msgspec.structs.replace(response, headers=headers)
     return with_body(redacted, redacted_answer(response, redactor))
@@ -225,6 +347,8 @@ def redacted_response(response: HttpResponse, redactor: Redactor) -> HttpRespons
 
 def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
     """Return a response's body with every secret replaced, also one that is split over events."""
+    if is_framed(response):
+        return redacted_frames(response, redactor)
     redact = redacted_events if is_stream(response) else redacted_lines
     return _without_encoded(response.body, redactor, redact)
 
@@ -252,7 +376,7 @@ def _without_encoded(
 
 def redacted_header(name: str, value: str, redactor: Redactor) -> str:
     """Return a header's value with every secret replaced; a cookie keeps its name."""
-    if name.lower() in ADDRESSES:
+    if name.lower() in WIRE.addresses:
         return redactor.url(value)
     kind, secret = secret_in(name, value)
     return redactor.text(value.replace(secret, f"[redacted:{kind}]") if secret else value)

@@ -10,17 +10,15 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import NotDecodable, decoded
-from simkit.capture.cassettes.issued import Issued
 from simkit.capture.cassettes.keys import Keying, json_of
 from simkit.capture.cassettes.lookup import Player
-from simkit.capture.cassettes.missing import Policy
-from simkit.capture.cassettes.redacting import redacted
+from simkit.capture.cassettes.missing import Policy, caller
+from simkit.capture.cassettes.redacting import Issued, redacted
 from simkit.capture.cassettes.saving import save
-from simkit.capture.cassettes.values import Cassette, Interaction, Lane
+from simkit.capture.cassettes.values import CALL, Cassette, Interaction, Lane, NotDecodable, decoded
 from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.core.redact import Redactor
-from simkit.providers import sse
+from simkit.providers import mcp, streams
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, header
 from simkit.providers.protocols import protocol_of
 
@@ -137,8 +135,8 @@ def shape_of(response: HttpResponse) -> Shape:
     media = header(response.headers, "content-type").partition(";")[0].strip().lower()
     shape["content-type"] = {media or "none"}
     bodies = [("body", response.body)]
-    if sse.is_stream(response):
-        bodies = [("events[]", data.encode()) for _, data in sse.events(response.body)]
+    if streams.is_stream(response):
+        bodies = [("events[]", data.encode()) for _, data in streams.events(response)]
     for at, body in bodies:
         try:
             entries = list(_entries(json_of(body), at))
@@ -337,12 +335,12 @@ class Traffic:
             lines = [f"there is no answer: {answer.message}"]
         else:
             try:
-                lines = shape_differences(shape_of(recorded), shape_of(decoded_response(answer)))
+                lines = _differences(exchange.request, recorded, decoded_response(answer))
             except NotDecodable as problem:
                 lines = [f"the answer cannot be read: {problem}"]
         if lines:
             agent, request = exchange.agent, exchange.request
-            owner = f"agent {agent!r}" if agent else "a call of no agent"
+            owner = caller(agent, request.method)
             url = self._keying.redactor.url(request.url)
             file = self._terms.cassette or self.cassette.path
             self.differences.append(
@@ -403,6 +401,12 @@ class Traffic:
         return len(waiting)
 
 
+def _differences(request: HttpRequest, recorded: HttpResponse, now: HttpResponse) -> list[str]:
+    """Return how an answer differs: a server's lists by their values, all others by shape."""
+    changes = mcp.changes(request, recorded, now) if request.method == mcp.RECORDED else None
+    return shape_differences(shape_of(recorded), shape_of(now)) if changes is None else changes
+
+
 def heard_by(cassette: Cassette, scenario: str, takes_all: bool) -> Cassette:
     """Return the interactions of a cassette that belong to a scenario, or to none.
 
@@ -430,7 +434,7 @@ def _in_place(
 
 
 def _is_other(item: Interaction) -> bool:
-    return not item.protocol and item.request.method != "CALL"
+    return not item.protocol and item.request.method not in (CALL, mcp.RECORDED)
 
 
 def decoded_response(response: HttpResponse) -> HttpResponse:

@@ -12,8 +12,14 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import BODY_BYTES_MAX, NotDecodable, decoded
-from simkit.capture.cassettes.values import Interaction, Origin, origin_of
+from simkit.capture.cassettes.values import (
+    BODY_BYTES_MAX,
+    Interaction,
+    NotDecodable,
+    Origin,
+    decoded,
+    origin_of,
+)
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, header
 
 _At: TypeAlias = tuple[str | int, ...]

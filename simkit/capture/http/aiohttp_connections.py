@@ -8,27 +8,18 @@ the server sends.
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterable, Iterator
 from errno import ECONNREFUSED
 from types import ModuleType
 from typing import Any
 
-from simkit.capture.http import compat
+from simkit.capture.http import compat, request_router
 from simkit.capture.http.connections import seconds, shortened
 from simkit.capture.http.http_connections import Listening, Message, response_bytes
 from simkit.capture.http.installing import Replacement, Row
-from simkit.capture.http.request_router import (
-    CLOSED_EARLY,
-    Decision,
-    Forward,
-    Later,
-    RequestRouter,
-    StreamObserver,
-    current_router,
-    forwarding,
-    problem_text,
-    wait_in_loop,
-)
+from simkit.capture.http.places import asked_by, library_asking
+from simkit.core.context_values import Inside
 from simkit.providers.http import HttpRequest, HttpResponse, header
 
 
@@ -37,12 +28,12 @@ def rows(library: ModuleType) -> list[Row]:
 
     def replacement(before: Replacement) -> Replacement:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
-            router = current_router(HttpRequest(req.method.upper(), str(req.url)))
+            router = request_router.current_router(HttpRequest(req.method.upper(), str(req.url)))
             if router is None:
                 return await before(connector, req, traces, timeout)
 
             async def dial() -> Any:
-                with forwarding():
+                with request_router.forwarding():
                     return await before(connector, req, traces, timeout)
 
             def refused(problem: OSError) -> Any:
@@ -50,7 +41,11 @@ def rows(library: ModuleType) -> list[Row]:
 
             loop = asyncio.get_running_loop()
             protocol = library.ResponseHandler(loop)
-            transport = _Transport(protocol, loop, router, str(req.url), dial, refused)
+            owner = request_router.current_owner()
+            home = owner.home if owner is not None else ""
+            asking = library_asking(sys._getframe(), home)
+            url = str(req.url)
+            transport = _Transport(protocol, loop, router, url, dial, refused, asking)
             protocol.connection_made(transport)
             stand_in = compat.StandInConnector(bool(connector.force_close))
             return library.Connection(stand_in, req.connection_key, protocol, loop)
@@ -67,13 +62,18 @@ class _Transport(asyncio.Transport):
         self,
         protocol: Any,
         loop: asyncio.AbstractEventLoop,
-        router: RequestRouter,
+        router: request_router.RequestRouter,
         url: str,
         dial: Replacement,
         refused: Replacement,
+        asking: str,
     ) -> None:
-        """``dial`` opens a real connection; ``refused`` makes the client's connection error."""
+        """``dial`` opens a real connection; ``refused`` makes the client's connection error.
+
+        ``asking`` is the library that sends the request by itself, if one does.
+        """
         super().__init__()
+        self._asking = asking
         self._router, self._url, self._dial, self._refused = router, url, dial, refused
         self.reusable = False
         self._protocol, self._loop = protocol, loop
@@ -114,19 +114,20 @@ class _Transport(asyncio.Transport):
         method = self._message.start.partition(" ")[0].upper()
         request = HttpRequest(method, self._url, self._message.headers, bytes(self._body))
         try:
-            decision = self._router.take(request)
+            with Inside(asked_by, self._asking):
+                decision = self._router.take(request)
         except BaseException as problem:
             # Raised where the client waits; an exception in a callback would only reach the loop.
             self._protocol.set_exception(problem)
             return
-        if isinstance(decision, Later):
+        if isinstance(decision, request_router.Later):
             self._dialing = self._loop.create_task(self._wait_for(decision, method))
         else:
             self._decided(decision, method)
 
-    async def _wait_for(self, later: Later, method: str) -> None:
+    async def _wait_for(self, later: request_router.Later, method: str) -> None:
         try:
-            decision = await wait_in_loop(later)
+            decision = await request_router.wait_in_loop(later)
         except asyncio.CancelledError:
             raise
         except BaseException as problem:
@@ -135,16 +136,16 @@ class _Transport(asyncio.Transport):
         if not self._is_closing:
             self._decided(decision, method)
 
-    def _decided(self, decision: Decision, method: str) -> None:
-        if isinstance(decision, Forward):
+    def _decided(self, decision: request_router.Decision, method: str) -> None:
+        if isinstance(decision, request_router.Forward):
             self._dialing = self._loop.create_task(self._forward(decision.tap, method))
         elif isinstance(decision, HttpResponse):
             self._answer(decision, method)
         elif decision.kind == "timeout":
             self._time_out()
         else:
-            refused = ConnectionRefusedError(ECONNREFUSED, decision.message)
-            self._protocol.set_exception(self._refused(refused))
+            refused = self._refused(ConnectionRefusedError(ECONNREFUSED, decision.message))
+            self._protocol.set_exception(request_router.failing_with(decision, refused))
 
     # An answer from memory.
 
@@ -189,15 +190,15 @@ class _Transport(asyncio.Transport):
 
     # A real connection.
 
-    async def _forward(self, tap: StreamObserver | None, method: str) -> None:
+    async def _forward(self, tap: request_router.StreamObserver | None, method: str) -> None:
         self._listening = Listening(tap, method)
         try:
             self._real = await self._dial()
         except asyncio.CancelledError:
-            self._listening.ended(CLOSED_EARLY)
+            self._listening.ended(request_router.CLOSED_EARLY)
             raise
         except BaseException as problem:
-            self._listening.ended(problem_text(problem))
+            self._listening.ended(request_router.problem_text(problem))
             if isinstance(problem, TimeoutError):
                 self._time_out()
             else:
@@ -256,7 +257,7 @@ class _Transport(asyncio.Transport):
         if self.reusable and listening.is_whole and not real.transport.is_closing():
             real.release()
         else:
-            listening.ended(CLOSED_EARLY)
+            listening.ended(request_router.CLOSED_EARLY)
             real.close()
 
 
@@ -278,7 +279,7 @@ class _Relay(asyncio.Protocol):
         if problem is None:
             self._listening.feed_answer(b"")
         else:
-            self._listening.ended(problem_text(problem))
+            self._listening.ended(request_router.problem_text(problem))
         if self._protocol.transport is not None:
             self._protocol.connection_lost(problem)
         if self._real.protocol is not None:

@@ -6,7 +6,8 @@ it. `simkit.core.compat` says which versions were tried.
 
 from __future__ import annotations
 
-from threading import Thread
+from asyncio import AbstractEventLoop
+from threading import Condition, Thread
 from types import ModuleType
 from typing import Any, Final
 
@@ -15,8 +16,34 @@ from simkit.core.compat import PYTHON, Library, Slot
 _PYTHON: Final = Library(PYTHON)
 finalizers: Final = _PYTHON.find("weakref:finalize._registry")
 """All finalizers by themselves; no API lists them."""
+thread_exits: Final = _PYTHON.find("threading:_threading_atexits")
+"""The functions that Python calls before it waits for its threads."""
+child_exits: Final = _PYTHON.find("multiprocessing.util:_finalizer_registry")
+"""The finalizers of `multiprocessing`, by priority."""
 pool_worker: Final = _PYTHON.find("concurrent.futures.thread:_worker")
 """The function that each thread of a thread pool runs. Such a thread works for many callers."""
+
+
+def process_slots() -> list[Slot]:
+    """Return the method that starts a process, and those that ask whether it has ended."""
+    names = ("_execute_child", "_internal_poll", "_try_wait")
+    return [_PYTHON.slot(f"subprocess:Popen.{name}") for name in names]
+
+
+def call_of_child_exit(finalizer: Any) -> Any:
+    """Return the function that a finalizer of `multiprocessing` calls; None if it has none."""
+    return getattr(finalizer, "_callback", None)
+
+
+def selector_of(loop: AbstractEventLoop) -> Any:
+    """Return what tells a loop which sockets are ready; None for a loop that has no selector."""
+    return getattr(loop, "_selector", None)
+
+
+def waiters_of(condition: Condition) -> Any:
+    """Return the locks of the threads that wait for a condition; no API takes one out."""
+    waiters: Any = condition._waiters  # type: ignore[attr-defined]
+    return waiters
 
 
 def target_of_thread(thread: Thread) -> Any:

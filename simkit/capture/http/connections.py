@@ -15,14 +15,15 @@ import socket
 import sys
 import time
 from collections.abc import Iterable
+from errno import ECONNREFUSED
 from functools import partial
 from types import FrameType
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from simkit.capture.http.installing import Installation, Replacement, Row
-from simkit.capture.http.places import stack
-from simkit.capture.http.refusals import note_refusal
+from simkit.capture.http.places import library_asking, library_frame, stack
+from simkit.capture.http.refusals import LibraryRequest, note_library_request, note_refusal
 from simkit.capture.http.request_router import (
     AllowedHosts,
     allowed_hosts,
@@ -32,19 +33,10 @@ from simkit.core.errors import NetworkRefused
 from simkit.core.stopping import halting, is_copy_of_run
 from simkit.providers.protocols import is_providers_host
 
+if TYPE_CHECKING:
+    from simkit.capture.http.guards import Guard
 
-class Watcher(Protocol):
-    """An object that watches a user's function."""
-
-    @property
-    def allowed(self) -> AllowedHosts:
-        """Return the hosts that are allowed all the same."""
-
-    def caused(self, effect: str) -> None:
-        """Record an effect of the running code."""
-
-
-watcher: Final = contextvars.ContextVar[Watcher | None]("simkit_watcher", default=None)
+watcher: Final = contextvars.ContextVar["Guard | None"]("simkit_watcher", default=None)
 
 
 def _allowed_hosts(host: str, port: int | None, client: str = "") -> list[AllowedHosts]:
@@ -61,14 +53,29 @@ def _allowed_hosts(host: str, port: int | None, client: str = "") -> list[Allowe
         return runs
     if watching is None and not runs:
         return []
+    raise _refused(host, port, client, watching, is_run=bool(runs))
+
+
+def _refused(
+    host: str, port: int | None, client: str, watching: Guard | None, *, is_run: bool
+) -> BaseException:
+    """Return what a refused connection raises, once it is noted."""
+    refusal = _refusal(host, port, client, in_function=watching is not None)
+    home, caller = "" if watching is None else watching.home, sys._getframe(1)
+    is_known = bool(client) or is_copy_of_run() or is_providers_host(host)
+    library = "" if is_known or not is_run else library_asking(caller, home)
+    if library:
+        error = ConnectionRefusedError(ECONNREFUSED, str(refusal))
+        entry = library_frame(caller, home)
+        note_library_request(LibraryRequest(library, host, refusal, [error], entry))
+        return error
     if watching is not None:
         watching.caused("network")
-    refusal = _refusal(host, port, client, in_function=watching is not None)
     if is_copy_of_run():
         note_refusal(f"in a process that the pipeline started: {refusal}")
-    elif runs:
+    elif is_run:
         note_refusal(str(refusal))  # A thread may end of it, and code may catch anything.
-    raise halting(refusal) if runs else refusal
+    return halting(refusal) if is_run else refusal
 
 
 def _refusal(host: str, port: int | None, client: str, in_function: bool) -> NetworkRefused:
@@ -81,7 +88,7 @@ def _refusal(host: str, port: int | None, client: str, in_function: bool) -> Net
     if in_function:
         text = f"a user's function reached for the network, {address}, which is refused. {advice}"
     else:
-        lines = "".join(f"\n  at {line}" for line in stack(sys._getframe(2)))
+        lines = "".join(f"\n  at {line}" for line in stack(sys._getframe(3)))
         text = (
             f"the pipeline reached for the network, {address}, which is refused.{lines}\n{advice}"
         )

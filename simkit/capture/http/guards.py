@@ -24,7 +24,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from types import FrameType
 from typing import Any, Final
@@ -39,14 +40,17 @@ from simkit.capture.http.request_router import (
     is_forwarding,
     is_left_behind,
     leave,
+    refuse_library_late,
 )
+from simkit.capture.http.timers import LoopTimer, ThreadTimer, Timer
 from simkit.core.branches import branch_off
 from simkit.core.context_values import set_until_reset
-from simkit.core.determinism.redirecting import Recoded, Redirected
+from simkit.core.determinism.draws import Recoded, Redirected
 from simkit.core.errors import NetworkRefused
 
 Slept = Callable[[float], None]
 SleptInLoop = Callable[[float], Awaitable[None]]
+SetTimer = Callable[[Timer], None]
 Report = Callable[[str, str], None]
 """Gets an effect's name and its place in user code, ``file.py:line in function``."""
 
@@ -66,13 +70,15 @@ class Guard:
         slept: Slept | None = None,
         trusts_libraries: bool = False,
         slept_in_loop: SleptInLoop | None = None,
+        set_timer: SetTimer | None = None,
         keeper: Keeper | None = None,
     ) -> None:
         """``allow_hosts`` lets connections to these hosts through.
 
         Raise ValueError for an invalid host. ``home`` is the top-level package of the function: its
         code is user code even if it is installed among the libraries. ``slept`` is called with
-        every sleep, in seconds; ``slept_in_loop`` is awaited for those of `asyncio`. With
+        every sleep, in seconds; ``slept_in_loop`` is awaited for those of `asyncio`, and
+        ``set_timer`` is called with every limit of time: timers of loops, waits of threads. With
         ``trusts_libraries`` only the user's own calls are reported, because client libraries start
         threads and processes, and wait before a retry. ``keeper`` keeps in place what the guard
         replaces.
@@ -80,6 +86,7 @@ class Guard:
         self.report, self.home = report, home
         self.allowed, self.trusts = AllowedHosts(allow_hosts), trusts_libraries
         self.slept, self.slept_in_loop, self.keeper = slept, slept_in_loop, keeper
+        self.set_timer = set_timer
         self.reported: set[tuple[str, str]] = set()
         self.uses = 0
         """The number of current entries; code that outlives them is not reported."""
@@ -212,6 +219,7 @@ def _refuse_late(address: str) -> None:
             f"code of a scenario that is over reached for the network, {address}, which is "
             "refused. Wait for it inside the run."
         )
+        refuse_library_late(text, address)
         note_refusal(text, is_late=True)
         raise NetworkRefused(text, address, None)
 
@@ -297,6 +305,66 @@ def _async_sleep(delay: float, result: Any = None) -> Any:
     return sleep_in_loop(delay, result)
 
 
+def _call_at(before: Replacement) -> Replacement:
+    def call_at(
+        self: asyncio.BaseEventLoop,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        guard = active_guard()
+        if guard is None or guard.set_timer is None:
+            handle: asyncio.TimerHandle = before(self, when, callback, *args, context=context)
+            return handle
+        context = context or contextvars.copy_context()
+        timer = LoopTimer(self, when, callback, args, context)
+        timer.handle = before(self, when, timer.end, context=context)
+        guard.set_timer(timer)
+        return timer.handle
+
+    return call_at
+
+
+def _wait(before: Replacement) -> Replacement:
+    def wait(self: threading.Condition, timeout: float | None = None) -> bool:
+        with _limited(timeout, self) as timer:
+            return bool(before(self, timeout)) and not timer.has_expired
+
+    return wait
+
+
+def _join(before: Replacement) -> Replacement:
+    def join(self: threading.Thread, timeout: float | None = None) -> None:
+        with _limited(timeout, None) as timer:
+            until, left_s = time.perf_counter() + timer.delay_s, timeout
+            while left_s is None or left_s > 0 or left_s == timeout:
+                before(self, left_s if left_s is None else min(left_s, _LOOKS_S))
+                left_s = until - time.perf_counter()
+                if timer.has_expired or not self.is_alive():
+                    break
+
+    return join
+
+
+_LOOKS_S: Final = 0.02
+"""How long a thread that waits for another one does not look whether its time is over: it waits
+inside the interpreter, where nothing wakes it."""
+
+
+@contextmanager
+def _limited(timeout: float | None, condition: threading.Condition | None) -> Iterator[ThreadTimer]:
+    """Let virtual time end a wait of this thread that has a limit; yield its timer."""
+    timer = ThreadTimer(timeout or 0.0, condition)
+    guard = active_guard() if timer.delay_s > 0 else None
+    if guard is not None and guard.set_timer is not None:
+        guard.set_timer(timer)
+    try:
+        yield timer
+    finally:
+        timer.is_over = True
+
+
 def _start(before: Replacement) -> Replacement:
     def start(self: threading.Thread) -> None:
         guard = _caused("thread")
@@ -336,6 +404,9 @@ def serves_many(thread: threading.Thread) -> bool:
 
 _REPLACED: Final[tuple[Row, ...]] = (
     (threading.Thread, "start", _start),
+    (threading.Thread, "join", _join),
+    (threading.Condition, "wait", _wait),
+    (asyncio.BaseEventLoop, "call_at", _call_at),
     *([(_thread, "start_new_thread", _start_raw)] if sys.version_info < (3, 12) else []),
 )
 _sleeping: Final = Redirected(time, "sleep", 1, _sleep)

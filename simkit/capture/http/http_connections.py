@@ -17,19 +17,9 @@ from http import HTTPStatus
 from types import ModuleType
 from typing import Any, Final, TypeAlias, TypeVar
 
-from simkit.capture.http import compat
+from simkit.capture.http import compat, request_router
 from simkit.capture.http.connections import seconds, wait
 from simkit.capture.http.installing import Replacement, Row
-from simkit.capture.http.request_router import (
-    CLOSED_EARLY,
-    Forward,
-    StreamObserver,
-    current_router,
-    decide,
-    forwarding,
-    is_intercepted,
-    problem_text,
-)
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse, header
 
 _HEAD_ENDS: Final = re.compile(rb"(?<=[^\r\n])\r?\n\r?\n")
@@ -133,7 +123,7 @@ class Message:
 class Listening:
     """Reports a response to an observer, from the bytes of a server."""
 
-    def __init__(self, tap: StreamObserver | None, method: str) -> None:
+    def __init__(self, tap: request_router.StreamObserver | None, method: str) -> None:
         self._message = Message(answers=method)
         self._tap = tap
         self._has_begun = False
@@ -158,7 +148,7 @@ class Listening:
         elif not data:
             self.ended("the connection was closed before the response was whole")
 
-    def _tell(self, tap: StreamObserver, pieces: list[bytes]) -> None:
+    def _tell(self, tap: request_router.StreamObserver, pieces: list[bytes]) -> None:
         if self._message.start and not self._has_begun:
             self._has_begun = True
             tap.response_started(self._message.status, self._message.headers)
@@ -177,7 +167,7 @@ def framing(answer: HttpResponse, method: str) -> Headers:
     """Return the headers for the end of the body: a length, or chunks for a stream."""
     if answer.status in _BODILESS or (method == "HEAD" and not answer.body):
         return ()
-    if len(answer.chunks) > 1 or answer.ends:
+    if len(answer.chunks) > 1 or answer.ends or answer.is_open:
         return (("transfer-encoding", "chunked"),)
     return (("content-length", str(len(answer.body))),)
 
@@ -213,7 +203,7 @@ def rows(library: ModuleType) -> list[Row]:
 def _putrequest(before: Replacement) -> Replacement:
     def putrequest(connection: Any, *args: Any, **options: Any) -> None:
         # Also if a connection from before the run is still open.
-        if is_intercepted():
+        if request_router.is_intercepted():
             connection.sock = _Door(connection, connection.sock)
         before(connection, *args, **options)
 
@@ -222,7 +212,7 @@ def _putrequest(before: Replacement) -> Replacement:
 
 def _connect(before: Replacement) -> Replacement:
     def connect(connection: Any) -> None:
-        if not is_intercepted():
+        if not request_router.is_intercepted():
             before(connection)
             return
         connection.sock = _Door(connection, None)
@@ -272,14 +262,18 @@ class _Door:
 
     def _response(self) -> io.RawIOBase:
         request = self._request()
-        router = current_router(request)
-        decision = Forward(None) if router is None else decide(router, request)
-        if isinstance(decision, Forward):
+        router = request_router.current_router(request)
+        decision = (
+            request_router.Forward(None)
+            if router is None
+            else request_router.decide(router, request)
+        )
+        if isinstance(decision, request_router.Forward):
             return self._forwarded(Listening(decision.tap, request.method))
         self.close()
         if isinstance(decision, NoResponse):
             error = TimeoutError if decision.kind == "timeout" else ConnectionRefusedError
-            raise error(decision.message)
+            raise request_router.failing_with(decision, error(decision.message))
         # The connection is closed for its user: the next request connects again.
         self.connection.sock = None
         return _Answered(decision, request.method, self.timeout)
@@ -303,7 +297,7 @@ class _Door:
         )
 
     def _forwarded(self, listening: Listening) -> io.RawIOBase:
-        with forwarding(listening):
+        with request_router.forwarding(listening):
             self.connection.sock = self.real
             if self.real is None:
                 self.connection.connect()
@@ -365,7 +359,7 @@ class _Tapped(_Readable):
         try:
             size: int | None = self.real.readinto(buffer)
         except Exception as problem:
-            self.listening.ended(problem_text(problem))
+            self.listening.ended(request_router.problem_text(problem))
             raise
         if size is not None:
             self.listening.feed_answer(bytes(memoryview(buffer)[:size]))
@@ -373,6 +367,6 @@ class _Tapped(_Readable):
 
     def close(self) -> None:
         if not self.closed:
-            self.listening.ended(CLOSED_EARLY)
+            self.listening.ended(request_router.CLOSED_EARLY)
             self.real.close()
         super().close()

@@ -13,21 +13,11 @@ from types import ModuleType
 from typing import Any, Final, NoReturn
 from weakref import WeakKeyDictionary
 
-from simkit.capture.http import compat
+from simkit.capture.http import compat, request_router
 from simkit.capture.http.connections import seconds, wait, wait_async
 from simkit.capture.http.http_connections import framing
 from simkit.capture.http.installing import Replacement, Row
-from simkit.capture.http.request_router import (
-    CLOSED_EARLY,
-    Forward,
-    StreamObserver,
-    current_router,
-    decide,
-    forwarding,
-    is_intercepted,
-    problem_text,
-    wait_in_loop,
-)
+from simkit.capture.http.open_streams import OpenResponse
 from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse
 
 _CUT: Final = "peer closed connection without sending complete message body"
@@ -53,16 +43,16 @@ class _Patch:
 
     def sync(self, before: Replacement) -> Replacement:
         def handle_request(transport: Any, request: Any) -> Any:
-            if not is_intercepted():
+            if not request_router.is_intercepted():
                 return before(transport, request)
             http_request = _request_of(request, request.read())
-            router = current_router(http_request)
+            router = request_router.current_router(http_request)
             if router is None:
                 return before(transport, request)
-            decision = decide(router, http_request)
-            if not isinstance(decision, Forward):
+            decision = request_router.decide(router, http_request)
+            if not isinstance(decision, request_router.Forward):
                 return self.response(decision, request, self.answered)
-            with forwarding(decision.tap):
+            with request_router.forwarding(decision.tap):
                 response = before(transport, request)
             return _observed(response, decision.tap, self.tapped)
 
@@ -70,17 +60,17 @@ class _Patch:
 
     def asynchronous(self, before: Replacement) -> Replacement:
         async def handle_async_request(transport: Any, request: Any) -> Any:
-            if not is_intercepted():
+            if not request_router.is_intercepted():
                 return await before(transport, request)
             http_request = _request_of(request, await request.aread())
-            router = current_router(http_request)
+            router = request_router.current_router(http_request)
             if router is None:
                 return await before(transport, request)
-            decision = await wait_in_loop(router.take(http_request))
-            if not isinstance(decision, Forward):
+            decision = await request_router.wait_in_loop(router.take(http_request))
+            if not isinstance(decision, request_router.Forward):
                 return self.response(decision, request, self.answered_async)
             self.leave_loops_that_are_over(transport)
-            with forwarding(decision.tap):
+            with request_router.forwarding(decision.tap):
                 response = await before(transport, request)
             return _observed(response, decision.tap, self.tapped_async)
 
@@ -103,7 +93,7 @@ class _Patch:
         if isinstance(answer, NoResponse):
             is_timeout = answer.kind == "timeout"
             error = self.library.ReadTimeout if is_timeout else self.library.ConnectError
-            raise error(answer.message, request=request)
+            raise request_router.failing_with(answer, error(answer.message, request=request))
         return self.library.Response(
             answer.status,
             headers=[*answer.headers, *framing(answer, request.method)],
@@ -120,7 +110,7 @@ def _pairs(message: Any) -> Headers:
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
-def _observed(response: Any, tap: StreamObserver | None, tapped: Replacement) -> Any:
+def _observed(response: Any, tap: request_router.StreamObserver | None, tapped: Replacement) -> Any:
     """Return a real response, whose stream an observer sees."""
     if tap is not None:
         tap.response_started(response.status_code, _pairs(response))
@@ -155,6 +145,12 @@ def _streams(library: ModuleType) -> tuple[type, type]:
 
     class Async(Answered, library.AsyncByteStream):  # type: ignore[misc, name-defined]
         async def __aiter__(self) -> AsyncIterator[bytes]:
+            if isinstance(self.answer, OpenResponse):
+                try:
+                    async for chunk in self.answer.feed.pieces(self.timeout_s):
+                        yield chunk
+                except TimeoutError:
+                    self.time_out()
             for wait_ms, chunk in self.answer.timed_chunks:
                 if wait_ms and not await wait_async(wait_ms, self.timeout_s):
                     self.time_out()
@@ -168,7 +164,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
     """Make the stream classes that pass on a real response and observe it."""
 
     class Tapped:
-        def __init__(self, stream: Any, tap: StreamObserver) -> None:
+        def __init__(self, stream: Any, tap: request_router.StreamObserver) -> None:
             self.stream, self.tap, self.is_over = stream, tap, False
 
         def ended(self, problem: str) -> None:
@@ -181,7 +177,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
             try:
                 yield
             except Exception as problem:
-                self.ended(problem_text(problem))
+                self.ended(request_router.problem_text(problem))
                 raise
             self.ended("")
 
@@ -193,7 +189,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     yield chunk
 
         def close(self) -> None:
-            self.ended(CLOSED_EARLY)
+            self.ended(request_router.CLOSED_EARLY)
             self.stream.close()
 
     class Async(Tapped, library.AsyncByteStream):  # type: ignore[misc, name-defined]
@@ -204,7 +200,7 @@ def _tapped_streams(library: ModuleType) -> tuple[type, type]:
                     yield chunk
 
         async def aclose(self) -> None:
-            self.ended(CLOSED_EARLY)
+            self.ended(request_router.CLOSED_EARLY)
             await self.stream.aclose()
 
     return Sync, Async

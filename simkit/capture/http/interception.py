@@ -13,7 +13,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module, metadata
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -25,9 +25,48 @@ from simkit.capture.http import (
     connections,
     http_connections,
     httpx_transports,
-    native_clients,
 )
-from simkit.capture.http.installing import Installation, Row
+from simkit.capture.http.connections import ask_client
+from simkit.capture.http.installing import Installation, Replacement, Row
+from simkit.core.compat import Library
+
+_METHODS: Final = ("get", "head", "options", "delete", "post", "put", "patch", "request")
+
+
+def curl_rows(module: ModuleType) -> list[Row]:
+    """Return the replacements for `curl_cffi`: what performs all its requests."""
+    info = Library("curl_cffi").find("curl_cffi:CurlInfo").EFFECTIVE_URL
+    return [
+        _row("curl_cffi", "curl_cffi:Curl.perform", lambda args, _: args[0].getinfo(info)),
+        _row("curl_cffi", "curl_cffi:AsyncCurl.add_handle", lambda args, _: args[1].getinfo(info)),
+    ]
+
+
+def primp_rows(module: ModuleType) -> list[Row]:
+    """Return the replacements for `primp`: its functions, and the methods of its clients."""
+
+    def url(place: int, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        return options.get("url", args[place] if len(args) > place else "")
+
+    return [
+        _row("primp", f"primp:{owner}{name}", partial(url, bool(owner) + (name == "request")))
+        for owner in ("", "Client.", "AsyncClient.")
+        for name in _METHODS
+    ]
+
+
+def _row(client: str, place: str, url_of: Callable[[tuple[Any, ...], dict[str, Any]], Any]) -> Row:
+    def asking(before: Replacement) -> Replacement:
+        def request(*args: Any, **options: Any) -> Any:
+            ask_client(client, url_of(args, options))
+            return before(*args, **options)
+
+        return request
+
+    return (*Library(client).slot(place), asking)
+
+
+# All libraries
 
 
 class _Library(NamedTuple):
@@ -47,8 +86,8 @@ _LIBRARIES: Final = (
     _Library("http.client", "", http_connections.rows),
 )
 _REFUSED: Final = (
-    _Library("curl_cffi", "curl_cffi", native_clients.curl_rows),
-    _Library("primp", "primp", native_clients.primp_rows),
+    _Library("curl_cffi", "curl_cffi", curl_rows),
+    _Library("primp", "primp", primp_rows),
 )
 _BY_MODULE: Final = {library.module: library for library in (*_LIBRARIES, *_REFUSED)}
 

@@ -8,16 +8,20 @@ to a server that refuses, and reports the request. `simkit.capture.http.guards` 
 
 from __future__ import annotations
 
-import _thread
 import atexit
 import contextvars
+import gc
+import multiprocessing.util
 import os
+import signal
 import socketserver
 import subprocess
 import sys
+import threading
+import time
 import traceback
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler
@@ -29,14 +33,24 @@ from simkit.capture.http import compat
 from simkit.capture.http.guards import active_guard, add_hook, note_effect
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.refusals import late_refusals
-from simkit.capture.http.request_router import context_after_run, current_owner
+from simkit.capture.http.request_router import (
+    Owner,
+    context_after_run,
+    current_owner,
+    is_left_behind,
+)
 from simkit.core.context_values import Inside
+from simkit.core.determinism.installing import is_library
+from simkit.core.raw_threads import start_raw_thread
 from simkit.providers.protocols import PROTOCOLS
 
 _PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 HOST: Final = "127.0.0.1"
-_start_thread: Final = _thread.start_new_thread
-"""Python's own function: during a run, the module has another one."""
+LEFT_MAX_S: Final = 2.0
+"""The seconds for which the end of a process waits for threads that runs have left."""
+_left: Final[list[threading.Thread]] = []
+threads_of_runs: Final = WeakSet[threading.Thread]()
+"""The threads that code of runs has started, but for those of pools and servers."""
 
 ReportEffect = Callable[[str, str], None]
 """Gets the method and the address of a child's request."""
@@ -83,7 +97,7 @@ class Children:
         if self._server is None:
             self._server = server = socketserver.TCPServer((HOST, 0), _handler_for(self))
             # Not a thread of the run, which would be waited for, and would wait for its turn.
-            _start_thread(server.serve_forever, (0.05,))
+            start_raw_thread(server.serve_forever, (0.05,))
         return int(self._server.server_address[1])
 
 
@@ -107,8 +121,9 @@ def _handler_for(children: Children) -> type[BaseHTTPRequestHandler]:
                 *(("x-should-retry", "false"), ("connection", "close")),
             ):
                 self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
+            with suppress(OSError):  # A client that needs no more than the status has hung up.
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Print nothing."""
@@ -202,7 +217,7 @@ class _Search:
 
 def _register(before: Replacement) -> Replacement:
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if active_guard() is None:
+        if not _is_of_run():
             return before(function, *args, **kwargs)
         before(_InContext(partial(function, *args, **kwargs), function))
         return function
@@ -212,27 +227,121 @@ def _register(before: Replacement) -> Replacement:
 
 def _finalize(before: Replacement) -> Replacement:
     def __init__(self: Any, watched: Any, function: Any, *args: Any, **kwargs: Any) -> None:
-        is_of_run = active_guard() is not None
-        function = _InContext(function, function) if is_of_run else function
+        function = _InContext(function, function) if _is_of_run() else function
         before(self, watched, function, *args, **kwargs)
 
     return __init__
 
 
+def _is_of_run() -> bool:
+    return active_guard() is not None or is_left_behind()
+
+
+def _is_left(function: Any) -> bool:
+    """Return whether code of a run leaves a function of its own to the time after the run.
+
+    Libraries compare what they have left (asyncio, its handler of SIGINT), and end their helpers.
+    """
+    code = getattr(getattr(function, "func", function), "__code__", None)
+    return _is_of_run() and code is not None and not is_library(code.co_filename)
+
+
+def _signal(before: Replacement) -> Replacement:
+    def handle(number: int, handler: Any) -> Any:
+        return before(number, _InContext(handler, handler) if _is_left(handler) else handler)
+
+    return handle
+
+
+def _end_threads(before: Replacement) -> Replacement:
+    def _register_atexit(function: Any, *args: Any, **kwargs: Any) -> None:
+        is_left = _is_left(function)
+        before(_InContext(function, function) if is_left else function, *args, **kwargs)
+
+    return _register_atexit
+
+
+def _end_children(before: Replacement) -> Replacement:
+    def __init__(self: Any, watched: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
+        is_left = _is_left(callback)
+        before(
+            self, watched, _InContext(callback, callback) if is_left else callback, *args, **kwargs
+        )
+
+    return __init__
+
+
+def leave_threads(busy: Collection[int]) -> Collection[int]:
+    """Return the identifiers of threads that a run has left; keep them for the process's end."""
+    _left.extend(thread for thread in threading.enumerate() if thread.ident in busy)
+    return busy
+
+
+def end_run(owner: Owner) -> None:
+    """Let a scenario be over for the code that outlives it.
+
+    Objects in cycles have their `__del__` called wherever the collector runs: it runs here.
+    """
+    owner.is_over = True
+    context_after_run(owner).run(gc.collect, 1)
+
+
 def refused_at_exit() -> list[str]:
-    """Call what code of runs has left to the end of this process; return what it is refused.
+    """End what code of runs has left to the end of this process; return what it is refused.
 
     Here, near the end, a refusal can still make a command or a session fail.
     """
-    search, finalizers = _Search(), [*compat.finalizers.items()]
-    atexit.unregister(search)
-    for function in reversed(search.functions):
-        atexit.unregister(function)
-        _call(function)
-    for finalizer, info in reversed(finalizers):
-        if isinstance(info.func, _InContext) and finalizer.atexit:
-            _call(finalizer)
+    end_what_is_left()
+    context_after_run(Owner(is_over=True)).run(gc.collect)  # As `end_run` does, of all ages.
     return late_refusals()
+
+
+def end_what_is_left() -> None:
+    """Call what code of runs has left to the end of this process, as Python does at that end.
+
+    It goes on for LEFT_MAX_S: threads that are not daemons would keep the process alive.
+    """
+    _left.extend(threads_of_runs)
+    with watching_processes, _carrying_late:
+        for function in [*compat.thread_exits]:
+            if isinstance(getattr(function, "func", None), _InContext):
+                compat.thread_exits.remove(function)
+                _call(function)
+        _join_left()
+        while functions := _registered():
+            for function in functions:
+                atexit.unregister(function)
+                _call(function)
+        for finalizer, info in reversed([*compat.finalizers.items()]):
+            if isinstance(info.func, _InContext) and finalizer.atexit:
+                _call(finalizer)
+        for (priority, _), finalizer in reversed(sorted(compat.child_exits.items(), key=_priority)):
+            call = compat.call_of_child_exit(finalizer)
+            if priority is not None and isinstance(call, _InContext):
+                _call(finalizer)
+        _join_left()
+
+
+def _priority(entry: tuple[tuple[int | None, int], object]) -> tuple[int, int]:
+    (priority, number), _ = entry
+    return priority or 0, number
+
+
+def _registered() -> list[_InContext]:
+    search = _Search()
+    atexit.unregister(search)
+    return search.functions[::-1]
+
+
+def _join_left() -> None:
+    until = time.monotonic() + LEFT_MAX_S
+    while _left:
+        thread = _left.pop()
+        threads_of_runs.discard(thread)
+        if not thread.daemon:
+            # Of one that was started and never begins, CPython 3.11 asserts that it has stopped.
+            with suppress(AssertionError):
+                thread.join(max(until - time.monotonic(), 0))
 
 
 def _call(function: Callable[[], object]) -> None:
@@ -242,12 +351,27 @@ def _call(function: Callable[[], object]) -> None:
         traceback.print_exc()
 
 
+def _start_late(before: Replacement) -> Replacement:
+    def start(self: threading.Thread) -> None:
+        if is_left_behind():
+            self.run = partial(contextvars.copy_context().run, self.run)  # type: ignore[method-assign]
+            _left.append(self)
+        before(self)
+
+    return start
+
+
+_carrying_late: Final = Installation(lambda: [(threading.Thread, "start", _start_late)])
+"""Lets threads that are started after a run belong to it."""
 _REPLACED: Final[tuple[Row, ...]] = (
     (subprocess.Popen, "__init__", _popen),
     (os, "system", _system),
     (BaseProcess, "start", _start),
     (atexit, "register", _register),
     (weakref.finalize, "__init__", _finalize),
+    (signal, "signal", _signal),
+    (threading, "_register_atexit", _end_threads),  # CPython's own; concurrent.futures uses it.
+    (multiprocessing.util.Finalize, "__init__", _end_children),
 )
 watching_processes: Final = Installation(lambda: _REPLACED, started=add_hook)
 """A context manager that watches processes; several scenarios may enter it at once."""

@@ -142,11 +142,6 @@ def _generate(client: Any, request: HttpRequest, body: Any) -> object:
     return client.models.generate_content(**options)
 
 
-def client_package(protocol: str) -> str:
-    """Return the package of a protocol's client."""
-    return _CLIENTS[protocol].package
-
-
 _CLIENTS: Final[Mapping[str, Client]] = {
     "openai-chat": Client(
         "openai", "openai", lambda module: module.OpenAI(), _post("/chat/completions")

@@ -1,4 +1,4 @@
-"""Refusals that no exception takes to the run: in its child processes, and after its end.
+"""Refusals that no exception takes to the run: in child processes, after its end, to libraries.
 
 A process has one file for them, which its children inherit: each refusal is one line, which the
 system appends as a whole. A run reads it at the end of each turn. Of a scenario's own process, the
@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import msgspec
 
+from simkit.core.errors import NetworkRefused
 from simkit.core.stopping import is_copy_of_run
 
 
@@ -28,6 +30,19 @@ class Refusal(msgspec.Struct, frozen=True):
     """Not a refusal: the run has read the file up to here."""
 
 
+class LibraryRequest(msgspec.Struct, frozen=True):
+    """A request that a library made by itself, and that failed as without a network."""
+
+    library: str
+    host: str
+    refusal: NetworkRefused
+    """The error that ends the run if the library does not survive."""
+    errors: list[BaseException] = msgspec.field(default_factory=list)
+    """The errors that its client raised."""
+    entry: FrameType | None = None
+    """The frame by which other code entered the library."""
+
+
 class _Log:
     """The file of this process and of its children."""
 
@@ -38,6 +53,10 @@ class _Log:
         """Whether this process did its only run, and ends."""
         self.late: list[str] = []
         """The refusals to code of runs that were over."""
+        self.to_libraries: list[LibraryRequest] = []
+        """Those of the turn, of which nobody knows yet whether the library survives them."""
+        self.survived: dict[tuple[str, str], None] = {}
+        """Libraries of this scenario with the hosts that they did not reach."""
 
     def begin(self, path: str = "") -> None:
         """Keep refusals from now on: in the file of a path, or in one without a name."""
@@ -101,6 +120,28 @@ def late_refusals() -> list[str]:
     _log.late += taken_refusals()
     late, _log.late = [*dict.fromkeys(_log.late)], []
     return late
+
+
+def note_library_request(request: LibraryRequest) -> None:
+    """Keep what a library was refused until the turn ends."""
+    _log.to_libraries.append(request)
+
+
+def taken_library_requests() -> list[LibraryRequest]:
+    """Return what libraries were refused since the last call."""
+    pairs, _log.to_libraries = _log.to_libraries, []
+    return pairs
+
+
+def note_survived(request: LibraryRequest) -> None:
+    """Keep for the report that a library went on without a network."""
+    _log.survived[request.library, request.host] = None
+
+
+def taken_survived() -> list[tuple[str, str]]:
+    """Return the libraries that went on without a network, each with a host that it asked."""
+    pairs, _log.survived = [*_log.survived], {}
+    return pairs
 
 
 def refusals_in(path: str) -> list[str]:

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
+from errno import ECONNREFUSED
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
+from simkit.capture.http.places import library_asking
 from simkit.capture.http.refusals import note_refusal
 from simkit.core.context_values import LOCK, Inside, set_until_reset
 from simkit.core.errors import CallUnattributed, RunHalted
 from simkit.core.stopping import is_copy_of_run, mark_copy_of_run
-from simkit.providers import sse
+from simkit.providers import streams
 from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse, NoResponse
-from simkit.providers.protocols import protocol_of
+from simkit.providers.protocols import is_providers_host, protocol_of
+
+E = TypeVar("E", bound=BaseException)
 
 CLOSED_EARLY: Final = "closed early"
 """The problem of a response that the client closed before its end."""
@@ -60,6 +66,20 @@ class Forward(msgspec.Struct, frozen=True):
 
 
 Decision: TypeAlias = HttpAnswer | Forward
+
+
+class NoNetwork(NoResponse, frozen=True):
+    """A library that asks by itself gets no response, as without a network."""
+
+    watch: Callable[[BaseException], object]
+    """Gets the error that the client raises."""
+
+
+def failing_with(answer: NoResponse, error: E) -> E:
+    """Return the error of a client that gets no response, once it is watched."""
+    if isinstance(answer, NoNetwork):
+        answer.watch(error)
+    return error
 
 
 class Pauses(Protocol):
@@ -174,6 +194,7 @@ def current_router(request: HttpRequest) -> RequestRouter | None:
         )
     where = f"{request.method} {request.url} was sent from "
     if not openings:
+        refuse_library_late(where + belongs, urlsplit(request.url).hostname or "")
         note_refusal(where + belongs, is_late=True)
     raise RunHalted(CallUnattributed(where + belongs))
 
@@ -185,6 +206,14 @@ def child_asked(method: str, url: str, asks_model: bool) -> str:
         f"a process that the pipeline started {action}: {method} {url}\n"
         "simkit sees this process only; point the other to `simkit serve`."
     )
+
+
+def refuse_library_late(text: str, host: str) -> None:
+    """Raise ConnectionRefusedError if a library of a run that is over asks a host by itself."""
+    owner = current_owner()
+    if owner is None or is_providers_host(host) or not library_asking(sys._getframe(1), owner.home):
+        return
+    raise ConnectionRefusedError(ECONNREFUSED, text)
 
 
 def _mark_copy() -> None:
@@ -258,6 +287,8 @@ def leave() -> None:
 class Owner(msgspec.Struct, eq=False):
     """A scenario that has begun, and may have ended."""
 
+    home: str = ""
+    """The top-level package of its code, wherever that is installed."""
     is_over: bool = False
     unfinished: Collection[int] = ()
     """The identifiers of threads that were busy when it ended."""
@@ -382,7 +413,7 @@ class ChunkRecorder:
 
     def _response(self, problem: str) -> HttpResponse:
         response = HttpResponse(self._status, self._headers, tuple(self._chunks))
-        if not sse.is_stream(response):
+        if not streams.is_stream(response):
             # The pieces of a response that is no stream have no meaning.
             response = HttpResponse(self._status, self._headers, (response.body,))
         else:

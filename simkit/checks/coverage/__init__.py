@@ -11,5 +11,3 @@ from simkit.checks.coverage.measuring import (
     PlacedItem,
     coverage_of,
 )
-
-__all__ = ["KINDS", "CoverageReport", "Measurement", "PlacedItem", "coverage_of"]

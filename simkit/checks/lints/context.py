@@ -8,6 +8,7 @@ from typing import Final
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts
 from simkit.checks.lints.registry import lint
+from simkit.core.messages import Message
 from simkit.core.text import short_end
 from simkit.trace import events as e
 from simkit.trace.views import CallView, MadePart, ShownPart, StreamView, View
@@ -186,7 +187,10 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 
 
 def _is_as_often_said(call: CallView, view: View) -> bool:
-    """Return whether a context shows the user's words no more often than the session's user."""
+    """Return whether a context shows the user's words no more often than the session's user.
+
+    A message before an answer that no model of the run gave is an example in the prompt.
+    """
     turn = view.turns[-1]
     text = turn.message.content if turn.message is not None else ""
     times = sum(
@@ -194,10 +198,15 @@ def _is_as_often_said(call: CallView, view: View) -> bool:
         for other in view.turns
         if other.session == turn.session and other.resumes is None
     )
-    appearances = sum(
-        message.role == "user" and message.content == text for message in call.context.messages
-    )
-    return appearances <= times
+    messages: list[Message] = [*call.context.messages]
+    followers: list[Message | None] = [*messages[1:], None]
+    appearances = [
+        message
+        for message, then in zip(messages, followers, strict=True)
+        if message.role == "user" and message.content == text
+        if then is None or then.role != "assistant" or then.agent
+    ]
+    return len(appearances) <= times
 
 
 def _is_made_of(part: MadePart, identity: str) -> bool:

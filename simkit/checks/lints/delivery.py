@@ -261,16 +261,16 @@ def _ignored(call: CallView, view: View) -> Iterable[Hit]:
     if not lost:
         return
     data = _data(handoff)
-    pair = f"that {handoff.from_agent!r} handed to {call.agent!r} in turn {call.turn}"
+    pair = f"the payload that {handoff.from_agent!r} handed to it in turn {call.turn}"
     required = required_keys(handoff, view.pipeline)
     missing = [key for key in lost if required is None or key in required]
     names = ", ".join(f"`{key}`" for key in missing)
     if len(lost) == len(keys):
-        problem = f"nothing of the payload {pair} is in what {call.agent!r} is sent"
+        problem = f"{call.agent!r} is sent nothing of {pair}"
         if 0 < len(missing) < len(lost):
             problem += f"; its contract requires {names}"
     elif missing:
-        problem = f"of the payload {pair}, {call.agent!r} is not sent {names}"
+        problem = f"{call.agent!r} is not sent {names} of {pair}"
         data |= {"missing": list(missing)}
     else:
         return

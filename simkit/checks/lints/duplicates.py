@@ -1,15 +1,20 @@
-"""CTX-07: messages that appear twice in a context."""
+"""CTX-07 and CTX-24: messages that appear twice in a context, or inside one text of it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts, first_of, key_of
 from simkit.checks.lints.registry import lint
-from simkit.core.messages import Message
+from simkit.core.messages import Message, as_json
+from simkit.core.text import short
+from simkit.language.recognition import Sought
 from simkit.trace import events as e
-from simkit.trace.views import ContextView, ShownPart, StreamView
+from simkit.trace.views import CallView, ContextView, ShownPart, StreamView, TurnView, View
 
 Pair = tuple[str, str, str, str]
 """The two messages, each by id (empty if it was made) and section."""
@@ -103,7 +108,9 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     the lint finds a reply that was stored under a second id, a message read through two sections,
     or a text that two sections made. It leaves to other lints: instructions (CTX-03), and the
     user's current message by its id (CTX-16). A pair is reported once for each agent, when both
-    first are in its window. Seen in agent-framework#4695 and openai-agents#2171.
+    first are in its window. An error is a whole past that comes twice: each message of it, of the
+    user and of an agent, as where a session and the caller both send the conversation. Seen in
+    agent-framework#4695 and #7955, and openai-agents#2171.
     """
     view = facts.view
     pairs = _pairs_in(view.calls[event.call].context, facts.notes_of(_ReadStreams), event)
@@ -118,10 +125,70 @@ def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         if not is_current and facts.is_new("CTX-07", event.agent, pair):
             fresh.setdefault((in_one, in_two), []).append(pair)
     call = view.calls[event.call]
+    pasts, agent_session = facts.notes_of(_Pasts), (event.session, event.agent)
+    if fresh and agent_session not in pasts:
+        yield from _whole_past(pasts, agent_session, call, facts, fresh)
+    if pasts.get(agent_session):
+        return
     for sections, names in fresh.items():
         problem = f"agent {event.agent!r} is sent {_named(names)} in turn {event.turn}"
         ids = [[first, two] for first, _, two, _ in names]
-        yield Hit.at("CTX-07", call, problem, ids=ids, sections=list(sections))
+        yield Hit.at("CTX-07", call, problem, is_warning=True, ids=ids, sections=list(sections))
+
+
+def _whole_past(
+    pasts: _Pasts,
+    agent_session: tuple[str, str],
+    call: CallView,
+    facts: Facts,
+    fresh: Mapping[tuple[str, str], Sequence[Pair]],
+) -> Iterable[Hit]:
+    """Decide whether a call of an agent has the whole past twice, and yield the hit."""
+    is_twice = _is_whole_past_twice(call.context, facts.view)
+    if is_twice is not None:
+        pasts[agent_session] = is_twice
+    if is_twice:
+        pairs = [pair for group in fresh.values() for pair in group]
+        problem = (
+            f"agent {call.agent!r} is sent all of the earlier turns again in turn {call.turn}: "
+            f"{_named(pairs)}"
+        )
+        yield Hit.at("CTX-07", call, problem, ids=[[first, two] for first, _, two, _ in pairs])
+
+
+class _Pasts(dict[tuple[str, str], bool]):
+    """Whether an agent of a session is sent the whole past twice, once it is sent any of it.
+
+    This is decided once, since a look at all messages in every turn would grow with its square.
+    """
+
+
+def _is_whole_past_twice(context: ContextView, view: View) -> bool | None:
+    """Return whether each message of earlier turns comes twice, of the user and of an agent.
+
+    Words that came several times must come twice as often. None if there is no past.
+    """
+    turn = view.turns[-1]
+    past = Counter(
+        (message.role, message.content)
+        for message in context.messages
+        if message.role != "system" and message.content and 0 < message.turn < turn.number
+    )
+    if not past:
+        return None
+    times = Counter(_words_before(turn, view))
+    is_twice = all(count >= 2 * max(1, times[words]) for words, count in past.items())
+    return {"user", "assistant"} <= {role for role, _ in past} and is_twice
+
+
+def _words_before(turn: TurnView, view: View) -> Iterable[tuple[str, str]]:
+    """Yield the messages of a session's user and the answers of models, up to a turn."""
+    for earlier in view.turns[:-1]:
+        if earlier.session == turn.session:
+            if earlier.message is not None:
+                yield "user", earlier.message.content
+            replies = (call.reply for call in earlier.calls if call.reply is not None)
+            yield from (("assistant", reply.content) for reply in replies)
 
 
 def _pairs_in(context: ContextView, streams: _ReadStreams, event: e.ContextBuilt) -> list[Pair]:
@@ -224,3 +291,60 @@ def _against_settled(
         twin = stream_state.twin(message)
         if twin >= part.lo:
             pairs.append((part.stream.entries[twin].id, part.section, message.id, section))
+
+
+_NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.):])?\s*")
+"""The front of a line in a list."""
+SHOWN_MAX: Final = 60
+"""Characters of a line that a hit shows."""
+
+
+class _Lists(dict[int, list[str]]):
+    """Message to the lines that it lists more often than anybody said them."""
+
+
+@lint("CTX-24", e.MessageAdded, when="is_code")
+def _note_list(event: e.MessageAdded, facts: Facts) -> None:
+    message = event.message
+    lines = message.content.splitlines() if message.role != "tool" else ()
+    if len(lines) < 3:
+        return
+    counts = Counter(_NUMBERED.sub("", line).strip() for line in lines)
+    repeated = {line: count for line, count in counts.items() if count > 1 and line}
+    if repeated and (listed := _listed_too_often(repeated, facts)):
+        facts.notes_of(_Lists)[message.number] = listed
+
+
+def _listed_too_often(repeated: dict[str, int], facts: Facts) -> list[str]:
+    """Return the lines that hold a message with its author, and come more often than it does."""
+    messages = Counter(message.content.strip() for message in facts.view.messages.values())
+    return [
+        line
+        for line, count in repeated.items()
+        if 0 < messages[_message_in(line)] < count and Sought(_message_in(line)).is_distinctive
+    ]
+
+
+def _message_in(line: str) -> str:
+    """Return the text of a message in a line of a transcript: ``user: Hello``, or a JSON object."""
+    value = as_json(line) if line.startswith("{") else None
+    content = value.get("content") if isinstance(value, dict) else line.partition(": ")[2]
+    return content.strip() if isinstance(content, str) else ""
+
+
+@lint("CTX-24", e.ContextBuilt, when=_Lists)
+def listed_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-24: a text that lists messages has each as often as it was said.
+
+    Lines are compared without their numbers. Found is a line with an author and a message that
+    comes more often than the session has such messages, as where a summary is summarized together
+    with what it holds. Seen in openai-agents#3791.
+    """
+    lists, call = facts.notes_of(_Lists), facts.view.calls[event.call]
+    for message in call.context.messages:
+        for line in lists.pop(message.number, ()):
+            problem = (
+                f"agent {event.agent!r} is sent in turn {event.turn} a text that lists a message "
+                f"more often than it was said: {short(line, SHOWN_MAX)!r}"
+            )
+            yield Hit.at("CTX-24", call, problem, line=line, ids=[message.id])

@@ -53,6 +53,10 @@ def _is_odd_message(message: Message) -> bool:
     return not message.content or bool(message.calls or message.call_id)
 
 
+class TurnNotes:
+    """A base of notes that end with the turn: the next one begins without them."""
+
+
 class Facts:
     """The facts of a run up to its newest event."""
 
@@ -148,6 +152,9 @@ class Facts:
         """Whether the driver sees the state."""
 
     def _turn_started(self, event: e.TurnStarted) -> None:
+        self.notes = {
+            k: notes for k, notes in self.notes.items() if not isinstance(notes, TurnNotes)
+        }
         self.turns += 1
         self.targets, self._awaits_first_start = (), bool(event.message)
         self._request, self.has_asked = event.message, False

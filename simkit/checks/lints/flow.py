@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import Facts, TurnNotes
 from simkit.checks.lints.handoffs import contract_of
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
+from simkit.language.paths import as_text, leaves
 from simkit.trace import events as e
 from simkit.trace.views import HandoffView, RunView, TurnView, View
 
@@ -120,21 +121,15 @@ def _may_start(agent: str, facts: e.PipelineFacts) -> bool:
     return not starts or agent in starts or agent == facts.decider
 
 
-class _Starts(dict[tuple[str, str, str], list[e.AgentStarted]]):
+class _Starts(dict[tuple[str, str, str], list[e.AgentStarted]], TurnNotes):
     """The runs of the turn that started since the last write.
 
     They are listed by agent, source of the handoff, and reason of a refusal.
     """
 
 
-class _Repeating(dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]]):
+class _Repeating(dict[str, tuple[e.AgentStarted, list[e.AgentStarted]]], TurnNotes):
     """Runs whose first context is not known yet, each with those that it may repeat."""
-
-
-@lint("FLW-04", e.TurnStarted)
-def _forget_starts_of_turn(event: e.TurnStarted, facts: Facts) -> None:
-    facts.notes.pop(_Starts, None)
-    facts.notes.pop(_Repeating, None)
 
 
 @lint("FLW-04", e.StateUpdated, when=_Starts)
@@ -277,6 +272,10 @@ def ambiguous_route(event: e.RouteChosen, facts: Facts) -> Iterable[Hit]:
 
 SHOWN_MAX: Final = 60
 """Characters of a question that a hit shows."""
+_REFUSALS: Final = frozenset(
+    ("reject", "rejected", "refuse", "deny", "denied", "ignore", "no", "n")
+)
+"""Words of an answer that refuse what was asked."""
 
 
 class _Question(NamedTuple):
@@ -285,6 +284,18 @@ class _Question(NamedTuple):
     turn: int
     agent: str
     text: JsonValue
+
+
+class _Request(NamedTuple):
+    """A request of a model, by its words."""
+
+    call: str
+    agent: str
+    words: Sequence[JsonValue]
+
+    def is_repeated_by(self, other: _Request | None) -> bool:
+        """Return whether another call has sent the same agent the same words."""
+        return other is not None and other.call != self.call and other[1:] == self[1:]
 
 
 class _Session:
@@ -298,6 +309,10 @@ class _Session:
         """The last turn that began with an answer."""
         self.has_answer = False
         """Whether an answer has come, and no run has started with it yet."""
+        self.is_refused = False
+        """Whether the last answer refuses what was asked."""
+        self.requests: dict[str, _Request] = {}
+        """Agent and question to the last request of a model before it."""
 
 
 class _Sessions(dict[str, _Session]):
@@ -309,6 +324,11 @@ def _note_answer(event: e.TurnResumed, facts: Facts) -> None:
     session = facts.notes_of(_Sessions).get(event.session)
     if session is not None:
         session.resumed, session.has_answer = event.turn, True
+        session.is_refused = any(map(_is_refusal, leaves(event.value)))
+
+
+def _is_refusal(value: JsonValue) -> bool:
+    return value is False or (isinstance(value, str) and value.strip(" .!").casefold() in _REFUSALS)
 
 
 @lint("FLW-06", e.StateUpdated, when=_Sessions)
@@ -334,16 +354,42 @@ def asked_again(event: e.TurnInterrupted, facts: Facts) -> Iterable[Hit]:
     Asked again is the same question of the same agent after its answer, if no run wrote anything,
     the agent's model called nothing, and the user said nothing else in between. The first run of a
     resumed turn must be of an agent that waits for an answer. Seen in deepchat#2292 and
-    openai-agents#1815.
+    openai-agents#1815. A warning is a refusal that reaches no model: the same request was made
+    again, and led to the same question. Seen in agent-framework#8503.
     """
     session = facts.notes_of(_Sessions).setdefault(event.session, _Session())
     session.open.append(_Question(event.turn, event.agent, event.question))
+    before, request = _asked_before(event, session, facts.view)
     if (event.agent, event.question) in session.answered:
         problem = (
             f"agent {event.agent!r} asks again in turn {event.turn} what the user has answered: "
             f"{short(str(event.question), SHOWN_MAX)!r}"
         )
         yield Hit.at("FLW-06", event, problem, question=event.question)
+    elif session.is_refused and before is not None and before.is_repeated_by(request):
+        problem = (
+            f"agent {event.agent!r} asks in turn {event.turn} for what the user has refused, since "
+            f"{before.agent!r} was sent the same again, without the answer: "
+            f"{short(str(event.question), SHOWN_MAX)!r}"
+        )
+        yield Hit.at("FLW-06", event, problem, is_warning=True, question=event.question)
+
+
+def _asked_before(
+    event: e.TurnInterrupted, session: _Session, view: View
+) -> tuple[_Request | None, _Request | None]:
+    """Return the requests before the same question, the last time and now."""
+    turn: TurnView | None = view.turns[-1]
+    while turn is not None and not turn.calls:
+        turn = turn.resumes
+    if turn is None:
+        return None, None
+    call = turn.calls[-1]
+    words = [_words_of(message) for message in call.context.messages]
+    request = _Request(call.id, call.agent, words)
+    key = f"{event.agent} {as_text(event.question)}"
+    before, session.requests[key] = session.requests.get(key), request
+    return before, request
 
 
 @lint("FLW-06", e.AgentStarted, when=_Sessions)

@@ -14,7 +14,7 @@ from simkit.language.json_schema import Check, compile_schema, place_text
 from simkit.trace import events as e
 from simkit.trace.views import View
 
-HandoffEvent = e.HandoffRequested | e.HandoffMade
+HandoffEvent = e.HandoffRequested | e.HandoffMade | e.HandoffRejected
 
 
 def contract_of(event: HandoffEvent, facts: e.PipelineFacts) -> e.ContractFacts | None:

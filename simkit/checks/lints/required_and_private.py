@@ -1,11 +1,11 @@
-"""Lints on facts: required in an agent's contexts, or private to an agent."""
+"""Lints on facts: required in an agent's contexts, or private to an agent; on servers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -14,8 +14,9 @@ from simkit.checks.lints.facts import Facts, texts_of
 from simkit.checks.lints.registry import lint
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
+from simkit.core.text import short
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.paths import is_array, leaves
+from simkit.language.paths import as_text, is_array, leaves
 from simkit.language.recognition import Sought, is_number, whole_places
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
@@ -150,6 +151,10 @@ class _Secrets:
     def __init__(self) -> None:
         self.owners: dict[str, list[str]] = {}
         """Private channel to the agents that may see it."""
+        self.is_code = False
+        """Whether a framework's own marks say what is private: then by chance nothing is."""
+        self.own_writes: set[tuple[str, str]] = set()
+        """Agent and channel of that name that it has written itself, in code."""
         self._names: set[str] = set()
         self._secrets: list[_Secret] = []
         self._existing: set[tuple[Hashable, ...]] = set()
@@ -158,6 +163,7 @@ class _Secrets:
 
     def begin(self, pipeline: e.PipelineFacts) -> None:
         """Note who may see which channel."""
+        self.is_code = pipeline.is_code
         for name, agent in pipeline.agents.items():
             for channel in agent.private:
                 self.owners.setdefault(channel, []).append(name)
@@ -171,12 +177,13 @@ class _Secrets:
         """Add the texts inside a value of a private channel."""
         for text in _texts_in(value):
             whole = text.strip()
-            if len(whole) >= SECRET_MIN and whole not in self._names:
+            is_clear = Sought(whole).is_distinctive or not self.is_code
+            if len(whole) >= SECRET_MIN and whole not in self._names and is_clear:
                 forms = dict.fromkeys((whole, _encode(whole).decode()[1:-1]))
                 self._keep(channel, whole, {form: [form] for form in forms})
         for leaf in filter(_is_clear_number, leaves(value)):
             self._keep(channel, leaf, {"": _forms_of(leaf)}, (Sought(leaf),))
-        for values in _short_values(channel, value):
+        for values in _short_values(channel, value) if not self.is_code else ():
             names = tuple((sought.key, sought.value) for sought in values)
             self._keep(channel, names, {"": _forms_of(values[0].value)}, values, has_keys=True)
 
@@ -271,6 +278,9 @@ def _note_private_texts(event: e.StateUpdated, facts: Facts) -> None:
     if not secrets.owners.keys().isdisjoint(event.update):
         for parts in view.new_parts(event):
             for channel in secrets.owners.keys() & parts.keys():
+                if secrets.is_code and event.agent not in secrets.owners[channel]:
+                    secrets.own_writes.add((event.agent, channel))
+                    continue
                 secrets.add(channel, view.resolved(parts[channel]))
 
 
@@ -284,22 +294,29 @@ def private_fact_leaked(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     values must stand behind their keys, or one number of three digits. Nothing else is observable:
     no date in another format, no number in words. The pipeline's own names are no secrets. The
     lint does not search an agent's instructions and its own messages. It reports each agent and
-    value once. Values and messages are indexed by their words, each once. Seen in crewAI#2789 and
-    adk#5961.
+    value once. Values and messages are indexed by their words, each once. Of code, channels are
+    private that LangChain's `PrivateStateAttr` marks, and only clear texts and numbers count; that
+    is a warning, for the agent's own model may have passed them on. Seen in crewAI#2789, adk#5961
+    and deepagents#3542.
     """
     secrets, call, agent = facts.notes_of(_Secrets), facts.view.calls[event.call], event.agent
     sections: dict[tuple[str, str], None] = {}
     for section, secret in secrets.found_in(event, call.context):
-        is_own = agent in secrets.owners[secret.channel]
+        is_own = agent in secrets.owners[secret.channel] or (
+            (agent, secret.channel) in secrets.own_writes
+        )
         if not is_own and facts.is_new("CTX-06", agent, secret.number):
             sections[secret.channel, section] = None
     for channel, section in sections:
         owners = secrets.owners[channel]
+        through = f", through section {section}" if section else ""
         problem = (
-            f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}, "
-            f"through section {section}; it is private to {', '.join(map(repr, owners))}"
+            f"agent {agent!r} is sent a value of channel `{channel}` in turn {event.turn}{through};"
+            f" it is private to {', '.join(map(repr, owners))}"
         )
-        yield Hit.at("CTX-06", call, problem, channel=channel, section=section, owners=list(owners))
+        data: dict[str, JsonValue] = {"channel": channel, "section": section}
+        is_warning = secrets.is_code
+        yield Hit.at("CTX-06", call, problem, is_warning=is_warning, owners=[*owners], **data)
 
 
 def _forms_of(value: Any) -> list[str]:
@@ -326,3 +343,85 @@ def _made_texts(part: MadePart) -> Iterator[tuple[str, str]]:
                 yield piece.section, piece.content
     elif part.section != "instructions":
         yield part.section, "\n".join(texts_of(part.message))
+
+
+# Lints on what servers let models do
+
+
+_ORDERS: Final = (
+    r"(?:call|use|using|invoke|run|execute|trigger|must|always|first|next|now|please|"
+    r"before|ignore|instructions?)"
+)
+_AFTER: Final = r"(?:must|should|now|immediately|first|before|next|with)"
+_SENTENCE: Final = r"[^.!?\n]{0,80}?"
+
+
+class _Text(NamedTuple):
+    """A text of a server that a model is sent."""
+
+    server: str
+    agent: str
+    """The agent that is sent it; empty for a description, which all are sent."""
+    source: str
+    """Its place in messages."""
+    text: str
+
+
+class _ServersTexts:
+    """The texts of servers so far, and their tools."""
+
+    def __init__(self) -> None:
+        self.texts: list[_Text] = []
+        self.servers: dict[str, str] = {}
+        """Tool to its server."""
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+
+@lint("SEC-02", e.ToolDefined)
+def _note_description(event: e.ToolDefined, facts: Facts) -> None:
+    if event.server:
+        notes = facts.notes_of(_ServersTexts)
+        notes.servers[event.tool] = event.server
+        source = f"the description of {event.tool!r}"
+        notes.texts.append(_Text(event.server, "", source, event.description))
+
+
+@lint("SEC-02", e.ToolReturned)
+def _note_result(event: e.ToolReturned, facts: Facts) -> None:
+    if event.server:
+        notes = facts.notes_of(_ServersTexts)
+        notes.servers[event.tool] = event.server
+        source = f"the result of {event.tool!r} in turn {event.turn}"
+        notes.texts.append(_Text(event.server, event.agent, source, as_text(event.result)))
+
+
+@lint("SEC-02", e.ToolCalled, when=_ServersTexts)
+def instructed_call(event: e.ToolCalled, facts: Facts) -> Iterable[Hit]:
+    """SEC-02: no model calls a tool because a server that does not have the tool tells it to.
+
+    The text must name the tool as an order, and come before the call: in a result that the agent
+    was sent, or in a description. Within one server, descriptions may say what to call next.
+    """
+    notes = facts.notes_of(_ServersTexts)
+    for server, agent, source, text in notes.texts:
+        if agent not in ("", event.agent) or notes.servers.get(event.tool) == server:
+            continue
+        order = _order_in(text, event.tool)
+        if order and facts.is_new("SEC-02", f"{server}/{event.tool}"):
+            problem = (
+                f"agent {event.agent!r} called {event.tool!r} in turn {event.turn} after server "
+                f"`{server}` told it to, in {source}: {short(order, 120)}"
+            )
+            yield Hit.at("SEC-02", event, problem, tool=event.tool, server=server)
+
+
+def _order_in(text: str, tool: str) -> str:
+    """Return the part of a text that orders to call a tool; empty if none does."""
+    name = rf"(?<!\w){re.escape(tool)}(?!\w)"
+    if tool.isalpha() and tool.islower():  # It may be a common word.
+        name = rf"(?:`{tool}`|\"{tool}\"|{name}\(|{name} tool|tool {name})"
+    order = rf"\b{_ORDERS}\b{_SENTENCE}{name}|{name}{_SENTENCE}\b{_AFTER}\b"
+    match = re.search(order, text, re.IGNORECASE)
+    return match[0] if match else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from typing import Final, Literal
 
 from simkit.checks.claims import cut_short
@@ -14,6 +15,7 @@ from simkit.checks.selection import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted, near, short
 from simkit.providers.failures import FAILURES
+from simkit.spec.scenario.replies import asking_server
 from simkit.trace import events as e
 from simkit.trace.views import TurnView, View
 
@@ -86,13 +88,19 @@ def _unused_results(left: e.UnusedResults, turn: TurnView, view: View) -> Hit:
     path: tuple[str | int, ...] = ("turns", number - 1, "tool_results", tool)
     if left.is_list:
         results = counted(len(left.answers), "unused result")
-        which = ", ".join(f"[{place}]" for place in left.answers)
+        which = ", ".join(str(place + 1) for place in left.answers)
         problem = (
-            f"tool {tool!r} has {results} in turn {number}: {which}. It was called {calls}, "
+            f"tool {tool!r} has {results} in turn {number}: number {which}. It was called {calls}, "
             "and each result answers one call; one result that is a list is "
             "`{returns: [...]}`."
         )
         path = (*path, left.answers[0])
+    elif server := asking_server(tool):
+        problem = (
+            f"turn {number} answers server {server!r}, which did not ask. For a real server "
+            "over HTTP, only its client can answer."
+        )
+        path = ("turns", number - 1, "elicits", server)
     elif any(tool_view.tool == tool for tool_view in turn.tools):
         problem = (
             f"tool {tool!r} was called in turn {number} and did not ask for the result that "
@@ -116,42 +124,55 @@ def _call_without_line(event: e.ModelFailed, view: View, has_unused: bool) -> Hi
 
 
 def _refusal_before(event: e.ModelFailed, view: View) -> str:
-    """Return the sentence that an agent's handoff was refused, if it was asked again for that."""
-    mine = [handoff for handoff in view.turns[-1].handoffs if handoff.event.run == event.run]
-    calls = [*view.calls]
-    if not mine or mine[-1].outcome != "rejected":
-        return ""
-    handoff, later = mine[-1], calls[mine[-1].calls_before : calls.index(event.call)]
-    if any(view.calls[call].run == event.run for call in later):
-        return ""
-    request = handoff.event
-    guess = "".join(f"; did you mean `{name}`?" for name in _meant_keys(request, view.pipeline))
-    return (
-        f"{REFUSED} from {request.from_agent!r} to {request.to_agent!r} was refused in turn "
-        f"{event.turn}: {handoff.reason}{guess or '.'}\n"
-    )
+    """Return the sentence that an agent was asked again because something of it was refused."""
+    for earlier in dropwhile(lambda other: other is not event, reversed(view.events)):
+        if earlier.agent != event.agent or earlier.run not in ("", event.run):
+            continue
+        if isinstance(earlier, e.ModelReplied):
+            break
+        if isinstance(earlier, e.HandoffRejected):
+            guess = "".join(
+                f"; it has `{key}`: did you mean `{name}`?"
+                for key, name in _meant_keys(earlier, view.pipeline)
+            )
+            return (
+                f"{REFUSED} from {earlier.from_agent!r} to {earlier.to_agent!r} was refused in "
+                f"turn {event.turn}: {earlier.reason}{guess or '.'}\n"
+            )
+        if isinstance(earlier, e.ToolFailed):
+            return (
+                f"the call of tool {earlier.tool!r} by {event.agent!r} failed in turn "
+                f"{event.turn}: {earlier.error}\n"
+            )
+        if isinstance(earlier, e.GuardrailTripped):
+            return (
+                f"the {earlier.guardrail} of {event.agent!r} was refused in turn {event.turn}: "
+                f"{earlier.reason}\n"
+            )
+    return ""
 
 
-def _meant_keys(request: e.HandoffRequested, facts: e.PipelineFacts) -> Iterator[str]:
-    """Yield the keys of a contract that a refused payload probably means by unknown ones."""
+def _meant_keys(request: e.HandoffRejected, facts: e.PipelineFacts) -> Iterator[tuple[str, str]]:
+    """Yield the unknown keys of a refused payload, each with the contract's key that it means."""
     contract = contract_of(request, facts)
     schema = referenced(contract.payload, facts.schemas) if contract is not None else None
     if isinstance(schema, Mapping) and isinstance(request.payload, Mapping):
         known = {*schema.get("properties", ()), *(required_keys(request, facts) or ())}
         free = known - {*request.payload}
-        yield from filter(None, (near(key, free) for key in request.payload if key not in known))
+        pairs = ((key, near(key, free)) for key in request.payload if key not in known)
+        yield from (pair for pair in pairs if pair[1])
 
 
 def _unused_lines(left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
     agent, number = left.agent, turn.number
     lines = counted(len(left.lines), "reply line")
-    which = ", ".join(f"[{line}]" for line in left.lines)
+    which = ", ".join(str(line + 1) for line in left.lines)
     pronoun = "it" if len(left.lines) == 1 else "them"
     if left.calls:
         unused = counted(len(left.lines), "unused reply line")
         calls = counted(left.calls, "model call")
         problem = (
-            f"agent {agent!r} has {unused} in turn {number}: {which}. "
+            f"agent {agent!r} has {unused} in turn {number}: number {which}. "
             f"It made {calls}. Remove {pronoun}, or let the agent be asked again."
         )
     elif any(run.agent == agent for run in turn.runs):
@@ -166,6 +187,12 @@ def _unused_lines(left: e.UnusedLines, turn: TurnView, view: View) -> Hit:
             f"agent {agent!r} never ran in turn {number}, but has {lines}{nearest or '.'} "
             f"Remove {pronoun}, or route the turn to the agent."
         )
+        tools = dict.fromkeys(call.tool for call in turn.tools) if view.pipeline.is_code else ()
+        if tools:
+            problem += (
+                f" If the agent is asked inside {' or '.join(f'`{tool}`' for tool in tools)}: a "
+                "result under `tool_results` takes the place of the function, and of its agents."
+            )
     path = ("turns", number - 1, "replies", agent)
     data = {"lines": list(left.lines), "calls": left.calls}
     return Hit("RUN-01", problem, number, agent, data=data, path=path)
@@ -244,15 +271,20 @@ def lost_error(event: e.ErrorLost, facts: Facts) -> Iterable[Hit]:
 
 @lint("RUN-08", e.TextCarriedOver)
 def carried_over(event: e.TextCarriedOver, facts: Facts) -> Iterable[Hit]:
-    """RUN-08: no text of an earlier scenario of the process reaches a request of this one.
+    """RUN-08: no text of an earlier scenario of the process reaches a request or reply of this one.
 
     A short text that no variable of the pipeline's modules was seen to keep is a warning: the code
     may have written the same words itself, `f"Question {number}"`.
     """
     speaker = "the user" if event.said_by == "user" else "a model"
     others = f", and {counted(event.others, 'other text')}" if event.others else ""
+    text = short(event.text, _TEXT_MAX)
     problem = (
-        f"agent {event.agent!r} is sent {short(event.text, _TEXT_MAX)!r} in turn {event.turn}"
+        f"agent {event.agent!r} is sent {text!r} in turn {event.turn}"
+        if event.call
+        else f"turn {event.turn} is answered with {text!r}"
+    )
+    problem += (
         f"{others}: {speaker} said it in the scenario '{event.scenario}', which ran before in this "
         f"process{f', and `{event.variable}` keeps it' if event.variable else ''}"
     )

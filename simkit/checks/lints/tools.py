@@ -31,29 +31,32 @@ class _Times(msgspec.Struct):
     result: JsonValue
 
 
-class _Repetitions:
-    """The calls of tools since the last write, and how often they had equal results."""
-
-    def __init__(self) -> None:
-        self.last_calls: dict[str, tuple[str, str, bytes]] = {}
-        self.times: dict[tuple[str, str, bytes], _Times] = {}
+class OpenCalls(dict[str, tuple[str, str, bytes]]):
+    """Call id to agent, tool and arguments, until the call is made again."""
 
 
 @lint("FLW-03", e.ToolCalled)
+@lint("FLW-10", e.ToolCalled)
 def _note_args(event: e.ToolCalled, facts: Facts) -> None:
     # An unknown value equals nothing.
     if event.args is not None:
         call = event.agent, event.tool, _encode(event.args)
-        facts.notes_of(_Repetitions).last_calls[event.call_id] = call
+        facts.notes_of(OpenCalls)[event.call_id] = call
+
+
+class _Repetitions:
+    """How often the calls of tools since the last write had equal results."""
+
+    def __init__(self) -> None:
+        self.times: dict[tuple[str, str, bytes], _Times] = {}
 
 
 @lint("FLW-03", e.ToolFailed, when=_Repetitions)
 def _forget_failed(event: e.ToolFailed, facts: Facts) -> None:
     """Count from the beginning after a failure."""
-    repetitions = facts.notes_of(_Repetitions)
-    call = repetitions.last_calls.pop(event.call_id, None)
+    call = facts.notes_of(OpenCalls).get(event.call_id)
     if call is not None:
-        repetitions.times.pop(call, None)
+        facts.notes_of(_Repetitions).times.pop(call, None)
 
 
 @lint("FLW-03", e.StateUpdated, e.TurnStarted, when=_Repetitions)
@@ -63,7 +66,7 @@ def _forget_results(event: e.StateUpdated | e.TurnStarted, facts: Facts) -> None
         facts.notes_of(_Repetitions).times.clear()
 
 
-@lint("FLW-03", e.ToolReturned, when=_Repetitions)
+@lint("FLW-03", e.ToolReturned, when=OpenCalls)
 def repeated_call(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
     """FLW-03: no agent makes the same call three times in a turn with the same result.
 
@@ -72,7 +75,7 @@ def repeated_call(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
     state, changes are unknown: a warning. From MAST 1.3, step repetition (15.7 % of failures).
     """
     repetitions = facts.notes_of(_Repetitions)
-    call = repetitions.last_calls.pop(event.call_id, None)
+    call = facts.notes_of(OpenCalls).get(event.call_id)
     if call is None:
         return
     times = repetitions.times.get(call)

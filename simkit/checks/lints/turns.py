@@ -14,8 +14,9 @@ from simkit.checks.lints.delivery import (
     inner_texts,
     is_shown,
 )
-from simkit.checks.lints.facts import Facts, texts_of
+from simkit.checks.lints.facts import Facts, TurnNotes, texts_of
 from simkit.checks.lints.registry import lint
+from simkit.checks.lints.tools import OpenCalls
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.trace import events as e
@@ -27,13 +28,8 @@ SHOWN_MAX: Final = 60
 """Characters of a text that a hit shows."""
 
 
-class _Unsent(list[CallView]):
+class _Unsent(list[CallView], TurnNotes):
     """The first call of the turn, if it is sent nothing of the user's message."""
-
-
-@lint("CTX-19", e.TurnStarted, when=_Unsent)
-def _forget_first_call(event: e.TurnStarted, facts: Facts) -> None:
-    del facts.notes[_Unsent]
 
 
 @lint("CTX-19", e.ContextBuilt, when="lacks_request")
@@ -50,7 +46,7 @@ def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
     if has_past and any(each.role != "system" for each in call.context.messages):
         return
     words = _words_of(" ".join(texts_of(turn.message)))
-    if words and words.isdisjoint(_words_of(" ".join(_texts_in(call)))):
+    if words and words.isdisjoint(_words_of(" ".join(texts_sent(call)))):
         facts.notes_of(_Unsent).append(call)
 
 
@@ -66,9 +62,12 @@ def request_unsent(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     call = view.calls[event.call]
     if call.agent == first.agent or event.base or not _has_request(call, view):
         return
-    del facts.notes[_Unsent]
     message = view.turns[-1].message
     assert message is not None
+    words = _words_of(" ".join(texts_of(message)))
+    if words.isdisjoint(re.findall(r"\w+", " ".join(texts_sent(call)).casefold())):
+        return  # "go" stands in "good".
+    del facts.notes[_Unsent]
     problem = (
         f"agent {first.agent!r}, the first that turn {event.turn} asks, is sent nothing of the "
         f"user's message {short(message.content, SHOWN_MAX)!r}, and {call.agent!r} after it is"
@@ -84,7 +83,8 @@ def _has_request(call: CallView, view: View) -> bool:
     return is_shown(call.context.parts, message, others, isolated)
 
 
-def _texts_in(call: CallView) -> Iterator[str]:
+def texts_sent(call: CallView) -> Iterator[str]:
+    """Yield the texts of the messages that a call is sent."""
     for message in call.context.messages:
         yield from texts_of(message)
 
@@ -95,76 +95,59 @@ def _words_of(text: str) -> set[str]:
     return {word for word in words if len(word) >= WORD_MIN} or words
 
 
+_NOTHING: Final = b"{}"
+"""No arguments, as of a clock."""
+
+
 class _Lookup(NamedTuple):
     """The first time in a turn that a tool returned a result for its arguments."""
 
     agent: str
     result: JsonValue
+    call_id: str
     runs: int
     """The number of agent runs that had begun by then."""
 
 
-class _Lookups:
-    """The tool calls of one turn."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, tuple[str, str, str]] = {}
-        """Call id to run, tool and arguments, until the result is there."""
-        self.first: dict[tuple[str, str], _Lookup] = {}
-        """Tool and arguments to the first result."""
-
-    def __bool__(self) -> bool:
-        return bool(self.open)
+class _Lookups(dict[tuple[str, bytes], _Lookup], TurnNotes):
+    """Tool and arguments to the first result of the turn."""
 
 
-@lint("FLW-10", e.TurnStarted)
-def _forget_lookups(event: e.TurnStarted, facts: Facts) -> None:
-    facts.notes.pop(_Lookups, None)
-
-
-@lint("FLW-10", e.ToolCalled)
-def _note_lookup(event: e.ToolCalled, facts: Facts) -> None:
-    if event.args:
-        args = json.dumps(event.args, sort_keys=True)
-        facts.notes_of(_Lookups).open[event.call_id] = event.run, event.tool, args
-
-
-@lint("FLW-10", e.ToolReturned, when=_Lookups)
+@lint("FLW-10", e.ToolReturned, when=OpenCalls)
 def looked_up_twice(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
     """FLW-10: no agent asks a tool what another agent has asked it in the same turn.
 
     Tool, arguments and result are the same; the second agent began when the result was there, and
     was not sent it. Calls without arguments, as of a clock, are left out. Seen in openhuman#5806.
     """
-    lookups, view = facts.notes_of(_Lookups), facts.view
-    run, tool, args = lookups.open.pop(event.call_id, ("", "", ""))
-    if not tool:
+    view = facts.view
+    _, tool, args = facts.notes_of(OpenCalls).get(event.call_id, ("", "", _NOTHING))
+    if args == _NOTHING:
         return
-    first = lookups.first.setdefault(
-        (tool, args), _Lookup(event.agent, event.result, len(view.runs))
+    first = facts.notes_of(_Lookups).setdefault(
+        (tool, args), _Lookup(event.agent, event.result, event.call_id, len(view.runs))
     )
     if first.agent == event.agent or first.result != event.result or not event.agent:
         return
-    if run not in [*view.runs][first.runs :] or _was_sent(event.result, run, view):
+    if event.run not in [*view.runs][first.runs :] or _was_sent(first, event.run, view):
         return
     if not facts.is_new("FLW-10", facts.turns, tool, args):
         return
     problem = (
         f"agent {event.agent!r} asks {tool!r} in turn {event.turn} what {first.agent!r} asked it "
-        f"before, {short(args, SHOWN_MAX)}, and is not sent the answer"
+        f"before, {short(args.decode(), SHOWN_MAX)}, and is not sent the answer"
     )
     yield Hit.at("FLW-10", event, problem, tool=tool, asked_by=first.agent)
 
 
-def _was_sent(result: JsonValue, run: str, view: View) -> bool:
+def _was_sent(first: _Lookup, run: str, view: View) -> bool:
     """Return whether a run was sent a result, or a filter that was seen took it out."""
-    text = result if isinstance(result, str) else json.dumps(result)
+    text = first.result if isinstance(first.result, str) else json.dumps(first.result)
     for call in view.runs[run].calls:
         dropped = [each.message for each in call.context.dropped()]
-        if any(
-            text in part for each in (*call.context.messages, *dropped) for part in texts_of(each)
-        ):
-            return True
+        for message in (*call.context.messages, *dropped):
+            if message.call_id == first.call_id or any(text in each for each in texts_of(message)):
+                return True
     return False
 
 

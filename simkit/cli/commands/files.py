@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from simkit.cli.commands.options import (
     complete_id,
     form_option,
 )
+from simkit.core.answers import answer, current_answer
 from simkit.core.gc_pause import imports_frozen
 
 
@@ -32,6 +34,13 @@ from simkit.core.gc_pause import imports_frozen
     "input() loop.",
 )
 @click.option("--say", "messages", multiple=True, metavar="TEXT", help="A user's message: `Hello`.")
+@click.option(
+    "--reply",
+    "replies",
+    multiple=True,
+    metavar="TEXT",
+    help="A model's answer, in order, where the app must be able to read it: `price: Rome`.",
+)
 @click.option(
     "--record",
     "is_recorded",
@@ -56,19 +65,25 @@ from simkit.core.gc_pause import imports_frozen
     help="What the app needs beside the message, as below `app:` in a file: `env.SHOP=test`, "
     "`run_options=module:function`, `config.configurable.user_id=ada`.",
 )
+@click.option(
+    "--skill", "is_skill", is_flag=True, help="Write a skill for coding agents, and nothing else."
+)
 @click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
 def init_command(
-    folder: str | None, is_sample: bool, pairs: tuple[str, ...], **request: Any
+    folder: str | None, is_sample: bool, is_skill: bool, pairs: tuple[str, ...], **request: Any
 ) -> int:
     """Write a first scenario, a feature, a workflow for GitHub, and settings of the editor.
 
     They are for an app in DIR (default: here), which is run once, or for a sample if there is no
     app. All of it passes at once, in a new process. Nothing is overwritten.
     """
-    from simkit.cli.init.first_scenario import AppRequest
-    from simkit.cli.init.first_test import options_of, start
+    with imports_frozen():
+        from simkit.cli.init.first_scenario import AppRequest
+        from simkit.cli.init.first_test import options_of, start, write_skill
 
     app = AppRequest(**request, options=options_of(pairs))
+    if is_skill:
+        return write_skill(folder or ".", app)
     return start(folder or ".", app, is_sample=is_sample)
 
 
@@ -93,9 +108,8 @@ def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     with imports_frozen():
         from simkit import __version__
         from simkit.cli.selection import paths_or_default
-        from simkit.cli.validate import checked
+        from simkit.cli.validate import checked, github_lines, json_text, verdict
         from simkit.core.output import echo, echo_commands, echo_json
-        from simkit.report.validation import github_lines, json_text, verdict
 
     report = checked(paths_or_default(paths))
     code = 2 if report.count("E") else int(strict and report.count("W") > 0)
@@ -141,7 +155,7 @@ def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
 )
 @click.argument(
     "kind",
-    type=click.Choice(["scenario", "simulation", "pipeline", "code", "program"]),
+    type=click.Choice(["scenario", "simulation", "pipeline", "code", "program", "answers"]),
     required=False,
 )
 @click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
@@ -152,16 +166,18 @@ def schema_command(kind: str | None, file: str | None) -> None:
     the YAML language server read it from a first line
     `# yaml-language-server: $schema=simkit.schema.json`.
     """
-    from simkit.cli.schema import schema_text
     from simkit.core.output import echo_json
+    from simkit.spec.json_schemas import schema_text
 
     text = schema_text(kind)
-    if file is None:
+    answer(schema=json.loads(text))
+    if file is None and current_answer() is None:
         echo_json(text)
         return
-    from simkit.cli.pages import write_file
+    from simkit.cli.view import write_file
 
-    write_file(file, f"{text}\n".encode(), "-o")
+    if file is not None:
+        write_file(file, f"{text}\n".encode(), "-o")
 
 
 @cli.command(
@@ -178,9 +194,9 @@ def doctor_command(scenario: str) -> int:
     saw, of which client, and how each was attributed to its agent; or why there was none. No value
     of a secret is printed.
     """
-    from simkit.adapters.libraries import installed
     from simkit.adapters.modules import server_file, server_text
     from simkit.cli.doctor import environment_text, first_turn
+    from simkit.core.compat import installed
     from simkit.core.output import echo
 
     echo(environment_text())
@@ -206,13 +222,15 @@ def explain_command(words: tuple[str, ...]) -> None:
     """
     from simkit.cli.console import explanation_lines
     from simkit.core.output import echo
-    from simkit.spec.explanations import explanation_of, explanations
+    from simkit.spec.lint_catalogue import explanation_of, explanations
 
+    chosen = [explanation_of(" ".join(words))] if words else [*explanations().values()]
+    answer(explanations=chosen)
     if not words:
-        for explanation in explanations().values():
+        for explanation in chosen:
             echo(f"{explanation.title:<34} {explanation.severity or explanation.kind}")
         return
-    echo("\n".join(explanation_lines(explanation_of(" ".join(words)))))
+    echo("\n".join(explanation_lines(chosen[0])))
 
 
 @cli.group(
@@ -235,9 +253,30 @@ def steps(word: str) -> int:
     from simkit.core.output import echo
 
     lines = list(listed_steps(word))
+    answer(steps=lines)
     if not lines:
         echo(f"no step has the word `{word}`", err=True)
         return 1
     for line in lines:
         echo(line)
     return 0
+
+
+# The command for coding agents: `mcp`
+
+
+@cli.command(
+    name="mcp",
+    short_help="Give coding agents the commands as MCP tools, over stdio.",
+    epilog="Exit codes: 0 the agent closed the pipe, 2 the SDK of MCP is not installed.",
+)
+def mcp_command() -> int:
+    """Serve validate, replay, explain, context, coverage and mutate as tools of MCP.
+
+    A coding agent starts this itself: `{"mcpServers": {"simkit": {"command": "simkit", "args":
+    ["mcp"]}}}`. Paths are those of the folder in which it is started.
+    """
+    with imports_frozen():
+        from simkit.cli.tool_server import serve_tools
+
+    return serve_tools()

@@ -34,6 +34,14 @@ from simkit.cli.commands.options import (
     help="Start no run that could exceed this. It needs prices of all models.",
 )
 @click.option(
+    "--timeout",
+    "timeout_s",
+    type=FiniteNumber(min=0, min_open=True),
+    default=600.0,
+    metavar="SECONDS",
+    help="End with an error if a run takes longer; 600 without it.",
+)
+@click.option(
     "--prices",
     default="",
     metavar="FILE",

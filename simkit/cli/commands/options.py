@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from simkit.core.answers import current_answer
 from simkit.core.errors import DirectoryGone
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
@@ -38,7 +39,7 @@ def complete_id(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Complete the ids that `simkit explain` knows, in any case."""
-    from simkit.spec.explanations import explanations
+    from simkit.spec.lint_catalogue import explanations
 
     return [
         CompletionItem(entry.id, help=entry.name or None)
@@ -103,8 +104,41 @@ PATHS: Final = click.argument(
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 
+class _Command(click.Command):
+    """A command; each has ``--format json``, whose answer `simkit.core.answers` describes."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if all(parameter.name != "form" for parameter in self.params):
+            self.params.append(
+                click.Option(
+                    ["--format", "form"],
+                    type=click.Choice(["text", "json"]),
+                    default="text",
+                    show_default=True,
+                    expose_value=False,
+                    help="json for programs.",
+                )
+            )
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **more: Any,
+    ) -> click.Context:
+        """Name the command in the answer, also if its arguments are wrong."""
+        if (answer := current_answer()) is not None and parent is not None:
+            answer.command = f"{parent.command_path} {info_name}".partition(" ")[2]
+        return super().make_context(info_name, args, parent, **more)
+
+
 class _Group(click.Group):
     """A group that suggests the nearest command for an unknown one."""
+
+    command_class = _Command
+    group_class = type
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -140,8 +174,8 @@ class _Group(click.Group):
     help="Show the traceback if simkit itself fails.",
 )
 def cli(wants_traceback: bool) -> None:
-    """Test what every agent of a multi-agent pipeline is sent: declaratively, offline, the same
-    every time."""
+    """Test and simulate what every agent of a multi-agent pipeline is sent: declaratively, offline,
+    the same every time."""
     try:
         os.getcwd()
     except OSError as problem:

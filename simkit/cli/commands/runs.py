@@ -27,7 +27,7 @@ from simkit.core.gc_pause import imports_frozen
 
 @cli.command(
     name="replay",
-    short_help="Run scenarios; show what every agent was sent, and what does not hold.",
+    short_help="Run scenarios; show what every agent was sent, and which claims fail.",
     epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
 )
 @PATHS
@@ -85,9 +85,9 @@ def replay_command(seeds: int | None, **options: Any) -> int:
     handed off and wrote.
     """
     form, update = options["form"], options["update"]
-    if form == "json" and options["show"]:
+    if form == "json" and options["show"] not in ("", "context"):
         raise click.UsageError(
-            "--show is for people; with --format json, read the file named under `trace`."
+            "--format json has contexts (`--show context`); the file under `trace` has the rest."
         )
     if form == "json" and options["base"]:
         raise click.UsageError("--base is not for --format json; see `simkit diff --base DIR`.")
@@ -183,6 +183,7 @@ _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
 @click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
 @click.option("--force", is_flag=True, help="Record although CI is set.")
 @FITTING
+@form_option("table", "json")
 @QUIET
 @click.option(
     "--outside",
@@ -196,6 +197,7 @@ def record_command(
     force: bool,
     outside: bool,
     expression: str,
+    form: str,
     quiet: bool,
 ) -> int:
     """Run scenarios against their real providers, and keep the traffic.
@@ -221,7 +223,7 @@ def record_command(
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
     plan = RunPlan(paths=paths, expression=expression)
-    return replay(ReplayOptions(plan=plan, quiet=quiet, recording=recording))
+    return replay(ReplayOptions(plan=plan, form=form, quiet=quiet, recording=recording))
 
 
 @cli.command(

@@ -93,7 +93,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
 def explore_command(
     subject: str, folder: str, page: str, needs_met: bool, is_strict: bool, **options: Any
 ) -> int:
-    """Run conversations that nobody wrote, and write what breaks a rule as scenario files.
+    """Run unscripted conversations, and write what breaks a rule as scenario files.
 
     PATH is a simulation, a pipeline file, one scenario to start from (its users' texts and options
     are used), or a folder: its simulations, and its scenarios by pipeline. MODULE:NAME is code.
@@ -131,7 +131,7 @@ def coverage_command(**options: Any) -> int:
     These are agents, routes, edges, handoffs, keys of payloads, tools that answer or fail, filters,
     windows, channels, rules, limits, error policies and more, each with its line and a way to cover
     it. PATH is as for `simkit replay`; traces, or `.simkit` (the last run's), are read
-    instead of run. Of conversations that nobody wrote: `simkit explore --coverage`.
+    instead of run. Of unscripted conversations: `simkit explore --coverage`.
     """
     with imports_frozen():
         from simkit.cli.coverage import coverage
@@ -141,7 +141,7 @@ def coverage_command(**options: Any) -> int:
 
 @cli.command(
     name="mutate",
-    short_help="Change what happened, and say which changes no claim notices.",
+    short_help="Mutate runs and list mutants that no claim catches.",
     epilog="Exit codes: 0 judged, 1 below --fail-under, 2 a file or script was broken.",
 )
 @PATHS

@@ -135,7 +135,11 @@ def view_command(**options: Any) -> int:
 )
 @click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=complete_file)
 @form_option(
-    "page", "mermaid", "dot", help="page for a browser, mermaid for Markdown, dot for Graphviz."
+    "page",
+    "mermaid",
+    "dot",
+    "json",
+    help="page for a browser, mermaid for Markdown, dot for Graphviz, json for programs.",
 )
 @file_option("Write here: a page not to .simkit/graph.html, a text not to the screen.")
 @NO_OPEN
@@ -148,3 +152,60 @@ def graph_command(**options: Any) -> int:
     from simkit.cli.view import draw
 
     return draw(**options)
+
+
+@cli.command(
+    name="import",
+    short_help="Make scenarios of an exported trace: OTLP, LangSmith, OpenAI Agents.",
+    epilog="Exit codes: 0 written (and all held), 1 the code sends something else, 2 no scenario "
+    "can be made of it.",
+)
+@click.argument("trace", metavar="TRACE", shell_complete=complete_file)
+@click.option(
+    "--pipeline",
+    default="",
+    metavar="NAME",
+    help="What the trace is of: `myapp:run`, or a pipeline's name. The scenarios are run on it.",
+)
+@click.option(
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="As of `simkit init`."
+)
+@click.option("--path", "folders", multiple=True, metavar="DIR", help="As of `simkit init`.")
+@click.option(
+    "-o",
+    "target",
+    default="",
+    metavar="FILE",
+    help="Write here, not to TRACE.scenario.yaml in this folder.",
+)
+def import_command(trace: str, **options: Any) -> int:
+    """Write what happened elsewhere as scenarios: users' messages, replies, results of tools.
+
+    TRACE is a file of OTLP (JSON, lines of JSON or protobuf, with GenAI conventions, OpenInference
+    or Langfuse's attributes), of LangSmith's runs, or what the OpenAI Agents SDK exports; also
+    compressed with gzip. Claims say what each model was sent. The command
+    prints each gap of the file; without replies or users' messages it writes no scenario.
+    """
+    with imports_frozen():
+        from simkit.cli.importing import import_trace
+
+    return import_trace(trace, **options)
+
+
+@cli.command(
+    name="export",
+    short_help="Write runs as OTLP, for tools that show traces.",
+    epilog="Exit codes: 0 written, 2 there is no trace, or the file cannot be written.",
+)
+@click.argument("path", metavar="[TRACE]", default="", shell_complete=complete_file)
+@file_option("Write here, not to the screen.")
+def export_command(path: str, file: str) -> int:
+    """Write runs as OTLP JSON by today's GenAI conventions, one line a run.
+
+    TRACE is a file or a folder of traces (default: .simkit, the last run's). `simkit import` makes
+    the same scenario of it again.
+    """
+    with imports_frozen():
+        from simkit.cli.importing import export_runs
+
+    return export_runs(path, file)

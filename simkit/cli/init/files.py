@@ -4,31 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from simkit.cli.init.project import Project
-from simkit.cli.schema import schema_text
+from simkit.core.answers import note_written
 from simkit.core.errors import SimkitError
 from simkit.core.requirements import DISTRIBUTION
-from simkit.core.text import shell_word
+from simkit.core.text import late_pattern, shell_word
 from simkit.report.last_run import FOLDER
-from simkit.spec.scenario.writing import scalar
+from simkit.spec.json_schemas import schema_text
+from simkit.spec.scenario.writing import flow, quoted, scalar
 from simkit.update.files import FileChange, read_bytes, write
 
 
-def write_new(file: Path, text: str) -> bool:
+def write_new(file: Path, content: str | bytes) -> bool:
     """Write a new file, and return whether it is new; raise SimkitError if it cannot."""
     if os.path.lexists(file):
         return False
     draft = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
-            draft.write_text(text, encoding="utf-8", newline="\n")
+            draft.write_bytes(content if isinstance(content, bytes) else content.encode())
             # Unlike a rename, a link never replaces a file that appeared meanwhile.
             os.link(draft, file)
         finally:
@@ -37,9 +38,12 @@ def write_new(file: Path, text: str) -> bool:
         return False
     except OSError as problem:
         raise SimkitError(f"{file}: it cannot be written: {problem.strerror}") from None
+    note_written(file)
     return True
 
 
+SKILL: Final = Path(__file__).with_name("skills") / "simkit" / "SKILL.md"
+"""The skill for coding agents, as `simkit init --skill` writes it."""
 _FIRST_PROJECT: Final = Path(__file__).with_name("first_project")
 STEPS: Final = '''\
 """Binds the features: without this module pytest-bdd collects none of them."""
@@ -49,67 +53,63 @@ from simkit.bdd import *  # noqa: F403 - the steps have no Python names
 
 scenarios(".")
 '''
-_WORKFLOW: Final = """\
-# Runs every scenario and feature. No model is called, so no key is needed.
-name: simkit
-on:
-  push:
-    branches: [main]
-  pull_request:
-permissions:
-  contents: read
-jobs:
-  simkit:
-    runs-on: ubuntu-latest
-{folder}    steps:
-      - uses: actions/checkout@v6
-      - uses: actions/setup-python@v6
-        with:
-          python-version: "{python}"
-{install}{simkit}      - run: simkit validate {scenarios} --format github
-      - run: python -m pytest {scenarios} {features}
-"""
 
 
-def _requirement(root: Path) -> tuple[str, str]:
-    """Return what pip installs to get the simkit that is installed here, and what to change in it.
+_VENDORED: Final = "vendor"
+"""The folder in a project of a copy of the wheel from which simkit was installed."""
 
-    That is a release, a commit or an archive at a URL, or a wheel in the repository. Of a folder of
-    this machine CI has nothing.
+
+def _requirement(root: Path) -> tuple[str, str, Path | None]:
+    """Return what pip installs to get the simkit that is installed here, and what is said of it.
+
+    That is a release, a commit or an archive at a URL, or a wheel in the repository, to which one
+    from elsewhere on this machine, the third value, is copied. Of a folder CI has nothing.
     """
     try:
         simkit = distribution(DISTRIBUTION)
     except PackageNotFoundError:
-        return DISTRIBUTION, ""
+        return DISTRIBUTION, "", None
     release = f"{DISTRIBUTION}=={simkit.version}"
     origin = json.loads(simkit.read_text("direct_url.json") or "{}")
     address = urlsplit(origin.get("url", ""))
     place = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
     if vcs := origin.get("vcs_info"):
-        return f"{DISTRIBUTION} @ {vcs['vcs']}+{place}@{vcs['commit_id']}", ""
+        return f"{DISTRIBUTION} @ {vcs['vcs']}+{place}@{vcs['commit_id']}", "", None
     if address.scheme in ("http", "https"):
-        return f"{DISTRIBUTION} @ {place}", ""
+        return f"{DISTRIBUTION} @ {place}", "", None
     file = Path(url2pathname(address.path))
     if address.scheme != "file":
-        return release, ""
+        return release, "", None
     if file.is_file() and file.is_relative_to(root):
-        return f"./{file.relative_to(root).as_posix()}", ""
-    return release, (
-        "simkit was installed from a file of this machine: name a release, a URL, or a wheel in "
-        "this repository"
+        return f"./{file.relative_to(root).as_posix()}", "", None
+    if file.is_file():
+        copy = f"{_VENDORED}/{file.name}"
+        return (
+            f"./{copy}",
+            "A copy of the wheel from which simkit was installed here",
+            file,
+        )
+    return (
+        release,
+        (
+            "simkit was installed from a folder of this machine: name a release, a URL, or a wheel "
+            "in this repository"
+        ),
+        None,
     )
 
 
 def workflow_text(project: Project) -> str:
     """Return a workflow for GitHub that installs a project and runs its scenarios and features."""
-    requirement, to_change = _requirement(project.root.resolve())
+    requirement, note, _ = _requirement(project.root.resolve())
     simkit = f"      - run: {scalar(f'python -m pip install {shell_word(requirement)}')}\n"
     folder = os.path.relpath(project.root.resolve(), project.top.resolve()).replace(os.sep, "/")
-    return _WORKFLOW.format(
+    template = (_FIRST_PROJECT / "workflow.yml").read_text(encoding="utf-8")
+    return template.format(
         folder="" if folder == "." else _IN_FOLDER.format(folder=folder),
         python=project.python,
         install="".join(f"      - run: {scalar(line)}\n" for line in project.install),
-        simkit=f"      # {to_change}.\n{simkit}" if to_change else simkit,
+        simkit=f"      # {note}.\n{simkit}" if note else simkit,
         scenarios=project.scenarios,
         features=project.features,
     )
@@ -147,27 +147,29 @@ SAMPLE: Final[Mapping[str, str]] = {
 """The files of a first project, by their names below its folder, where there is no app yet."""
 
 
-def files_around(project: Project) -> dict[str, str]:
+def files_around(project: Project) -> dict[str, str | bytes]:
     """Return the files that a project's scenarios have around them, by their names."""
+    wheel = _requirement(project.root.resolve())[2]
     top = os.path.relpath(project.top.resolve(), project.root.resolve()).replace(os.sep, "/")
     prefix = "" if top == "." else f"{top}/"
     return {
         f"{prefix}.github/workflows/simkit.yml": workflow_text(project),
+        **({f"{_VENDORED}/{wheel.name}": wheel.read_bytes()} if wheel is not None else {}),
         SCHEMA_FILE: schema_text(None) + "\n",
         SETTINGS_FILE: f"{{\n{ASSOCIATION}}}\n",
     }
 
 
-def written_files(root: Path, files: Mapping[str, str]) -> Iterator[str]:
+def written_files(root: Path, files: Mapping[str, str | bytes]) -> Iterator[str]:
     """Write those of the files that the folder does not have; yield the actions, file by file.
 
     Raise SimkitError at the first file or folder that cannot be written; the files yielded before
     exist.
     """
     make_folder(root)
-    for name, text in files.items():
+    for name, content in files.items():
         file = root / name
-        if _write_new(file, text):
+        if _write_new(file, content):
             yield f"{file}: written"
         elif name == SETTINGS_FILE and SCHEMA_FILE.encode() not in read_bytes(str(file)):
             yield f"{file}: {_EXISTS}; for completion in the editor, add to it:"
@@ -176,8 +178,19 @@ def written_files(root: Path, files: Mapping[str, str]) -> Iterator[str]:
             yield f"{file}: {_EXISTS}"
 
 
+def skill_lines(root: Path) -> Iterator[str]:
+    """Write the skill where coding agents look for skills; yield what was done."""
+    name = ".claude/skills/simkit/SKILL.md"
+    yield from written_files(root, {name: SKILL.read_text(encoding="utf-8")})
+
+
+_APP: Final = late_pattern(r"[\w.]+:[\w.]+")
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, where it is not; raise SimkitError if it cannot be."""
+    if _APP.fullmatch(str(folder)) and not folder.exists():
+        raise SimkitError(f"there is no folder `{folder}`. Did you mean --app {folder}?")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -189,10 +202,10 @@ def make_folder(folder: Path) -> None:
         raise SimkitError(f"{folder}: the folder cannot be made: {problem.strerror}") from None
 
 
-def _write_new(file: Path, text: str) -> bool:
+def _write_new(file: Path, content: str | bytes) -> bool:
     """Write a new file with its folders; return whether it is new."""
     make_folder(file.parent)
-    return write_new(file, text)
+    return write_new(file, content)
 
 
 def ignoring(file: Path) -> str:
@@ -207,3 +220,54 @@ def ignoring(file: Path) -> str:
     parting = b"" if not before or before.endswith(b"\n") else end
     write(FileChange(str(file), before, before + parting + IGNORED.encode() + end))
     return f"{file}: `{IGNORED}` added"
+
+
+# The feature
+
+
+def feature_text(stem: str, name: str, document: Mapping[str, Any], *, has_file: bool) -> str:
+    """Return the conversation of a scenario as a feature."""
+    named = stem if has_file else name
+    lines = [
+        f"Feature: {stem.replace('_', ' ').capitalize()}",
+        "",
+        f"  Scenario: What the models of {stem} are sent",
+        f"    Given the pipeline {quoted(named)}",
+    ]
+    lines += [
+        f"    And the lint {code} is off because {quoted(str(why))}"
+        for code, why in document.get("lints", {}).items()
+    ]
+    for turn in document["turns"]:
+        lines.append(f"    When the user says {quoted(str(turn['user']))}")
+        for agent, replies in turn.get("replies", {}).items():
+            for reply in replies if isinstance(replies, list) else [replies]:
+                lines += _reply_lines(agent, reply)
+        keyword = "Then"
+        for agent, claims in turn.get("expect", {}).get("context", {}).items():
+            if "[" in agent:
+                continue
+            for text in _texts(claims):
+                lines.append(f"    {keyword} the context of {agent} includes {quoted(text)}")
+                keyword = "And"
+    return "\n".join([*lines, ""])
+
+
+def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
+    if isinstance(reply, str) and "\n" not in reply:
+        yield f"    And {agent} replies {quoted(reply)}"
+        return
+    yield f"    And {agent} answers with this line:"
+    yield '      """'
+    yield f"      {flow({'text': reply} if isinstance(reply, str) else reply)}"
+    yield '      """'
+
+
+def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the users' texts among the messages of a context that are claimed whole."""
+    messages = claims.get("messages", ())
+    if isinstance(messages, Sequence):
+        for message in messages:
+            text = message.get("user") if isinstance(message, Mapping) else None
+            if isinstance(text, str) and text.strip() and "\n" not in text:
+                yield text

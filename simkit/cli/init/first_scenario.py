@@ -1,50 +1,61 @@
-"""The first scenario of an app: the app is run once, and a scenario written that holds."""
+"""The first scenario of an app: the app is run once, and a scenario made that holds.
+
+Each run is in a copy of one process that has imported the app and run nothing.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
-import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
-from simkit.checks.judge import Outcome
-from simkit.cli.console import Progress, output_to_stderr, paint_for
-from simkit.cli.init.files import write_new
+from simkit.cli.console import Progress, paint_for
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
 from simkit.language.paths import literal
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
 from simkit.report.text import findings_text
-from simkit.session.execution.alone import replayed_alone, root_of
-from simkit.session.execution.first_run import (
-    UNMARKED,
-    FirstRun,
-    first_run,
-)
+from simkit.session.execution.alone import root_of
+from simkit.session.execution.applications import OwnProcesses
+from simkit.session.execution.first_run import UNMARKED, FirstRun, ScaffoldedReplies, first_run
 from simkit.session.execution.first_scenario import agents_of, scenario_of
-from simkit.session.execution.scaffold import ScaffoldedReplies
-from simkit.session.located_errors import placed
-from simkit.session.simulate import Conversation, simulate
+from simkit.session.execution.running import placed
+from simkit.session.simulate import simulate
+from simkit.session.workers import WorkerDied
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import TURNS, App
 from simkit.spec.scenario.code_names import folder_with
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase
 from simkit.spec.scenario.writing import block
+from simkit.trace.store import Trace
 from simkit.trace.views import view_of
-from simkit.update.merging import changed_text
-from simkit.update.proposals import additions
+from simkit.update.proposals import additions, changed_text
 
 _MANY = 1_000
 """The limit of runs and calls of a first run, of which nothing is known yet."""
+
+REPLIES_ADVISED: Final = """\
+  A made-up reply is not what the app can read. Say what its models answer, in order:
+  --reply 'price: Rome' --reply 'It costs 500.', or ask them once, with your key: --record"""
+"""The advice where an app cannot read the replies that stand in for its models."""
+OPTIONS_ADVISED: Final = """\
+  If it needs more than the user's message, say so with --option, as often as needed:
+    variables of the environment     --option env.SHOP=test
+    context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
+                                     --option 'run_options={state: {user: Ada}}'
+    config of a graph                --option config.configurable.user_id=ada
+    more of a graph's input          --option 'input={question: "${user}", language: en}'
+    something prepared before        --option setup=MODULE:FUNCTION
+    the path of a web application    --option post=/chat"""
 
 
 class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +64,8 @@ class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """``module:name``, a module, or either by its file."""
     messages: tuple[str, ...]
+    replies: tuple[str, ...] = ()
+    """The first answers of models; scaffolded replies follow."""
     call: str = ""
     folders: tuple[str, ...] = ()
     """The folders of the app's modules, beside the working directory."""
@@ -65,66 +78,71 @@ class AppRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FirstScenario(msgspec.Struct, frozen=True):
-    """A first scenario that was written."""
+    """A first scenario that holds."""
 
+    app: App
+    """The app as it was run first."""
+    tree: Mapping[str, Any]
+    """The scenario without claims."""
+    text: str
+    """The scenario with them."""
     offers: tuple[tuple[str, Offer], ...]
     """The tools that models were offered, each with the agent."""
     functions: Mapping[str, str]
     """Tool to its function, where a stand-in can replace it."""
 
 
-def write_first(request: AppRequest, file: Path, source: ScaffoldedReplies | None) -> FirstScenario:
-    """Write the first scenario of an app, which holds.
+def first_scenario(
+    request: AppRequest, file: Path, source: ScaffoldedReplies | None
+) -> FirstScenario:
+    """Return the first scenario of an app, which holds.
 
     The app's models are answered by a source, by their providers without one. Raise SimkitError
     if the app fails, or if a scenario cannot express what it does.
     """
     redactor = Redactor(os.environ)
-    progress = Progress()
-    progress.begin(f"running {request.name}")
-    try:
-        first_run = _first_run_of(request, file, source)
-    finally:
-        progress.end()
-    if not first_run.calls:
-        raise SimkitError(
-            f"`{request.name}` called no model that simkit knows: there is nothing to write\n"
-            "  `simkit doctor` says which client libraries are seen."
+    prepared = _first_prepared(request, file)
+    assert isinstance(prepared.pipeline, App)
+    with _running(prepared.pipeline, str(file), request.is_recorded) as runs:
+        first_run = runs.first(prepared, source)
+        if not first_run.calls:
+            raise SimkitError(
+                f"`{request.name}` called no model that simkit knows: there is nothing to write\n"
+                "  `simkit doctor` says which client libraries are seen."
+            )
+        make = partial(
+            scenario_of,
+            first_run,
+            file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
+            request.name,
+            user_texts=request.messages,
         )
-    make = partial(
-        scenario_of,
-        first_run,
-        file.name.removesuffix(SCENARIO_SUFFIX).replace("_", " "),
-        request.name,
-        user_texts=request.messages,
-    )
-    app = _app(request, file, functions=first_run.functions.values())
-    tree = redactor.value(make(app))
-    text, problems = _holding(file, tree, redactor)
-    if problems and any(used.tool in first_run.functions for used in first_run.used):
-        # A tool's change inside the app is no result that could replace the call.
-        without = redactor.value(make(app, with_tools=False))
-        text, others = _holding(file, without, redactor)
-        tree, problems = (tree, problems) if others else (without, ())
-    if problems:
-        report = findings_text(problems, paint_for(False))
-        raise SimkitError(
-            f"{file}: not written, since a scripted run differs from this one:\n{report}"
-        )
-    if not _holds_again(file, text):
-        tree = {**tree, "app": {**tree.get("app", {}), "fresh": True}}
-        text, _ = _holding(file, tree, redactor)
+        app = app_options(request, file, functions=first_run.functions.values())
+        tree = redactor.value(make(app))
+        text, ran = _holding(runs, tree, redactor)
+        if ran.findings and any(used.tool in first_run.functions for used in first_run.used):
+            # A tool's change inside the app is no result that could replace the call.
+            without = redactor.value(make(app, with_tools=False))
+            text, other_ran = _holding(runs, without, redactor)
+            tree, ran = (tree, ran) if other_ran.findings else (without, other_ran)
+        if ran.findings:
+            report = findings_text(ran.findings, paint_for(False))
+            raise SimkitError(
+                f"{file}: not written, since a scripted run differs from this one:\n{report}"
+            )
+        if not ran.holds_again:
+            tree = {**tree, "app": {**tree.get("app", {}), "fresh": True}}
+            text, _ = _holding(runs, tree, redactor)
     if redactor.text(text) != text:
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    if not write_new(file, text):
-        raise SimkitError(f"{file}: there is such a file, and nothing is written over it")
-    if replayed_alone(str(file)):
-        # Some part of the contexts is new in every process.
-        text, _ = _holding(file, tree, redactor, with_contexts=False)
-        file.write_text(text, encoding="utf-8", newline="\n")
-        _check_alone(file)
-    return FirstScenario(tuple(_offers_of(first_run)), first_run.functions)
+    offers = tuple(_offers_of(first_run))
+    return FirstScenario(prepared.pipeline, tree, text, offers, first_run.functions)
+
+
+def text_without_contexts(first: FirstScenario, file: Path) -> str:
+    """Return the text of a first scenario without claims on contexts."""
+    with _running(first.app, str(file), keeps_keys=False) as runs:
+        return _holding(runs, first.tree, Redactor(os.environ), with_contexts=False)[0]
 
 
 def _offers_of(first_run: FirstRun) -> Iterator[tuple[str, Offer]]:
@@ -133,18 +151,7 @@ def _offers_of(first_run: FirstRun) -> Iterator[tuple[str, Offer]]:
         yield from ((agent, offer) for offer in call.model_request.offers)
 
 
-def _check_alone(file: Path) -> None:
-    """Replay the file as a user would; raise SimkitError, and remove it, if it fails."""
-    failed = replayed_alone(str(file))
-    if failed:
-        file.unlink()
-        raise SimkitError(
-            f"{file}: not written, since it does not hold in a new process:\n{failed}\n"
-            "  Say with --path from which folder the app's modules are imported."
-        )
-
-
-def _app(
+def app_options(
     request: AppRequest, file: Path, functions: Collection[str] | None = None
 ) -> dict[str, Any]:
     """Return the app's options: those of the first run, or with its tools' ``functions`` those of
@@ -180,12 +187,12 @@ def _are_found(request: AppRequest, functions: Collection[str], folder: Path) ->
     return roots.issuperset(named)
 
 
-def _first_run_of(request: AppRequest, file: Path, source: ScaffoldedReplies | None) -> FirstRun:
-    """Run the app once; unattributed calls belong to one agent so far."""
+def _first_prepared(request: AppRequest, file: Path) -> Prepared:
+    """Return the app's first run as a scenario; unattributed calls belong to one agent so far."""
     tree = {
         "scenario": str(file),
         "pipeline": request.name,
-        "app": _app(request, file),
+        "app": app_options(request, file),
         "limits": dict.fromkeys(
             ("agent_runs_per_turn", "model_calls_per_run", "handoffs_per_turn"), _MANY
         ),
@@ -193,86 +200,99 @@ def _first_run_of(request: AppRequest, file: Path, source: ScaffoldedReplies | N
     }
     prepared = _prepared(str(file), _text(tree))
     assert isinstance(prepared.pipeline, App)
-    # An earlier try leaves its modules behind, for a try that cannot import them again.
-    home = prepared.pipeline.entry.partition(":")[0].partition(".")[0]
-    app = msgspec.structs.replace(
-        prepared.pipeline, fallback=UNMARKED, is_apart=home in sys.modules
-    )
-    again = msgspec.structs.replace(app, is_apart=False)
-    with output_to_stderr(), placed(prepared):
+    app = msgspec.structs.replace(prepared.pipeline, fallback=UNMARKED)
+    return msgspec.structs.replace(prepared, pipeline=app)
+
+
+class _Twice(msgspec.Struct, frozen=True):
+    """Two runs of a scenario in one process, as beside others of the app."""
+
+    trace: Trace
+    findings: Sequence[Finding]
+    """The findings of the first."""
+    holds_again: bool = True
+    """Whether the second has none."""
+
+
+class _Runs:
+    """The runs of an app, each in a copy of a process that has imported it."""
+
+    def __init__(self, processes: OwnProcesses, app: App, file: str) -> None:
+        self._processes, self._app = processes, app
+        self.file = file
+
+    def first(self, prepared: Prepared, source: ScaffoldedReplies | None) -> FirstRun:
+        """Return the app's first run; raise SimkitError if it fails.
+
+        The source has then noted what it decided.
+        """
+        with placed(prepared):
+            result, replies = self._call(_first_run, prepared, source)
+            if source is not None:
+                vars(source).update(vars(replies))
+            if isinstance(result, SimkitError):
+                raise result
+        run: FirstRun = result
+        return run
+
+    def twice(self, prepared: Prepared) -> _Twice:
+        """Run a scenario twice in one process; raise SimkitError if it cannot be run."""
+        result: _Twice = self._call(_twice, prepared)
+        return result
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        messages: list[Any] = []
         try:
-            return first_run(msgspec.structs.replace(prepared, pipeline=app), source)
-        except SimkitError as problem:
-            if not app.is_apart or not is_import_failure(problem):
-                raise
-            return first_run(msgspec.structs.replace(prepared, pipeline=again), source)
-
-
-def is_import_failure(problem: SimkitError) -> bool:
-    """Return whether an app's modules cannot be imported."""
-    return ": importing " in str(problem)
-
-
-def _holding(
-    file: Path, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
-) -> tuple[str, Sequence[Finding]]:
-    """Return a scenario's text with claims, and the remaining findings.
-
-    Lints that the app breaks are turned off in the text: the app is not simkit's.
-    """
-    claimed = partial(_claimed, str(file), redactor=redactor, with_contexts=with_contexts)
-    text = claimed(_text(tree))
-    findings = _outcome(_prepared(str(file), text)).judgement.findings
-    lints = [finding.id for finding in findings if finding.id != CLAIM and not finding.breaks]
-    if lints:
-        reasons = {finding: f"the first run did so: {LINTS[finding].name}" for finding in lints}
-        text = claimed(_text({**tree, "lints": reasons}))
-        findings = _outcome(_prepared(str(file), text)).judgement.findings
-    return text, findings
-
-
-def _holds_again(file: Path, text: str) -> bool:
-    """Return whether a scenario holds a second time in one process, as beside others of the app."""
-    prepared = _prepared(str(file), text)
-    assert isinstance(prepared.pipeline, App)
-    app = msgspec.structs.replace(prepared.pipeline, is_apart=False)
-    shared = msgspec.structs.replace(prepared, pipeline=app)
-    with _silence():
-        try:
-            return not [simulate(shared) for _ in range(2)][-1].judgement.findings
-        except SimkitError:
-            # Its modules cannot be imported twice, so that `fresh` would not help.
-            return True
-
-
-def _outcome(prepared: Prepared) -> Outcome:
-    """Run a scenario with modules of its own, in a new process if they cannot be imported twice
-    in this one, as tables of a database that is declared in them."""
-    with _silence():
-        with contextlib.suppress(SimkitError):
-            return simulate(prepared)
-        with Conversation(prepared, is_apart=True) as conversation:
-            conversation.follow(prepared)
-            return conversation.finish()
+            return self._processes.call(self._app, function, *arguments, hear=messages.append)
+        except WorkerDied as death:
+            how = next((fact for fact in messages if isinstance(fact, str)), death.how)
+            raise SimkitError(f"the app's process ended: {how}") from None
 
 
 @contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Drop what the app prints: it did so in its first run."""
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        yield
+def _running(app: App, file: str, keeps_keys: bool) -> Iterator[_Runs]:
+    """Give the runs of an app, and show meanwhile that it runs."""
+    progress = Progress()
+    with contextlib.closing(OwnProcesses([app], keeps_keys)) as processes:
+        progress.begin(f"running {app.entry}")
+        try:
+            yield _Runs(processes, app, file)
+        finally:
+            progress.end()
 
 
-def _claimed(file: str, text: str, redactor: Redactor, *, with_contexts: bool) -> str:
-    """Return the text with claims for each turn; after a claimed error, for the next."""
+def _holding(
+    runs: _Runs, tree: Mapping[str, Any], redactor: Redactor, *, with_contexts: bool = True
+) -> tuple[str, _Twice]:
+    """Return a scenario's text with claims, and its runs.
+
+    Lints that the app breaks are turned off in the text: the app is not simkit's.
+    """
+    claimed = partial(_claimed, runs, redactor=redactor, with_contexts=with_contexts)
+    text, ran = claimed(_text(tree))
+    lints = [finding.id for finding in ran.findings if finding.id != CLAIM and not finding.breaks]
+    if lints:
+        reasons = {finding: f"the first run did so: {LINTS[finding].name}" for finding in lints}
+        text, ran = claimed(_text({**tree, "lints": reasons}))
+    return text, ran
+
+
+def _claimed(
+    runs: _Runs, text: str, redactor: Redactor, *, with_contexts: bool
+) -> tuple[str, _Twice]:
+    """Return the text with claims for each turn, and its runs.
+
+    After a claimed error there are claims for the next turn, too.
+    """
     names = ("context",) if with_contexts else ()
     while True:
-        prepared = _prepared(file, text)
-        view = view_of(_outcome(prepared).trace.events)
+        prepared = _prepared(runs.file, text)
+        ran = runs.twice(prepared)
+        view = view_of(ran.trace.events)
         proposal = additions(prepared, view, redactor, with_contexts=with_contexts, names=names)
-        longer, _ = changed_text(file, text, [proposal])
+        longer, _ = changed_text(runs.file, text, [proposal])
         if longer == text:
-            return text
+            return text, ran
         text = longer
 
 
@@ -287,8 +307,27 @@ def _text(tree: Mapping[str, Any]) -> str:
 def _prepared(file: str, text: str) -> Prepared:
     (document,) = load_text(text, file)
     item = ScenarioCase(file, str(document.data["scenario"]), 0, 1)
-    prepared = Library().assembled(item, document)
-    assert isinstance(prepared.pipeline, App)
-    # State in its modules must not reach the next run: a new process does not have it.
-    app = msgspec.structs.replace(prepared.pipeline, is_apart=True)
-    return msgspec.structs.replace(prepared, pipeline=app)
+    return Library().assembled(item, document)
+
+
+# In the copies
+
+
+def _first_run(
+    prepared: Prepared, source: ScaffoldedReplies | None
+) -> tuple[FirstRun | SimkitError, ScaffoldedReplies | None]:
+    try:
+        return first_run(prepared, source), source
+    except SimkitError as problem:
+        return problem, source
+
+
+def _twice(prepared: Prepared) -> _Twice:
+    """Run a scenario twice. Its output is dropped: the first run has printed the same."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        once = simulate(prepared)
+        # If its modules cannot be imported twice, `fresh` would not help.
+        with contextlib.suppress(SimkitError):
+            again = simulate(prepared).judgement.findings
+            return _Twice(once.trace, once.judgement.findings, not again)
+    return _Twice(once.trace, once.judgement.findings)

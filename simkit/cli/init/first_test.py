@@ -1,8 +1,7 @@
 """The files that ``simkit init --app`` writes for an app: a scenario, a feature, a pipeline.
 
 The app is run once. Its models are answered by scaffolded replies, or with ``--record`` by their
-providers. The run becomes the scenario; simkit replays it in a new process before it
-says that it holds.
+providers. The run becomes the scenario; a new process holds all before simkit says that it holds.
 """
 
 from __future__ import annotations
@@ -20,32 +19,38 @@ import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
 from simkit.adapters.input_shapes import input_advised
-from simkit.adapters.libraries import FRAMEWORKS, PROVIDERS, installed
 from simkit.adapters.recorder.handoffs import PREFIXES
+from simkit.cli.console import Progress
+from simkit.cli.init.checking import Failures, failures_alone
 from simkit.cli.init.files import (
     SAMPLE,
     STEPS,
+    feature_text,
     files_around,
     ignoring,
     make_folder,
+    skill_lines,
     write_new,
     written_files,
 )
 from simkit.cli.init.first_scenario import (
+    OPTIONS_ADVISED,
+    REPLIES_ADVISED,
     AppRequest,
     FirstScenario,
-    is_import_failure,
-    write_first,
+    first_scenario,
+    text_without_contexts,
 )
 from simkit.cli.init.project import FoundApp, Project, look_at
+from simkit.core.answers import answer
+from simkit.core.compat import FRAMEWORKS, PROVIDERS, installed
 from simkit.core.errors import ProgramNamed, SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.text import counted, shell_word
 from simkit.language.json_schema.examples import example_of
 from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
-from simkit.session.execution.alone import replayed_alone, run_alone
-from simkit.session.execution.scaffold import MANNERS, ScaffoldedReplies
+from simkit.session.execution.first_run import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.code_names import (
     advice_on,
@@ -54,7 +59,7 @@ from simkit.spec.scenario.code_names import (
     parted_method,
 )
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
-from simkit.spec.scenario.writing import block, comment, flow, quoted
+from simkit.spec.scenario.writing import block, comment, flow
 
 DEFAULT_MESSAGE: Final = "Hello"
 _VARIABLES_MAX: Final = 6
@@ -70,16 +75,6 @@ _YAML: Final = re.compile(r"[\[{].*|-?\d+(\.\d+)?|true|false", re.DOTALL)
 _POST: Final = re.compile(r"`app: \{post: (.+?)\}`")
 _USUAL: Final = frozenset(("agent", "agents", "app", "chat", "cli", "graph", "main", "run", "src"))
 """Names of modules that say nothing of what an app is about."""
-
-_MORE: Final = """\
-  If it needs more than the user's message, say so with --option, as often as needed:
-    variables of the environment     --option env.SHOP=test
-    context, deps, session, state    --option run_options=MODULE:FUNCTION, or plain values:
-                                     --option 'run_options={state: {user: Ada}}'
-    config of a graph                --option config.configurable.user_id=ada
-    more of a graph's input          --option 'input={question: "${user}", language: en}'
-    something prepared before        --option setup=MODULE:FUNCTION
-    the path of a web application    --option post=/chat"""
 
 
 def options_of(pairs: Sequence[str]) -> dict[str, Any]:
@@ -113,8 +108,7 @@ def options_of(pairs: Sequence[str]) -> dict[str, Any]:
 def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     """Write what is not there yet; yield what was done, file by file.
 
-    The working directory is the project's. Raises SimkitError where the app cannot be run, or
-    nothing holds in a new process.
+    The working directory is the project's. Raises SimkitError if the app cannot be run or tested.
     """
     if request.name.partition(":")[0].endswith(".ipynb") and (advice := advice_on(request.name)):
         raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
@@ -130,24 +124,108 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
             return
     models_text = "its models are asked" if request.is_recorded else "no model is asked"
     yield f"running {request.name}: {models_text}"
-    first = _write_scenario(request, scenario)
-    document = _document(scenario)
-    _add_comments(scenario, first, request, document)
-    pipeline = scenario.with_name(f"{stem}{PIPELINE_SUFFIX}")
-    feature = Path(project.features, f"{stem}.feature")
-    before = scenario.read_text(encoding="utf-8")
-    is_moved = ("app" in document or "agents" in document) and _moved(scenario, pipeline, document)
-    lines = [] if os.path.lexists(feature) else _feature_lines(feature, scenario, request, document)
-    if is_moved and replayed_alone(str(scenario)):
-        pipeline.unlink()
-        _rewrite(scenario, before)
-    elif is_moved:
-        yield f"{pipeline}: written: how the app is run, and which calls are whose"
+    first = _first_scenario(request, scenario)
+    files = _Files(scenario, Path(project.features, f"{stem}.feature"))
+    progress = Progress()
+    progress.begin(f"checking {scenario} in a new process")
+    try:
+        document = _write_what_holds(files, first, request)
+    finally:
+        progress.end()
+    if files.pipeline in files.new_files:
+        yield f"{files.pipeline}: written: how the app is run, and which calls are whose"
     yield f"{scenario}: written: {_counts(document)}"
-    yield from lines
+    if files.refusal:
+        yield files.refusal
+    elif files.feature in files.new_files:
+        is_bound = files.steps in files.new_files
+        yield f"{files.feature}: written"
+        yield f"{files.steps}: {'written' if is_bound else 'there already, left as it is'}"
     waived = document.get("lints", {})
     for code in waived:
         yield f"  {code} is found in this run: {LINTS[code].name}. It is off in the scenario."
+
+
+def _write_what_holds(
+    files: _Files, first: FirstScenario, request: AppRequest
+) -> Mapping[str, Any]:
+    """Write the files; return the scenario's document.
+
+    In a new process the scenario must hold, else raise SimkitError, as for one that is there by
+    now. A feature that fails there is removed.
+    """
+    document = files.write(first.text, first, request)
+    failed = files.check()
+    if failed.replay:
+        # Some part of the contexts is new in every process.
+        files.remove()
+        document = files.write(text_without_contexts(first, files.scenario), first, request)
+        failed = files.check()
+    if failed.replay:
+        files.remove()
+        raise SimkitError(
+            f"{files.scenario}: not written, since it does not hold in a new process:\n"
+            f"{failed.replay}\n"
+            "  Say with --path from which folder the app's modules are imported."
+        )
+    if failed.pytest:
+        files.remove(files.feature, files.steps)
+        last = "\n".join(f"  {line}" for line in failed.pytest.splitlines()[-12:])
+        files.refusal = f"{files.feature}: not written, since pytest does not pass it:\n{last}"
+    return document
+
+
+class _Files:
+    """The files of a first test, of which some may be there already."""
+
+    def __init__(self, scenario: Path, feature: Path) -> None:
+        self.scenario, self.feature = scenario, feature
+        self.pipeline = scenario.with_name(scenario.name.replace(SCENARIO_SUFFIX, PIPELINE_SUFFIX))
+        self.steps = feature.with_name("test_features.py")
+        self.new_files: list[Path] = []
+        self.refusal = ""
+        """Why the feature was not written; empty if it was."""
+
+    def write(self, text: str, first: FirstScenario, request: AppRequest) -> Mapping[str, Any]:
+        """Write those that are not there; return the scenario's document.
+
+        Raise SimkitError if the scenario is there.
+        """
+        document = _document(text, self.scenario)
+        if "app" in document or "agents" in document:
+            tree = {"pipeline": self.pipeline.name.removesuffix(PIPELINE_SUFFIX)}
+            tree |= {"code": document["pipeline"]}
+            tree |= {key: document[key] for key in ("app", "agents") if key in document}
+            if self._write(self.pipeline, "\n".join([*block(tree, 0), ""])):
+                text = _without_app(text, document, self.pipeline.name)
+        if not self._write(self.scenario, _with_comments(text, first, request, document)):
+            raise SimkitError(
+                f"{self.scenario}: there is such a file, and nothing is written over it"
+            )
+        if not os.path.lexists(self.feature):
+            is_named = self.pipeline.is_file()
+            stem = self.feature.stem
+            feature = feature_text(stem, request.name, document, has_file=is_named)
+            self._write(self.feature, feature)
+            self._write(self.steps, STEPS)
+        return document
+
+    def check(self) -> Failures:
+        """Hold the files in a new process."""
+        features = [self.feature.parent] if self.feature in self.new_files else []
+        return failures_alone(self.scenario, *features)
+
+    def remove(self, *files: Path) -> None:
+        """Remove what was written of these files; without any, of all."""
+        for file in [file for file in self.new_files if not files or file in files]:
+            file.unlink()
+            self.new_files.remove(file)
+
+    def _write(self, file: Path, text: str) -> bool:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if is_new := write_new(file, text):
+            self.new_files.append(file)
+        return is_new
 
 
 # The scenario
@@ -188,21 +266,17 @@ def _stems(name: str) -> Iterator[str]:
     yield from (f"{'_'.join(words)}_{number}" for number in itertools.count(2))
 
 
-def _write_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
-    """Write the scenario; try the next likely way where one does not run."""
+def _first_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
+    """Return the scenario; try the next likely way where one does not run."""
     options = _with_variables(request.options, _own_keys())
     is_program = ":" not in request.name
     request = msgspec.structs.replace(request, options=options, is_program=is_program)
     manners = list(MANNERS)
-    earlier: SimkitError | None = None
     while True:
-        source = None if request.is_recorded else ScaffoldedReplies(manners[0])
+        source = None if request.is_recorded else ScaffoldedReplies(manners[0], request.replies)
         try:
-            return write_first(request, scenario, source)
+            return first_scenario(request, scenario, source)
         except SimkitError as problem:
-            if earlier is not None and is_import_failure(problem):
-                problem = earlier  # Its modules cannot be imported twice.
-            earlier = problem
             if (next_request := _with_what_lacks(request, problem)) is not None:
                 request = next_request
             elif source is not None and (others := [*filter(source.differs_in, manners[1:])]):
@@ -283,12 +357,13 @@ def _advised(problem: str, name: str) -> str:
         return f"{problem}\n  Here: `--path DIR`."
     # No option mends an app's syntax.
     if "SyntaxError: " not in problem and re.search(r"\braised\b|\bfailed\b", problem):
-        return f"{problem}\n{_MORE}"
+        is_made_up = re.search(r"\bReply \d+\.", problem) is not None
+        return f"{problem}\n{REPLIES_ADVISED if is_made_up else OPTIONS_ADVISED}"
     return problem
 
 
-def _document(file: Path) -> Mapping[str, Any]:
-    (document,) = load_text(file.read_text(encoding="utf-8"), str(file))
+def _document(text: str, file: Path) -> Mapping[str, Any]:
+    (document,) = load_text(text, str(file))
     data: Mapping[str, Any] = document.data
     return data
 
@@ -298,32 +373,19 @@ def _counts(document: Mapping[str, Any]) -> str:
     return f"{counted(len(document['turns']), 'turn')}, {', '.join(sorted(agents))}"
 
 
-def _moved(scenario: Path, pipeline: Path, document: Mapping[str, Any]) -> bool:
-    """Move what is said of the app into a file that the feature can name too."""
-    tree = {"pipeline": pipeline.name.removesuffix(PIPELINE_SUFFIX), "code": document["pipeline"]}
-    tree |= {key: document[key] for key in ("app", "agents") if key in document}
-    if not write_new(pipeline, "\n".join([*block(tree, 0), ""])):
-        return False
-    text = scenario.read_text(encoding="utf-8")
+def _without_app(text: str, document: Mapping[str, Any], pipeline: str) -> str:
+    """Return a scenario's text without what its pipeline's file says, where a feature finds it."""
     # The document is cut before each of its keys.
     parts = re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)
     parts = [part for part in parts if not part.startswith(("app:", "agents:"))]
-    shorter = "".join(parts).replace(
-        f"pipeline: {flow(document['pipeline'])}\n", f"pipeline: {pipeline.name}\n", 1
-    )
-    _rewrite(scenario, shorter)
-    return True
+    line = f"pipeline: {flow(document['pipeline'])}\n"
+    return "".join(parts).replace(line, f"pipeline: {pipeline}\n", 1)
 
 
-def _rewrite(file: Path, text: str) -> None:
-    """Write a file that this command has made."""
-    file.write_text(text, encoding="utf-8", newline="\n")
-
-
-def _add_comments(
-    scenario: Path, first: FirstScenario, request: AppRequest, document: Mapping[str, Any]
-) -> None:
-    """Say in the scenario what it is, and what to do with it."""
+def _with_comments(
+    text: str, first: FirstScenario, request: AppRequest, document: Mapping[str, Any]
+) -> str:
+    """Return a scenario that says what it is, and what to do with it."""
     how = (
         "Its models were asked, and answered so."
         if request.is_recorded
@@ -333,9 +395,8 @@ def _add_comments(
         f"# `simkit init --app {request.name}` ran the app once. {how}\n"
         "# It holds. To see a failure, change a word below `context`, or in the app itself.\n"
     )
-    text = scenario.read_text(encoding="utf-8")
     foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
-    _rewrite(scenario, f"{head}{text}{foot}")
+    return f"{head}{text}{foot}"
 
 
 def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator[str]:
@@ -346,94 +407,29 @@ def _tool_comment(first: FirstScenario, document: Mapping[str, Any]) -> Iterator
         if offer.schema is None or offer.name.startswith(PREFIXES):
             continue
         call = flow({offer.name: example_of(offer.schema)}).removeprefix("{").removesuffix("}")
-        yield comment(
-            f"`{agent}` is offered tools. A reply that calls one; the tool itself does not run:"
-        )
+        is_replaced = "agents" not in document or offer.name in first.functions
+        rest = "with `tool_results` it does not run" if is_replaced else "the code answers it"
+        yield comment(f"`{agent}` is offered tools. A reply that calls one; {rest}:")
         yield f"#     replies: {{{flow(agent)}: [{{calls: [{{{call}}}]}}, What it says then.]}}"
-        yield f"#     tool_results: {{{flow(offer.name)}: what it returns}}"
+        if is_replaced:
+            yield f"#     tool_results: {{{flow(offer.name)}: what it returns}}"
         if "agents" in document and offer.name in first.functions:
             entry = flow({offer.name: first.functions[offer.name]})
             yield f"#   with, on top: app: {{tools: {entry}}}"
         return
 
 
-# The feature
-
-
-def _feature_lines(
-    feature: Path, scenario: Path, request: AppRequest, document: Mapping[str, Any]
-) -> list[str]:
-    """Write the feature and what binds it, and hold all with pytest, in a new process; return what
-    was done."""
-    steps = feature.with_name("test_features.py")
-    stem = feature.stem
-    pipeline = scenario.with_name(f"{stem}{PIPELINE_SUFFIX}")
-    text = feature_text(stem, request.name, document, has_file=pipeline.is_file())
-    feature.parent.mkdir(parents=True, exist_ok=True)
-    write_new(feature, text)
-    is_bound = write_new(steps, STEPS)
-    failed = run_alone(
-        "pytest", "-q", "--no-header", "-p", "no:cacheprovider", str(scenario), str(feature.parent)
-    )
-    if failed:
-        feature.unlink()
-        if is_bound:
-            steps.unlink()
-        last = "\n".join(f"  {line}" for line in failed.splitlines()[-12:])
-        return [f"{feature}: not written, since pytest does not pass it:\n{last}"]
-    bound = "written" if is_bound else "there already, left as it is"
-    return [f"{feature}: written", f"{steps}: {bound}"]
-
-
-def feature_text(stem: str, name: str, document: Mapping[str, Any], *, has_file: bool) -> str:
-    """Return the conversation of a scenario as a feature."""
-    named = stem if has_file else name
-    lines = [
-        f"Feature: {stem.replace('_', ' ').capitalize()}",
-        "",
-        f"  Scenario: What the models of {stem} are sent",
-        f"    Given the pipeline {quoted(named)}",
-    ]
-    lines += [
-        f"    And the lint {code} is off because {quoted(str(why))}"
-        for code, why in document.get("lints", {}).items()
-    ]
-    for turn in document["turns"]:
-        lines.append(f"    When the user says {quoted(str(turn['user']))}")
-        for agent, replies in turn.get("replies", {}).items():
-            for reply in replies if isinstance(replies, list) else [replies]:
-                lines += _reply_lines(agent, reply)
-        keyword = "Then"
-        for agent, claims in turn.get("expect", {}).get("context", {}).items():
-            if "[" in agent:
-                continue
-            for text in _texts(claims):
-                lines.append(f"    {keyword} the context of {agent} includes {quoted(text)}")
-                keyword = "And"
-    return "\n".join([*lines, ""])
-
-
-def _reply_lines(agent: str, reply: Any) -> Iterator[str]:
-    if isinstance(reply, str) and "\n" not in reply:
-        yield f"    And {agent} replies {quoted(reply)}"
-        return
-    yield f"    And {agent} answers with this line:"
-    yield '      """'
-    yield f"      {flow({'text': reply} if isinstance(reply, str) else reply)}"
-    yield '      """'
-
-
-def _texts(claims: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the users' texts among the messages of a context that are claimed whole."""
-    messages = claims.get("messages", ())
-    if isinstance(messages, Sequence):
-        for message in messages:
-            text = message.get("user") if isinstance(message, Mapping) else None
-            if isinstance(text, str) and text.strip() and "\n" not in text:
-                yield text
-
-
 _APPS_MAX: Final = 8
+
+
+def write_skill(folder: str, request: AppRequest) -> int:
+    """Write the skill for coding agents into a folder; return 0. Raises SimkitError."""
+    if request.name:
+        raise click.UsageError("--skill writes the skill alone; leave out --app.")
+    for line in skill_lines(Path(folder)):
+        echo(line)
+    answer(app="", folder=folder, next=["simkit init --sample", "simkit mcp"])
+    return 0
 
 
 def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
@@ -465,8 +461,10 @@ def start(folder: str, request: AppRequest, *, is_sample: bool) -> int:
     echo(ignoring(root / ".gitignore"))
     echo(f"Next, in {folder}:" if folder != "." else "Next:")
     scenarios, features = shell_word(str(project.scenarios)), shell_word(str(project.features))
-    echo(f"  simkit replay {scenarios}")
-    echo(f"  python -m pytest {scenarios} {features}")
+    commands = [f"simkit replay {scenarios}", f"python -m pytest {scenarios} {features}"]
+    answer(app=request.name, folder=folder, next=commands)
+    for command in commands:
+        echo(f"  {command}")
     return 0
 
 

@@ -13,6 +13,4 @@ measures how long something real takes (event loops, locks, pytest): see
 - `redirecting`: how a function written in C is made to call another, under every name it has
 """
 
-from simkit.core.determinism.worlds import Clock, Still, World
-
-__all__ = ["Clock", "Still", "World"]
+from simkit.core.determinism.worlds import Still, World

@@ -14,10 +14,8 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import Any, Final
 
-from simkit.core.determinism.redirecting import Redirected
-from simkit.core.determinism.worlds import (
-    world_of_time,
-)
+from simkit.core.determinism.draws import Redirected
+from simkit.core.determinism.worlds import waited_ns, world_of_time
 
 BASE_NS: Final = 1_000 * 1_000_000_000
 """The first value of monotonic clocks in nanoseconds. It is not 0, which code may read as
@@ -105,8 +103,11 @@ def monotonic_clocks() -> Iterator[Redirected]:
 
 def _redirected(name: str, convert: Callable[[int], Any]) -> Redirected:
     def read(*_: Any) -> Any:
-        world = world_of_time(sys._getframe(1))
-        return redirect.original() if world is None else convert(BASE_NS + world.elapsed_ns())
+        caller = sys._getframe(1)
+        world = world_of_time(caller)
+        if world is None:
+            return redirect.original() + convert(waited_ns(caller))
+        return convert(BASE_NS + world.elapsed_ns())
 
     redirect = Redirected(time, name, 0, read)
     return redirect

@@ -18,8 +18,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import Any, Final, Protocol
 
-from simkit.core.determinism.draws import NODE
-from simkit.core.determinism.redirecting import Recoded
+from simkit.core.determinism.draws import NODE, Recoded
 from simkit.core.determinism.worlds import World, current_world
 
 

@@ -42,6 +42,9 @@ MACHINERY: Final = frozenset(
 """Top-level packages that get real time because they wait for threads, children and sockets:
 with virtual time they would wait for ever or not at all."""
 
+_WAITING: Final = frozenset(("concurrent", "queue", "threading"))
+"""Those whose waits with a limit virtual time ends: `simkit.capture.http.timers`."""
+
 _CARRIERS: Final = frozenset(("Handle._run", "Thread.run", "Timer.run", "_WorkItem.run"))
 """Functions of these packages that call a function they were given: ``to_thread(time.time)``."""
 _CARRYING: Final = frozenset(
@@ -307,6 +310,18 @@ def world_of_time(caller: FrameType) -> World | None:
     # Code that `exec` runs may have no module.
     is_machinery = belongs_to(MACHINERY, caller.f_globals.get("__name__"))
     return None if is_machinery and not _carries(caller) else world
+
+
+def waited_ns(caller: FrameType) -> int:
+    """Return the virtual time by which the clock of a thread's wait is ahead of the real one.
+
+    Code of these packages reads it to know how long to wait still.
+    """
+    world = _current.get()
+    if world is None or "clock" in world.real:
+        return 0
+    is_waiting = belongs_to(_WAITING, caller.f_globals.get("__name__"))
+    return world.clock.now * 1_000_000 if is_waiting else 0
 
 
 def world_of_chance(caller: FrameType) -> tuple[World, str] | None:

@@ -18,7 +18,6 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
-from simkit.core.redact.names import DUMMY_KEY, NAMES, is_secret_parameter, kind_of, secrets_of
 from simkit.core.redact.prefilter import (
     DEPTH_MAX,
     Span,
@@ -28,7 +27,19 @@ from simkit.core.redact.prefilter import (
     may_hold_secrets,
     percent_decoded,
 )
-from simkit.core.redact.shapes import EDGE, FREE, IN_TEXT, PERSONAL, PREFIXED, SHAPES
+from simkit.core.redact.shapes import (
+    DUMMY_KEY,
+    EDGE,
+    FREE,
+    IN_TEXT,
+    NAMES,
+    PERSONAL,
+    PREFIXED,
+    SHAPES,
+    is_secret_parameter,
+    kind_of,
+    secrets_of,
+)
 
 _RULES: Final = ("encoded", "env", "header", "parameter", *SHAPES, *PERSONAL, *NAMES)
 _PLACEHOLDER: Final = rf"\[redacted:(?:{'|'.join(_RULES)})(?:-[0-9]+)?\]"
@@ -37,7 +48,7 @@ _NAMED: Final = "|".join(
     name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
 )
 _PAIR: Final = (
-    rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"']{_PLACEHOLDER})"
+    rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"'](?:{_PLACEHOLDER}|{DUMMY_KEY}\\*[\"']))"
     r"(?:(?P<v>\\+[\"']).+?(?<!\\)(?P=v)|\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+')"
 )
 """``"api_key": "…"`` inside a text, at any depth of escaping."""
@@ -268,7 +279,8 @@ class Redactor:
         if isinstance(item, str):
             if not kind:
                 return self.text(item)
-            return item if not item or _is_placeholder(item) else f"[redacted:{kind}]"
+            is_open = not item or item == DUMMY_KEY or _is_placeholder(item)
+            return item if is_open else f"[redacted:{kind}]"
         if isinstance(item, Mapping):
             return {self.text(key): self._below(key, below, kind) for key, below in item.items()}
         if isinstance(item, (list, tuple)):

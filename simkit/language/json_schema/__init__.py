@@ -25,22 +25,6 @@ from simkit.language.json_schema.schemas import (
     validator_of,
 )
 
-__all__ = [
-    "TYPES",
-    "Check",
-    "Path",
-    "Registry",
-    "SchemaError",
-    "check_schema",
-    "compile_schema",
-    "equal",
-    "is_array",
-    "is_number",
-    "is_object",
-    "place_text",
-    "schema_errors",
-]
-
 Check: TypeAlias = Callable[[Any], Sequence[SchemaError]]
 
 

@@ -16,19 +16,6 @@ from simkit.language.matching.misses import FAR, Mismatch, distance
 from simkit.language.matching.operators import OPERATORS, build, matcher_json_schema
 from simkit.language.matching.values import patterns_of
 
-__all__ = [
-    "FAR",
-    "OPERATORS",
-    "Matcher",
-    "Mismatch",
-    "check",
-    "compile_matcher",
-    "holds",
-    "matcher_json_schema",
-    "mismatches",
-    "patterns_of",
-]
-
 
 @final
 class Matcher:

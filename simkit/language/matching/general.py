@@ -10,6 +10,7 @@ from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message, Nothing
 from simkit.language.expressions import Expression
 from simkit.language.json_schema import TYPES, compile_schema, equal
+from simkit.language.matching import values
 from simkit.language.matching.misses import (
     Build,
     Compile,
@@ -27,29 +28,18 @@ from simkit.language.matching.misses import (
     text_operand,
     unless,
 )
-from simkit.language.matching.values import (
-    TEXT_KINDS,
-    Content,
-    number_of,
-    searched_text,
-    size_of,
-    source_text,
-    structure_of,
-    text_of,
-    texts_of,
-)
 from simkit.language.paths import follow
 
 
 def scalar(expected: Any, at: Path) -> Condition:
     """Return the matcher of equality: ``1`` is ``1.0``, ``true`` is not ``1``."""
     is_bool = isinstance(expected, bool)
-    source = source_text(expected)
+    source = values.source_text(expected)
 
     def holds(value: Any) -> bool:
         if value == expected and (value.__class__ is bool) is is_bool:
             return True
-        return value.__class__ in TEXT_KINDS and text_of(value) == source
+        return value.__class__ in values.TEXT_KINDS and values.text_of(value) == source
 
     return leaf("", expected, at, holds)
 
@@ -57,7 +47,7 @@ def scalar(expected: Any, at: Path) -> Condition:
 def eq(operand: Any, at: Path, _: Build) -> Condition:
     if operand is None or isinstance(operand, (str, int, float)):
         return scalar(operand, at)
-    return leaf("", operand, at, lambda value: equal(operand, structure_of(value)))
+    return leaf("", operand, at, lambda value: equal(operand, values.structure_of(value)))
 
 
 def ne(operand: Any, at: Path, build: Build) -> Condition:
@@ -88,9 +78,9 @@ def type_(operand: Any, at: Path, _: Build) -> Condition:
     test = TYPE_NAMES[operand]
 
     def holds(value: Any) -> bool:
-        if isinstance(value, Content):
+        if isinstance(value, values.Content):
             return test(value.text) or test(value.structure)
-        return test(structure_of(value))
+        return test(values.structure_of(value))
 
     return leaf("$type", operand, at, holds)
 
@@ -137,7 +127,11 @@ def schema(operand: Any, at: Path, _: Build) -> Condition:
     def misses(value: Any) -> Iterable[Miss]:
         if value is ABSENT:
             return (Miss((), at, "$schema", operand, value),)
-        read = text_of(value) if isinstance(value, (Message, Dropped)) else structure_of(value)
+        read = (
+            values.text_of(value)
+            if isinstance(value, (Message, Dropped))
+            else values.structure_of(value)
+        )
         return [
             Miss(path, at, "$schema", Phrase(text), follow(read, path))
             for path, text in check(read)
@@ -148,7 +142,9 @@ def schema(operand: Any, at: Path, _: Build) -> Condition:
 
 def compared(name: str, compare: Callable[[Any, Any], bool], *, is_text: bool = False) -> Compile:
     """Return the operator that compares numbers, or texts, with its operand."""
-    read_operand, read = (text_operand, text_of) if is_text else (number_operand, number_of)
+    read_operand, read = (
+        (text_operand, values.text_of) if is_text else (number_operand, values.number_of)
+    )
 
     def build_compared(operand: Any, at: Path, _: Build) -> Condition:
         expected: Any = read_operand(operand, at)
@@ -181,7 +177,7 @@ def approx(operand: Any, at: Path, _: Build) -> Condition:
     tolerance = max(allowed["abs"], allowed["rel"] * abs(limit))
 
     def holds(value: Any) -> bool:
-        number = number_of(value)
+        number = values.number_of(value)
         return number is not None and (number == limit or abs(number - limit) <= tolerance)
 
     return leaf("$approx", operand, at, holds)
@@ -196,7 +192,7 @@ def contains(operand: Any, at: Path, _: Build) -> Condition:
         needles = [text_operand(operand, at)]
 
     def misses(value: Any) -> Iterable[Miss]:
-        searched = searched_text(value)
+        searched = values.searched_text(value)
         if searched is None:
             return (Miss((), at, "$contains", operand, value),)
         lacking = [index for index, needle in enumerate(needles) if needle not in searched]
@@ -217,11 +213,13 @@ def regex(operand: Any, at: Path, _: Build) -> Condition:
         search = Expression(operand).search
     except re.error as error:
         raise MatcherError(
-            at, f"`$regex: {operand}` is no regular expression: {error}", operand
+            at,
+            f"`$regex: {operand}` is no regular expression: {error}; for plain text: `$contains`",
+            operand,
         ) from None
 
     def holds(value: Any) -> bool:
-        return any(search(text) is not None for text in texts_of(value))
+        return any(search(text) is not None for text in values.texts_of(value))
 
     return leaf("$regex", operand, at, holds)
 
@@ -233,13 +231,27 @@ def len_(operand: Any, at: Path, build: Build) -> Condition:
     inner = build(operand, at)
 
     def misses(value: Any) -> Iterable[Miss]:
-        size = size_of(value)
+        size = values.size_of(value)
         if size is None:
             return (Miss((), at, "$len", operand, value),)
         if inner.holds(size):
             return ()
         actual = Phrase(f"$len: {size}")
         return (Miss((), at, "$len", operand, actual, lambda: f"it is {line(value)}"),)
+
+    return unless(misses)
+
+
+def json_(operand: Any, at: Path, build: Build) -> Condition:
+    """Return the matcher of the value in a text of JSON, however that is spaced."""
+    inner = build(operand, at)
+
+    def misses(value: Any) -> Iterable[Miss]:
+        parsed = values.value_in(value)
+        if parsed is ABSENT:
+            note = "no text" if values.text_of(value) is None else "the text is no JSON"
+            return (Miss((), at, "$json", operand, value, note),)
+        return inner.misses(parsed)
 
     return unless(misses)
 
@@ -262,5 +274,5 @@ def keys(operand: Any, at: Path, build: Build) -> Condition:
 
 
 def _keys_of(value: Any) -> list[str] | None:
-    value = structure_of(value)
+    value = values.structure_of(value)
     return sorted(value) if isinstance(value, Mapping) else None

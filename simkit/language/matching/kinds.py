@@ -20,6 +20,7 @@ from simkit.language.matching.operators import (
     OF_VALUE,
     inner_matchers,
     is_operator,
+    operator_meant,
 )
 from simkit.language.paths import first_step, unescaped
 
@@ -126,6 +127,13 @@ def mapping_of(
 
 SETTINGS: Final = mapping_of(None, "a mapping of settings")
 SHARES: Final = mapping_of(NUMBER, "a mapping of shares")
+PREFIX: Final = Kind(
+    "a prefix",
+    _MAPPINGS,
+    lambda _: False,
+    {"share": NUMBER, "tokens": NUMBER, "provider": _TRUTH},
+    advice="It is matched by a mapping: `{share: {$gte: 0.9}, tokens: {$gte: 1024}}`.",
+)
 STATE: Final = mapping_of(None, "the state")
 UPDATE: Final = mapping_of(None, "an update of the state", may_be_null=True)
 TOOL: Final = Kind(
@@ -137,6 +145,7 @@ TOOL: Final = Kind(
         "description": TEXT,
         "parameters": mapping_of(None, "a JSON Schema", may_be_null=True),
         "strict": _TRUTH,
+        "server": TEXT,
     },
     advice="A tool is matched by its name, or by `{name: …, description: …}`.",
 )
@@ -313,16 +322,27 @@ def _check_field(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if _is_listed(kind) and key.startswith("["):
         return
     if kind.fields is None:
-        raise _never(f"the key `{key}`", kind, (*at, key))
+        raise _naming_operator(key, _never(f"the key `{key}`", kind, (*at, key)))
     if key in ROLE_ALIASES and "role" in kind.fields:
         return  # The operand is matched with the content, which may be any value.
     first = first_step(key)
     if first not in kind.fields:
         known = tuple(kind.fields)
         problem = f"{kind.noun} has no `{key}`, so this could never match"
-        raise MatcherError((*at, key), problem, str(first), known, kind.key_advice)
+        raise _naming_operator(
+            key, MatcherError((*at, key), problem, str(first), known, kind.key_advice)
+        )
     if first == key:
         check_kind(operand, kind.fields[key], (*at, key))
+
+
+def _naming_operator(key: str, problem: MatcherError) -> MatcherError:
+    """Return the error, which says that the operator was meant if a key is one without its `$`."""
+    name = operator_meant(key)
+    if not name:
+        return problem
+    advice = f"Write `{name}`: without `$` it is a key."
+    return MatcherError(problem.path, problem.what, "", (), advice)
 
 
 def _is_path(key: str) -> bool:

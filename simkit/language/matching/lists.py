@@ -204,14 +204,20 @@ def in_order(operand: Any, at: Path, build: Build) -> Condition:
     elements = matchers(operand, at, build)
 
     def misses(value: Sequence[Any]) -> Iterator[Miss]:
-        rest = iter(enumerate(value))
-        before = -1
-        for number, element in enumerate(elements):
-            match = next((index for index, inner in rest if element.inner.holds(inner)), None)
-            if match is None:
-                yield _out_of_order(element, number, before, value)
-                return
-            before = match
+        rest: Iterator[tuple[int, Any]] = iter(enumerate(value))
+        before, last, is_behind = -1, 0, False
+        for number, element in enumerate(elements, 1):
+            holds = element.inner.holds
+            match = next((index for index, inner in rest if holds(inner)), None)
+            if match is not None:
+                before, last = match, number
+                continue
+            rest = islice(enumerate(value), before + 1, None)
+            is_early = any(map(holds, islice(value, before + 1)))
+            # After one that is too early, others may only seem to be.
+            if not (is_behind and is_early):
+                yield _out_of_order(element, last, before, value)
+            is_behind |= is_early
 
     return _of_list("$in_order", operand, at, misses)
 
@@ -223,10 +229,10 @@ def _out_of_order(element: WantedElement, number: int, before: int, value: Seque
     def note() -> str:
         earlier = next((i for i in range(before) if element.inner.holds(value[i])), None)
         if earlier is not None:
-            return f"one that fits is at [{earlier}], too early"
+            return f"number {earlier + 1} fits, but is too early"
         return _why_not(element, value)()
 
-    phrase = Phrase(f"none after [{before}], which is element {number - 1} of those wanted")
+    phrase = Phrase(f"none after number {before + 1}, which is element {number} of those wanted")
     return Miss((), element.at, "$in_order", element.source, phrase, note)
 
 
@@ -255,7 +261,9 @@ def unique(operand: Any, at: Path, build: Build) -> Condition:
             first = first_indexes.setdefault(_comparable(values), index)
             if first != index:
                 actual = values[0] if len(values) == 1 else values
-                yield Miss((index,), at, "$unique", operand, actual, f"[{first}] has the same")
+                yield Miss(
+                    (index,), at, "$unique", operand, actual, f"number {first + 1} has the same"
+                )
 
     return _of_list("$unique", operand, at, misses)
 
@@ -328,7 +336,7 @@ def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
         for index, inner in enumerate(islice(value, _NEAREST_MAX)):
             misses = list(element.inner.misses(inner))
             if not misses:
-                return f"[{index}] fits, but is the match of another element"
+                return f"number {index + 1} fits, but is the match of another element"
             far = distance(misses)
             if best is None or far < best[0]:
                 best = far, index, misses
@@ -341,7 +349,7 @@ def _why_not(element: WantedElement, value: Sequence[Any]) -> Callable[[], str]:
             return ""
         first = misses[0].rendered()
         where = ".".join(str(part) for part in first.path)
-        at = f"[{index}].{where}" if where else f"[{index}]"
-        return f"nearest is [{index}]: at {at} wanted {first.expected}, found {first.actual}"
+        at = f"at {where} " if where else ""
+        return f"nearest is number {index + 1}: {at}wanted {first.expected}, found {first.actual}"
 
     return note

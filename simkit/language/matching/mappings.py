@@ -156,7 +156,18 @@ def _of_any(node: Keyed, value: Any) -> Iterable[Miss]:
         return _of_call(node, value)
     if isinstance(value, Mapping):
         return _of_mapping(node, value)
-    return (Miss((), node.at, "", node.source, value),)
+    return (Miss((), node.at, "", node.source, value, _operators_meant(node)),)
+
+
+def _operators_meant(node: Keyed) -> str:
+    """Return the note that keys are keys, if they are operators without their `$`."""
+    # The table of operators compiles what is here.
+    from simkit.language.matching.operators import operator_meant
+
+    names = [operator_meant(entry.key) for entry in node.entries]
+    if not names or not all(names):
+        return ""
+    return f"without `$` it is a key of a mapping; the operator is `{'`, `'.join(names)}`"
 
 
 def _of_mapping(node: Keyed, value: Mapping[str, Any]) -> Iterator[Miss]:

@@ -16,17 +16,15 @@ import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT, Dropped, Message, Null, ToolCall
-from simkit.core.text import late_pattern, parted_at, short_end, without_secrets_in
-from simkit.language.matching.values import (
-    TEXT_KINDS,
-    Content,
-    is_list,
-    number_of,
-    searched_text,
-    source_text,
-    text_of,
-    texts_in,
+from simkit.core.text import (
+    late_pattern,
+    parted_at,
+    short_from,
+    without_secrets_in,
+    word_end,
+    word_start,
 )
+from simkit.language.matching import values
 
 LINE_MAX: Final = 120
 """The length of one rendering in characters."""
@@ -35,8 +33,10 @@ _BEFORE: Final = 30
 _ITEMS_MAX: Final = 12
 _SEARCHED_MAX: Final = 100_000
 """Characters of a text that are searched for the place nearest to another text."""
-_BLOCK_LEAST: Final = 3
-"""The least length of a common part that makes a place near."""
+_BLOCK_LEAST: Final = 4
+"""The least length of a common part, within words, that makes a place near."""
+_NEAR_LEAST: Final = 0.25
+"""The least share of the wanted letters at a place that is near."""
 
 
 class Phrase(str):
@@ -68,9 +68,10 @@ def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
     The JSON of a value is shown as it is searched, without quotes around it.
     """
     text = without_secrets_in(text)
-    blocks = [common_block(text, text_) for text_ in texts]
-    start, size = max(blocks, key=lambda block: block[1], default=(0, 0))
-    if size < _BLOCK_LEAST:
+    share, start = max(
+        (nearest_place(text, wanted_text) for wanted_text in texts), default=(0.0, 0)
+    )
+    if not share:
         return ""
     end = min(len(text), max(0, start - _BEFORE) + LINE_MAX - _BEFORE)
     return _window(text, max(0, end - LINE_MAX + _BEFORE), _as_is if is_json else _quoted)
@@ -82,24 +83,54 @@ def end_of(text: str) -> str:
     return _window(text, max(0, len(text) - LINE_MAX + _BEFORE))
 
 
-def common_block(text: str, expected: str) -> tuple[int, int]:
+def nearest_place(text: str, wanted_text: str) -> tuple[float, int]:
+    """Return the share of a wanted text at the place where most of it is, and that place.
+
+    The share is 0 if nothing is near: words count whole, and parts of words only if they are half
+    of what is wanted.
+    """
+    text = text[:_SEARCHED_MAX]
+    words = {word.lower() for word in _WORD.findall(wanted_text)}
+    hits = [
+        (hit.start(), word) for hit in _WORD.finditer(text) if (word := hit[0].lower()) in words
+    ]
+    rarity = {word: len(word) / count for word, count in Counter(word for _, word in hits).items()}
+    best, place = set[str](), 0
+    weight = 0.0
+    for index, (start, _) in enumerate(hits):
+        together = set[str]()
+        for at, word in islice(hits, index, None):
+            if at >= start + LINE_MAX - 2 * _BEFORE:
+                break
+            together.add(word)
+        if (heavier := sum(map(rarity.__getitem__, together))) > weight:
+            best, place, weight = together, start, heavier
+    share = sum(map(len, best)) / max(1, sum(map(len, words)))
+    if share < 1:
+        at, size = _common_block(text, wanted_text)
+        part = size / len(wanted_text) if size >= max(_BLOCK_LEAST, len(wanted_text) / 2) else 0.0
+        share, place = max((share, place), (part, at))
+    return (share, place) if share >= _NEAR_LEAST else (0.0, 0)
+
+
+def _common_block(text: str, expected: str) -> tuple[int, int]:
     """Return the place of the longest common part with another text, and its length."""
     # Only what failed is compared with what was expected.
     from difflib import SequenceMatcher
 
-    matcher = SequenceMatcher(None, text[:_SEARCHED_MAX], expected, autojunk=False)
-    block = matcher.find_longest_match()
+    block = SequenceMatcher(None, text, expected, autojunk=False).find_longest_match()
     return block.a, block.size
 
 
 def _window(text: str, start: int, show: Callable[[str], str] | None = None) -> str:
-    end = start + LINE_MAX - _BEFORE
+    start = word_start(text, start)
+    end = word_end(text, start + LINE_MAX - _BEFORE)
     before, after = "…" if start else "", "…" if end < len(text) else ""
     return f"{before}{(show or _quoted)(text[start:end])}{after}"
 
 
 def _cut(text: str) -> str:
-    return short_end(text, LINE_MAX)
+    return short_from(text, 0, LINE_MAX)
 
 
 def _as_is(text: str) -> str:
@@ -113,7 +144,7 @@ def _quoted(text: str) -> str:
 def _flow(value: Any) -> str:
     if isinstance(value, Phrase):
         return str(value)
-    if isinstance(value, Content):
+    if isinstance(value, values.Content):
         value = value.text
     if isinstance(value, str):
         if len(value) > LINE_MAX:
@@ -127,7 +158,7 @@ def _flow(value: Any) -> str:
         return _flow({value.name: value.args})
     if isinstance(value, Mapping):
         return "{" + _joined((f"{_key(k)}: {_flow(v)}" for k, v in value.items()), len(value)) + "}"
-    if is_list(value):
+    if values.is_list(value):
         return "[" + _joined((_flow(item) for item in value), len(value)) + "]"
     return _scalar(value)
 
@@ -207,28 +238,32 @@ class Miss(msgspec.Struct, frozen=True, gc=False):
         if self.operator:
             return line(Phrase(f"{self.operator}: {line(self.operand)}")), self._place()
         operand, value = self.operand, self.actual
-        if isinstance(value, TEXT_KINDS) and not isinstance(operand, (dict, list)):
-            operand = operand if isinstance(operand, Phrase) else source_text(operand)
-            value = value if isinstance(operand, Phrase) else text_of(value)
+        if isinstance(value, values.TEXT_KINDS) and not isinstance(operand, (dict, list)):
+            operand = operand if isinstance(operand, Phrase) else values.source_text(operand)
+            value = value if isinstance(operand, Phrase) else values.text_of(value)
         plain = not isinstance(operand, Phrase) and not isinstance(value, Phrase)
         if plain and isinstance(operand, str) and isinstance(value, str):
             return differing(operand, value)
         return line(operand), line(value)
 
     def _place(self) -> str:
-        """Return the actual value; of a long text the part nearest to the operand."""
+        """Return the actual value; of a long text the part nearest to the operand, if one is."""
         value = self.actual
-        excerpt = line(value)
-        is_cut = len(excerpt) == LINE_MAX and excerpt.endswith("…")
-        text = None if isinstance(value, Phrase) or not is_cut else searched_text(value)
+        excerpt = _flow(value)
+        is_cut, excerpt = len(excerpt) > LINE_MAX, _cut(excerpt)
+        text = None if isinstance(value, Phrase) or not is_cut else values.searched_text(value)
         if text is None:
             return excerpt
         if self.operator == "$ends":
-            return end_of(text_of(value) or text)
+            return end_of(values.text_of(value) or text)
         if self.operator not in _SEARCHED:
             return excerpt
-        is_json = text_of(value) is None
-        return near(text, texts_in({self.operator: self.operand}), is_json=is_json) or excerpt
+        is_json = values.text_of(value) is None
+        place = near(text, values.texts_in({self.operator: self.operand}), is_json=is_json)
+        if not place:
+            place = f"nothing near it in {len(text):,} characters: "
+            place += short_from(excerpt, 0, LINE_MAX - len(place))
+        return place
 
 
 Test: TypeAlias = Callable[[Any], bool]
@@ -305,11 +340,15 @@ def _distance(miss: Miss) -> float:
     if miss.path[-1:] == ("role",):
         return 1.0  # Roles with similar letters are not nearer to each other.
     if miss.operator:
-        searched = searched_text(miss.actual)
+        searched = values.searched_text(miss.actual)
         if searched is None:
             return 1.0
-        return 1.0 - common_block(searched, expected)[1] / len(expected)
-    actual = text_of(miss.actual) if isinstance(miss.actual, TEXT_KINDS) else _text(miss.actual)
+        return 1.0 - nearest_place(searched, expected)[0]
+    actual = (
+        values.text_of(miss.actual)
+        if isinstance(miss.actual, values.TEXT_KINDS)
+        else _text(miss.actual)
+    )
     return 1.0 if actual is None else 1.0 - _likeness(expected, actual)
 
 
@@ -317,7 +356,7 @@ def _text(value: Any) -> str | None:
     """Return a scalar's text; None for other values."""
     if value is None or isinstance(value, bool):
         return None
-    return source_text(value) if isinstance(value, (str, int, float)) else None
+    return values.source_text(value) if isinstance(value, (str, int, float)) else None
 
 
 def _likeness(left: str, right: str) -> float:
@@ -352,7 +391,7 @@ def only_true(operand: Any, at: Path) -> None:
 
 def number_operand(operand: Any, at: Path) -> int | float:
     """Return a number."""
-    number = number_of(operand)
+    number = values.number_of(operand)
     if number is None:
         raise refused(at, "a number", operand)
     return number
@@ -382,7 +421,7 @@ def text_operand(operand: Any, at: Path) -> str:
     """Return a non-empty scalar as the text in the file."""
     if operand is None or not isinstance(operand, (str, int, float)):
         raise refused(at, "a text", operand)
-    text = source_text(operand)
+    text = values.source_text(operand)
     if not text:
         raise refused(at, "a text that is not empty", operand, "every text contains the empty one")
     return text

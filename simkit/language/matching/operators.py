@@ -1,16 +1,21 @@
 """The operators, and the compilation of a YAML value into a matcher.
 
-A row of an operator has its operand, its meaning, and its description for editors.
+`operators.yaml` describes each of them.
 """
 
 from __future__ import annotations
 
 import operator
+import pathlib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ABSENT
+from simkit.core.text import other_words
 from simkit.language.matching import general, lists
 from simkit.language.matching.general import scalar
 from simkit.language.matching.lists import whole
@@ -24,7 +29,7 @@ Stance: TypeAlias = Literal[
 """Whether a claim with an operator says that something is present, or that nothing else is.
 
 ``affirms`` and ``denies`` are fixed; ``unknown`` may be both. The other values depend on the
-operand: see ``polarity``.
+operand: see ``contradictions``.
 """
 
 
@@ -32,32 +37,13 @@ class Operator(NamedTuple):
     """One operator of the language."""
 
     build: Compile
-    says: str
-    """The condition under which it holds, for editors."""
-    takes: Mapping[str, Any]
-    """The JSON Schema of its operand."""
     stance: Stance
     """Whether it affirms or denies."""
 
 
-_ANYTHING: Final[Mapping[str, Any]] = {}
-_TRUE: Final = {"const": True}
-_NUMBER: Final = {"type": "number"}
-_NEEDLE: Final = {"type": ["string", "number", "boolean"], "minLength": 1}
-_MATCHER: Final = {"$ref": "#/$defs/matcher"}
-_MATCHER_LIST: Final = {"type": "array", "items": _MATCHER}
-_SOME_MATCHERS: Final = {**_MATCHER_LIST, "minItems": 1}
-_KEYS: Final = {
-    "anyOf": [
-        {"type": "string", "minLength": 1},
-        {"type": "array", "minItems": 1, "items": {"type": "string", "minLength": 1}},
-    ]
-}
-_COUNT: Final = {"type": "integer", "minimum": 0}
-
 OF_NUMBERS: Final = ("$gt", "$gte", "$lt", "$lte", "$approx")
 """Operators that hold for numbers only."""
-OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len")
+OF_TEXTS: Final = ("$contains", "$starts", "$ends", "$regex", "$len", "$json")
 OF_VALUE: Final = ("$not", "$either", "$all", "$in", "$exact")
 """Operators with matchers of the same value."""
 OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered", "$unique")
@@ -65,133 +51,63 @@ OF_ELEMENTS: Final = ("$each", "$has", "$in_order", "$unordered", "$unique")
 _OF_ONE: Final = ("$not", "$exact", "$each")
 """Operators with a single matcher, which may be a list."""
 OPERATORS: Final[Mapping[str, Operator]] = {
-    "$eq": Operator(
-        general.eq, "Equal as a whole; nothing inside is an operator.", _ANYTHING, "equals"
-    ),
-    "$ne": Operator(general.ne, "There, and not equal.", _ANYTHING, "differs"),
-    "$in": Operator(general.alternatives("$in"), "One of these holds.", _SOME_MATCHERS, "some"),
-    "$type": Operator(general.type_, "Of this type.", {"enum": sorted(general.TYPE_NAMES)}, "type"),
-    "$any": Operator(general.any_, "There, whatever it is, null too.", _TRUE, "affirms"),
-    "$absent": Operator(general.absent, "Not there.", _TRUE, "denies"),
-    "$not": Operator(
-        general.not_,
-        "The matcher does not hold; so it holds of what is absent.",
-        _MATCHER,
-        "negates",
-    ),
-    "$either": Operator(
-        general.alternatives("$either"), "At least one holds.", _SOME_MATCHERS, "some"
-    ),
-    "$all": Operator(general.all_, "All hold.", _SOME_MATCHERS, "every"),
-    "$schema": Operator(
-        general.schema, "Valid under this JSON Schema.", {"type": "object"}, "unknown"
-    ),
-    "$gt": Operator(general.compared("$gt", operator.gt), "A number above.", _NUMBER, "affirms"),
-    "$gte": Operator(
-        general.compared("$gte", operator.ge), "A number above, or equal.", _NUMBER, "affirms"
-    ),
-    "$lt": Operator(general.compared("$lt", operator.lt), "A number below.", _NUMBER, "denies"),
-    "$lte": Operator(
-        general.compared("$lte", operator.le), "A number below, or equal.", _NUMBER, "denies"
-    ),
-    "$approx": Operator(
-        general.approx,
-        "About this number; by default to a millionth.",
-        {
-            "anyOf": [
-                _NUMBER,
-                {
-                    "type": "object",
-                    "required": ["value"],
-                    "properties": {"value": _NUMBER, "abs": _NUMBER, "rel": _NUMBER},
-                    "additionalProperties": False,
-                },
-            ]
-        },
-        "affirms",
-    ),
-    "$contains": Operator(
-        general.contains,
-        "The text of the value contains this, or all of these.",
-        {"anyOf": [_NEEDLE, {"type": "array", "items": _NEEDLE, "minItems": 1}]},
-        "affirms",
-    ),
-    "$starts": Operator(
-        general.compared("$starts", str.startswith, is_text=True),
-        "The text starts so.",
-        _NEEDLE,
-        "affirms",
-    ),
-    "$ends": Operator(
-        general.compared("$ends", str.endswith, is_text=True),
-        "The text ends so.",
-        _NEEDLE,
-        "affirms",
-    ),
-    "$regex": Operator(
-        general.regex,
-        "The regular expression is found somewhere in the text of the value.",
-        {"type": "string", "format": "regex"},
-        "regex",
-    ),
-    "$len": Operator(
-        general.len_,
-        "The length of a text, list or mapping: a count, or a matcher of it.",
-        {"anyOf": [_COUNT, {"allOf": [{"type": "object"}, _MATCHER]}]},
-        "counts",
-    ),
-    "$each": Operator(lists.each, "Every element matches.", _MATCHER, "denies"),
-    "$has": Operator(
-        lists.has, "Each is found in an element of its own, in any order.", _MATCHER, "affirms"
-    ),
-    "$in_order": Operator(
-        lists.in_order, "Found one after the other, with gaps.", _SOME_MATCHERS, "affirms"
-    ),
-    "$unordered": Operator(
-        lists.unordered, "The whole list, in any order.", _MATCHER_LIST, "equals"
-    ),
-    "$unique": Operator(
-        lists.unique,
-        "No two elements are equal: as a whole (`true`), or in these keys; `of` matches those that "
-        "are compared.",
-        {
-            "anyOf": [
-                _TRUE,
-                _KEYS,
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "properties": {
-                        "of": {
-                            "allOf": [_MATCHER],
-                            "description": "The elements that are compared.",
-                        },
-                        "by": {**_KEYS, "description": "The keys that are compared."},
-                    },
-                    "additionalProperties": False,
-                },
-            ]
-        },
-        "denies",
-    ),
-    "$exact": Operator(
-        exact,
-        "These keys match, and there are no others, at any depth.",
-        {"type": "object"},
-        "exact",
-    ),
-    "$keys": Operator(
-        general.keys,
-        "Exactly these keys in any order; or a matcher of the sorted list of keys.",
-        {
-            "anyOf": [
-                {"type": "array", "items": {"type": "string"}},
-                {"allOf": [{"type": "object"}, _MATCHER]},
-            ]
-        },
-        "keys",
-    ),
+    "$eq": Operator(general.eq, "equals"),
+    "$ne": Operator(general.ne, "differs"),
+    "$in": Operator(general.alternatives("$in"), "some"),
+    "$type": Operator(general.type_, "type"),
+    "$any": Operator(general.any_, "affirms"),
+    "$absent": Operator(general.absent, "denies"),
+    "$not": Operator(general.not_, "negates"),
+    "$either": Operator(general.alternatives("$either"), "some"),
+    "$all": Operator(general.all_, "every"),
+    "$schema": Operator(general.schema, "unknown"),
+    "$gt": Operator(general.compared("$gt", operator.gt), "affirms"),
+    "$gte": Operator(general.compared("$gte", operator.ge), "affirms"),
+    "$lt": Operator(general.compared("$lt", operator.lt), "denies"),
+    "$lte": Operator(general.compared("$lte", operator.le), "denies"),
+    "$approx": Operator(general.approx, "affirms"),
+    "$contains": Operator(general.contains, "affirms"),
+    "$starts": Operator(general.compared("$starts", str.startswith, is_text=True), "affirms"),
+    "$ends": Operator(general.compared("$ends", str.endswith, is_text=True), "affirms"),
+    "$regex": Operator(general.regex, "regex"),
+    "$len": Operator(general.len_, "counts"),
+    "$json": Operator(general.json_, "keys"),
+    "$each": Operator(lists.each, "denies"),
+    "$has": Operator(lists.has, "affirms"),
+    "$in_order": Operator(lists.in_order, "affirms"),
+    "$unordered": Operator(lists.unordered, "equals"),
+    "$unique": Operator(lists.unique, "denies"),
+    "$exact": Operator(exact, "exact"),
+    "$keys": Operator(general.keys, "keys"),
 }
+"""The operators by name; `operators.yaml` describes each."""
+
+
+class Description(msgspec.Struct, frozen=True):
+    """An operator for people and editors."""
+
+    says: str
+    """The condition under which it holds."""
+    takes: dict[str, Any]
+    """The JSON Schema of its operand."""
+
+
+@cache
+def descriptions() -> Mapping[str, Description]:
+    """Return the description of each operator."""
+    text = pathlib.Path(__file__).with_name("operators.yaml").read_bytes()
+    described = msgspec.yaml.decode(text, type=dict[str, Description])
+    described["$type"].takes["enum"] = sorted(general.TYPE_NAMES)
+    return described
+
+
+def operator_meant(key: str) -> str:
+    """Return the operator that a key without its `$`, or of another language, means; or nothing."""
+    name = key if key.startswith("$") else f"${key}"
+    if name in OPERATORS:
+        return name
+    names = other_words("operators").items()
+    return next((operator for operator, others in names if name in others), "")
 
 
 def inner_matchers(key: str, operand: Any, at: Path) -> Iterator[tuple[Path, Any]]:
@@ -211,11 +127,12 @@ def inner_matchers(key: str, operand: Any, at: Path) -> Iterator[tuple[Path, Any
 
 def matcher_json_schema() -> dict[str, Any]:
     """Return the ``$defs`` that describe a matcher; refer to it as ``#/$defs/matcher``."""
-    operators = {name: {**row.takes, "description": row.says} for name, row in OPERATORS.items()}
+    rows = descriptions()
+    operators = {name: {**row.takes, "description": row.says} for name, row in rows.items()}
     matcher = {"$ref": "#/$defs/matcher"}
     plain = {"^(\\$\\$|[^$]|$)": matcher}
     operators["$exact"] = {
-        "description": OPERATORS["$exact"].says,
+        "description": rows["$exact"].says,
         "type": "object",
         "patternProperties": plain,
         "additionalProperties": False,
@@ -296,7 +213,7 @@ def _operator(name: str, operand: Any, at: Path, is_exact: bool) -> Condition:
         raise MatcherError(
             (*at, name),
             f"no operator is named `{name}`",
-            name,
+            operator_meant(name) or name,
             tuple(sorted(OPERATORS)),
             f"write `${name}` for a key that starts with `$`",
         )

@@ -26,7 +26,7 @@ class Content(NamedTuple):
         if self.text[:1] in ("{", "["):
             try:
                 return json.loads(self.text)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return self.text
         return self.text
 
@@ -38,30 +38,35 @@ class ToolName(str):
     'Logs a meal.'
     """
 
-    __slots__ = ("description", "parameters", "strict")
+    __slots__ = ("description", "parameters", "server", "strict")
     description: str
     parameters: Any
+    server: str | None
     strict: bool
 
-    def __new__(cls, name: str, description: str, parameters: Any, strict: bool) -> ToolName:
-        """``parameters`` is the JSON Schema of its arguments."""
+    def __new__(
+        cls, name: str, description: str, parameters: Any, strict: bool, server: str | None = None
+    ) -> ToolName:
+        """``parameters`` is the JSON Schema of its arguments, ``server`` the one that has it."""
         tool = super().__new__(cls, name)
         tool.description, tool.parameters, tool.strict = description, parameters, strict
+        tool.server = server
         return tool
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         """Return name and definition, for copies."""
-        return str(self), self.description, self.parameters, self.strict
+        return str(self), self.description, self.parameters, self.strict, self.server
 
     @property
     def definition(self) -> dict[str, Any]:
         """Return what a model is sent of the tool beside its name."""
-        return {key: getattr(self, key) for key in self.__slots__}
+        return {key: getattr(self, key) for key in ("description", "parameters", "strict")}
 
     @property
     def structure(self) -> dict[str, Any]:
-        """Return the definition, with the name."""
-        return {"name": str(self), **self.definition}
+        """Return the definition, with the name, and the server if it has one."""
+        server = {"server": self.server} if self.server is not None else {}
+        return {"name": str(self), **self.definition, **server}
 
 
 TEXT_KINDS: Final = (Message, Dropped, Content, ToolCall)
@@ -124,6 +129,19 @@ def structure_of(value: Any) -> Any:
     if value.__class__ is Null:
         return None
     return value.structure if value.__class__ is Content else value
+
+
+def value_in(value: Any) -> Any:
+    """Return the value that a text has as JSON; ABSENT if it is no text, or no JSON."""
+    text = text_of(value)
+    try:
+        return ABSENT if text is None else json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return ABSENT
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def size_of(value: Any) -> int | None:

@@ -2,50 +2,27 @@
 
 The dialect is YAML 1.2's core schema, narrowed: only ``true``, ``false``, ``null`` and plain
 numbers are typed; tags, tabs, merge keys and duplicate keys are errors. libyaml's composer parses;
-``values`` makes plain values of its nodes; a ``Document`` keeps the nodes, because their marks are
+``parsing`` makes plain values of its nodes; a ``Document`` keeps the nodes, because their marks are
 the positions. Every problem is a ``SourceError``.
 
-From the ground up: ``nodes``, ``syntax``, ``parsing``, ``values``, ``documents``.
+From the ground up: ``syntax``, ``parsing``, ``documents``.
 """
 
 from simkit.core.text import Open, near
 from simkit.language.yaml.documents import (
-    HEAD_KEYS,
     Document,
     DocumentCache,
     Head,
     flow_accident,
     load_text,
 )
-from simkit.language.yaml.nodes import SourcePath, path_text
 from simkit.language.yaml.parsing import (
     FILE_BYTES_MAX,
     NESTING_MAX,
-    NODES_MAX,
     SourceFloat,
     SourceInt,
     packed,
     text_of,
     unpacked,
 )
-
-__all__ = [
-    "FILE_BYTES_MAX",
-    "HEAD_KEYS",
-    "NESTING_MAX",
-    "NODES_MAX",
-    "Document",
-    "DocumentCache",
-    "Head",
-    "Open",
-    "SourceFloat",
-    "SourceInt",
-    "SourcePath",
-    "flow_accident",
-    "load_text",
-    "near",
-    "packed",
-    "path_text",
-    "text_of",
-    "unpacked",
-]
+from simkit.language.yaml.syntax import SourcePath, path_text

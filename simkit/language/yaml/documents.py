@@ -14,10 +14,12 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.redact import secrets_written_in
-from simkit.core.text import near
+from simkit.core.text import likely_word
 from simkit.language.paths import walk
-from simkit.language.yaml.nodes import (
+from simkit.language.yaml.parsing import construct, mapping_of, read, roots
+from simkit.language.yaml.syntax import (
     LINE_END,
+    QUOTE,
     SourcePath,
     built,
     child,
@@ -27,8 +29,6 @@ from simkit.language.yaml.nodes import (
     path_text,
     where,
 )
-from simkit.language.yaml.parsing import construct, mapping_of, read, roots
-from simkit.language.yaml.syntax import QUOTE
 
 EXCERPT_LINES_MAX: Final = 8
 NODES_KEPT_MAX: Final = 100_000
@@ -187,7 +187,7 @@ class Document:
             self.position(path, key),
             what,
             f"{at}, {which}" if which else at,
-            near(word, known),
+            likely_word(word, known),
             known,
             advice or flow_accident(self, path) or flow_accident(self, path[:-1]),
         )

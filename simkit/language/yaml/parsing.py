@@ -20,8 +20,19 @@ from yaml.tokens import TagToken, Token
 
 from simkit.core.errors import SourceError
 from simkit.core.text import late_pattern
-from simkit.language.yaml.nodes import Fault, built, children, is_empty, where, where_after
-from simkit.language.yaml.syntax import LONE_QUESTION_MARK, QUOTE, TAB, refused_tag, rephrased
+from simkit.language.yaml.syntax import (
+    LONE_QUESTION_MARK,
+    QUOTE,
+    TAB,
+    Fault,
+    built,
+    children,
+    is_empty,
+    refused_tag,
+    rephrased,
+    where,
+    where_after,
+)
 
 FILE_BYTES_MAX: Final = 4_000_000
 NESTING_MAX: Final = 100
@@ -316,7 +327,8 @@ def _check_key(node: Node, pairs: Iterable[tuple[Node, Node]]) -> None:
     first = next(key for key, _ in pairs if key.value == node.value)
     if first is not node:
         line = first.start_mark.line + 1
-        raise Fault(node, f"the key `{node.value}` is here twice; the first is on line {line}")
+        problem = f"the key `{node.value}` is here twice; the first is on line {line}: join them"
+        raise Fault(node, problem)
 
 
 def _plain(node: ScalarNode) -> Any:

@@ -7,7 +7,6 @@ endpoint has the same path and the same body.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -26,24 +25,21 @@ from simkit.providers.anthropic.replies import (
     served,
     text_of,
 )
-from simkit.providers.attachments import Extras, is_failed, results_grouped
+from simkit.providers.attachments import Extras, instructions_apart, is_failed, results_grouped
 from simkit.providers.body_reader import (
-    MessageCache,
-    NotSplit,
     Record,
     json_bytes,
     maybe,
     need,
     record_of,
     records,
-    split,
     typed,
     under,
     unknown,
 )
 from simkit.providers.chains import INSTRUCTIONS
-from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.skeleton import read_response
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.skeleton import ItemReader, posts_to, read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
 _ROLES: Final = ("user", "assistant", "system")
@@ -56,49 +52,48 @@ _OWN_TOOLS: Final = ("bash_", "browser_", "computer_", "memory_", "text_editor_"
 """Tools that Anthropic defines and the client runs: nobody checks their arguments."""
 
 
-def _speaks(request: HttpRequest) -> bool:
-    return request.method == "POST" and path_of(request.url).endswith("/v1/messages")
-
-
-def _parse_request(request: HttpRequest) -> ParsedRequest:
-    try:
-        body = record_of(request.body)
-        need(body, "messages", list)
-        tools = dict[str, str]()
-        messages = _system(body)
-        for item, at in records(body, "messages"):
-            messages += _messages(item, at, tools)
-        return _read(body, messages)
-    except RecursionError:
-        raise WireInvalid("is nested too deep", "body") from None
-
-
-def _parse_again(request: HttpRequest, known: MessageCache) -> ParsedRequest:
-    try:
-        body, items = split(request.body, "messages")
-        messages = known.parsed(
-            items, "messages", lambda item, at, place, tools: _messages(item, at, tools)
-        )
-        return _read(body, [*_system(body), *messages])
-    except (NotSplit, WireInvalid, RecursionError):
-        return _parse_request(request)  # It says what is wrong.
-
-
-def _read(body: Record, messages: Sequence[Message]) -> ParsedRequest:
+def whole(request: HttpRequest, body: Record, messages: Sequence[Message]) -> ParsedRequest:
+    """Return the request of a body, and the messages in it."""
     choice, one_at_a_time = _choice(body)
     output, config = _output(body)
     settings = {key: value for key, value in body.items() if key not in _READ}
     return ParsedRequest(
         protocol="anthropic",
         model=need(body, "model", str),
-        messages=tuple(messages),
+        messages=(*_system(body), *messages),
         offers=tuple(_offer(tool, at) for tool, at in records(body, "tools")),
         choice=choice,
         output=output,
         settings={**settings, **config, **one_at_a_time},
         is_streamed=maybe(body, "stream", False),
         previous=_previous(body),
+        marks=_marks(request),
     )
+
+
+_MARK: Final = "cache_control"
+
+
+def _marks(request: HttpRequest) -> tuple[tuple[int, int], ...]:
+    """Return the places of `ParsedRequest.marks`: after tools, in the system text, after messages.
+
+    One for the whole request, at its top, stands after the last message.
+    """
+    if _MARK.encode() not in request.body:
+        return ()
+    body = record_of(request.body)
+    marks = {(0, 0)} if any(_MARK in tool for tool, _ in records(body, "tools")) else set()
+    size = count = 0
+    for place, (block, at) in enumerate(blocks_of(body, "", "system")):
+        size, count = size + bool(place) + len(text_of([(block, at)], Extras())), 1
+        if _MARK in block:
+            marks.add((0, size))
+    for item, at in records(body, "messages"):
+        blocks = blocks_of(item, at)
+        count += len(parse_item(item, at, 0, {}))
+        if any(_MARK in block for block, _ in blocks):
+            marks.add((count, 0))
+    return tuple(sorted(marks | ({(count, 0)} if _MARK in body else set())))
 
 
 def _previous(body: Record) -> str:
@@ -119,7 +114,7 @@ def _system(body: Record) -> list[Message]:
     return [Message("system", text, section=section)] if text else []
 
 
-def _messages(item: Record, at: str, tools: dict[str, str]) -> list[Message]:
+def parse_item(item: Record, at: str, _: int, tools: dict[str, str]) -> list[Message]:
     """Parse one message; a user's message with tool results becomes several."""
     role = need(item, "role", str, at)
     if role not in _ROLES:
@@ -146,6 +141,9 @@ def _results(blocks: list[Placed], role: str, tools: dict[str, str]) -> list[Mes
         extras = Extras()
         messages.append(Message(role, text_of(rest, extras), data=extras or None))
     return messages
+
+
+_REQUESTS: Final = ItemReader(key="messages", item=parse_item, whole=whole)
 
 
 def _offer(tool: Record, at: str) -> Offer:
@@ -206,15 +204,15 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     places. Consecutive tool results are one message of the user, as the provider requires for
     parallel calls.
     """
-    front = list(takewhile(lambda message: message.role == "system", request.messages))
-    system = [{"type": "text", "text": message_.content} for message_ in front if message_.content]
+    instructions, rest = instructions_apart(request.messages)
+    system = [{"type": "text", "text": text} for text in instructions]
     settings = dict(request.settings)
     is_alone = settings.pop(_ONE_AT_A_TIME, False)
     body: dict[str, Any] = {
         "model": request.model,
         "max_tokens": TOKENS_MAX,
         **({"system": system} if system else {}),
-        "messages": [*map(_message_body, results_grouped(request.messages[len(front) :]))],
+        "messages": [*map(_message_body, results_grouped(rest))],
         **settings,
     }
     if request.offers:
@@ -255,9 +253,8 @@ def _result(message: Message) -> dict[str, Any]:
 
 
 def _tool(offer: Offer) -> dict[str, Any]:
-    described = {"description": offer.description} if offer.description else {}
     strict = {"strict": True} if offer.strict else {}
-    return {"name": offer.name, **described, "input_schema": offer.schema, **strict}
+    return {**offer.described, "input_schema": offer.schema, **strict}
 
 
 # Anthropic's messages: parsing of responses
@@ -266,33 +263,16 @@ def _tool(offer: Offer) -> dict[str, Any]:
 _FINISHES: Final = {
     **dict.fromkeys(("", "end_turn", "tool_use", "stop_sequence"), ""),
     **dict.fromkeys(("max_tokens", "model_context_window_exceeded"), "length"),
+    # Bedrock's own.
+    "content_filtered": "refusal",
+    "guardrail_intervened": "content_filter",
 }
 """Finish reasons with a name of simkit's; others keep theirs."""
-
-_KINDS: Final = {
-    "authentication_error": "authentication",
-    "billing_error": "quota_exceeded",
-    "invalid_request_error": "invalid_request",
-    "not_found_error": "not_found",
-    "overloaded_error": "overloaded",
-    "permission_error": "permission",
-    "rate_limit_error": "rate_limit",
-    "request_too_large": "invalid_request",
-    "timeout_error": "unavailable",
-}
-_ERROR_KINDS: Final = {
-    "prompt is too long": "context_overflow",
-    "exceed context limit": "context_overflow",
-    "content filtering policy": "content_filter",
-    "credit balance": "quota_exceeded",
-    "usage limits": "quota_exceeded",
-}
-"""Errors without a type of their own, recognized by their words."""
 
 
 def parse_response(response: HttpResponse, _: ParsedRequest) -> ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    return read_response(response, _Reply(), _error)
+    return read_response(response, Reply(), _error)
 
 
 def _parse_message(record: Record, error: Fails | None) -> ParsedResponse:
@@ -337,54 +317,50 @@ def _error(record: Record, status: int) -> Fails:
 
 
 def _fails(type: str, message: str, status: int) -> Fails:
-    for words, kind in _ERROR_KINDS.items():
-        if words in message and type in ("invalid_request_error", "rate_limit_error"):
-            return Fails(kind, status, message)
-    if type == "api_error":
-        return Fails(failures.kind_of_status(status), status, message)
-    return Fails(_KINDS.get(type, type), status, message)
+    kind = failures.kind_of("anthropic", type, message)
+    return Fails(kind or failures.kind_of_status(status), status, message)
 
 
-class _Reply:
+class Reply:
     """A message, whole or built from the events of a stream."""
 
     def __init__(self) -> None:
-        self._message: dict[str, Any] = {}
-        self._error: Fails | None = None
-        self._is_over = False
-        self._blocks: dict[int, dict[str, Any]] = {}
+        self.message: dict[str, Any] = {}
+        self.error: Fails | None = None
+        self.is_over = False
+        self.blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, str] = {}
 
     def read_body(self, body: Record, status: int) -> None:
         """Read a complete message, or an error."""
         if body.get("type") == "error":
-            self._error = _error(body, status)
+            self.error = _error(body, status)
             return
         need(body, "content", list)
-        self._message, self._is_over = dict(body), True
+        self.message, self.is_over = dict(body), True
 
     def read_event(self, body: Record, event: str, at: str, status: int) -> bool:
         """Read one event; unknown kinds are ignored, as the API reference asks."""
         match need(body, "type", str, at):
             case "message_start":
                 message = need(body, "message", dict, at)
-                self._message = {key: value for key, value in message.items() if key != "content"}
+                self.message = {key: value for key, value in message.items() if key != "content"}
             case "content_block_start":
                 index = need(body, "index", int, at)
-                self._blocks[index] = dict(need(body, "content_block", dict, at))
+                self.blocks[index] = dict(need(body, "content_block", dict, at))
             case "content_block_delta":
                 self._extend(body, at)
             case "message_delta":
                 self._finish(body, at)
             case "message_stop":
-                self._is_over = True
+                self.is_over = True
             case "error":
-                self._error = _error(body, status)
+                self.error = _error(body, status)
         return False
 
     def _extend(self, event: Record, at: str) -> None:
         index, delta = need(event, "index", int, at), need(event, "delta", dict, at)
-        block, place = self._blocks.get(index), under(at, "delta")
+        block, place = self.blocks.get(index), under(at, "delta")
         if block is None:
             raise WireInvalid(f"is {index}, which no block has that began", under(at, "index"))
         match need(delta, "type", str, place):
@@ -406,24 +382,24 @@ class _Reply:
 
     def _finish(self, event: Record, at: str) -> None:
         delta = need(event, "delta", dict, at)
-        usage = maybe(self._message, "usage", dict[str, Any]())
+        usage = maybe(self.message, "usage", dict[str, Any]())
         counted = maybe(event, "usage", dict[str, Any](), at)
         known = {key: value for key, value in counted.items() if value is not None}
-        self._message = {**self._message, **delta, "usage": {**usage, **known}}
+        self.message = {**self.message, **delta, "usage": {**usage, **known}}
 
     def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
         """Return the message as far as it has arrived, unfinished blocks too."""
-        error = self._error or failures.broken(ends, self._is_over)
-        if not self._message and error is None:
+        error = self.error or failures.broken(ends, self.is_over)
+        if not self.message and error is None:
             raise WireInvalid("has no `message_start`", "body")
         for index, text in self._inputs.items():
             if text:
-                self._blocks[index]["input"] = _input(text)
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        return _parse_message({"content": blocks, **self._message}, error)
+                self.blocks[index]["input"] = input_of(text)
+        blocks = [self.blocks[index] for index in sorted(self.blocks)]
+        return _parse_message({"content": blocks, **self.message}, error)
 
 
-def _input(text: str) -> Any:
+def input_of(text: str) -> Any:
     """Parse a call's arguments; a text that is no JSON object stays a text."""
     try:
         value = msgspec.json.decode(text)
@@ -436,9 +412,9 @@ PROTOCOL: Final = Protocol(
     name="anthropic",
     variables={"ANTHROPIC_BASE_URL": "{url}"},
     keys=("ANTHROPIC_API_KEY",),
-    speaks=_speaks,
-    parse_request=_parse_request,
-    parse_again=_parse_again,
+    speaks=posts_to("/v1/messages"),
+    parse_request=_REQUESTS.parse,
+    parse_again=_REQUESTS.parse_again,
     build_request=build_request,
     served=served,
     failed=failed,

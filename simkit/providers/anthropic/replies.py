@@ -29,13 +29,13 @@ from simkit.providers.failures import MALFORMED, WORDS, Words
 from simkit.providers.http import Headers, HttpResponse
 from simkit.providers.skeleton import FailureWriter, broken_call, render, retry_headers
 from simkit.providers.sse import pieces
-from simkit.providers.values import JSON, OutgoingReply, ParsedRequest, empty_reply
+from simkit.providers.values import JSON, OutgoingReply, ParsedRequest
 
 THINKING: Final = ("thinking", "redacted_thinking")
 _ITEMS: Final = ("_tool_use", "_tool_result", "compaction")
 """Endings of the kinds that the provider itself makes: calls and results of its tools,
 summaries."""
-_ATTACHED: Final = ("image", "document", "search_result")
+_ATTACHED: Final = ("image", "document", "search_result", "video", "audio")
 
 Placed: TypeAlias = tuple[Record, str]
 """A block and its path."""
@@ -237,24 +237,16 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     return render(body, frames, request, ("request-id", f"req_{reply.serial}"))
 
 
-def _failed_in_stream(
-    serial: str, fails: Fails, words: Words, request: ParsedRequest
-) -> HttpResponse:
-    started = served(empty_reply(serial), request)
-    chunks = (started.chunks[0], sse.frame(_error(serial, fails, words), "error"))
-    return HttpResponse(200, started.headers, chunks)
-
-
 def _error(serial: str, _: Fails, words: Words) -> Event:
     error = {"type": words.type, "message": words.message}
     return {"type": "error", "error": error, "request_id": f"req_{serial}"}
 
 
-def _error_headers(serial: str, fails: Fails) -> Headers:
+def _error_headers(serial: str, fails: Fails, _: Words) -> Headers:
     return (*JSON, ("request-id", f"req_{serial}"), *retry_headers(fails))
 
 
-def _malformed(serial: str, request: ParsedRequest) -> OutgoingReply:
+def malformed(serial: str, request: ParsedRequest) -> OutgoingReply:
     """Break a call's arguments if a stream can send them broken, else the text."""
     message = Message("assistant", MALFORMED)
     if request.is_streamed:
@@ -265,8 +257,8 @@ def _malformed(serial: str, request: ParsedRequest) -> OutgoingReply:
 failed: Final = FailureWriter(
     words=OWN,
     served=served,
-    malformed=_malformed,
-    in_stream=_failed_in_stream,
+    malformed=malformed,
+    error_event="error",
     error=_error,
     headers=_error_headers,
 ).write

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from itertools import takewhile
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -19,7 +18,7 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, Usage
 from simkit.providers import attachments as extra
 from simkit.providers import failures
-from simkit.providers.attachments import Extras, is_failed, results_grouped
+from simkit.providers.attachments import Extras, instructions_apart, is_failed, results_grouped
 from simkit.providers.body_reader import (
     Record,
     json_bytes,
@@ -32,7 +31,6 @@ from simkit.providers.body_reader import (
     unknown,
 )
 from simkit.providers.gemini.parts import (
-    Numbered,
     Placed,
     camel_keys,
     json_schema,
@@ -43,8 +41,8 @@ from simkit.providers.gemini.parts import (
     text_of,
 )
 from simkit.providers.gemini.replies import failed, served
-from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.skeleton import read_response
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.skeleton import Numbered, match_of, posts_to, read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol
 
 _PATH: Final = re.compile(
@@ -60,14 +58,6 @@ _READ: Final = ("contents", "systemInstruction", "tools", "toolConfig", "generat
 _OUTPUT: Final = ("responseSchema", "responseJsonSchema", "responseMimeType")
 
 
-def _path(url: str) -> re.Match[str] | None:
-    return _PATH.search(path_of(url))
-
-
-def _speaks(request: HttpRequest) -> bool:
-    return request.method == "POST" and _path(request.url) is not None
-
-
 def _parse_request(request: HttpRequest) -> ParsedRequest:
     try:
         return _read(request, camel_keys(record_of(request.body)))
@@ -76,9 +66,7 @@ def _parse_request(request: HttpRequest) -> ParsedRequest:
 
 
 def _read(request: HttpRequest, body: Record) -> ParsedRequest:
-    path = _path(request.url)
-    if path is None:
-        raise WireInvalid("has no `models/…:generateContent`", "url")
+    path = match_of(_PATH, request)
     need(body, "contents", list)
     calls = Numbered()
     messages = _system(body)
@@ -208,12 +196,10 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     Leading system messages become the request's instructions, a part each. The protocol has no
     others: later system messages are sent as the user's. Consecutive tool results are one content.
     """
-    front = list(takewhile(lambda message: message.role == "system", request.messages))
-    system = [{"text": front_message.content} for front_message in front if front_message.content]
-    contents = [*map(_content, results_grouped(request.messages[len(front) :]))]
-    body: dict[str, Any] = {"contents": contents}
-    if system:
-        body["systemInstruction"] = {"parts": system}
+    instructions, rest = instructions_apart(request.messages)
+    body: dict[str, Any] = {"contents": [*map(_content, results_grouped(rest))]}
+    if instructions:
+        body["systemInstruction"] = {"parts": [{"text": text} for text in instructions]}
     if request.offers:
         body["tools"] = [{"functionDeclarations": [_function(offer) for offer in request.offers]}]
     body.update({key: value for key, value in request.settings.items() if key in _OUTSIDE})
@@ -251,8 +237,7 @@ def _result(message: Message) -> dict[str, Any]:
 
 
 def _function(offer: Offer) -> dict[str, Any]:
-    described = {"description": offer.description} if offer.description else {}
-    return {"name": offer.name, **described, "parametersJsonSchema": offer.schema}
+    return {**offer.described, "parametersJsonSchema": offer.schema}
 
 
 # Gemini's generateContent: parsing of responses
@@ -265,25 +250,6 @@ _FINISHES: Final[Mapping[str, str]] = {
     "MAX_TOKENS": "length",
 }
 """Finish reasons with a name of simkit's; others keep theirs, in lower case."""
-
-_KINDS: Final[Mapping[str, str]] = {
-    "DEADLINE_EXCEEDED": "unavailable",
-    "FAILED_PRECONDITION": "invalid_request",
-    "INTERNAL": "server_error",
-    "INVALID_ARGUMENT": "invalid_request",
-    "NOT_FOUND": "not_found",
-    "PERMISSION_DENIED": "permission",
-    "RESOURCE_EXHAUSTED": "rate_limit",
-    "UNAUTHENTICATED": "authentication",
-    "UNAVAILABLE": "unavailable",
-}
-_ERROR_KINDS: Final[Mapping[str, str]] = {
-    "API key not valid": "authentication",
-    "current quota": "quota_exceeded",
-    "is overloaded": "overloaded",
-    "exceeds the maximum number of tokens": "context_overflow",
-}
-"""Errors without a status of their own, recognized by their words."""
 
 
 def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
@@ -384,8 +350,7 @@ def _error(body: Record, status: int) -> Fails:
     error = need(body, "error", dict)
     message = need(error, "message", str, "error")
     word = maybe(error, "status", "", "error")
-    kind = _KINDS.get(word, word or failures.kind_of_status(status))
-    kind = next((kind_ for words, kind_ in _ERROR_KINDS.items() if words in message), kind)
+    kind = failures.kind_of("gemini", word, message) or failures.kind_of_status(status)
     return Fails(kind, status, message, _delay(error))
 
 
@@ -401,7 +366,7 @@ PROTOCOL: Final = Protocol(
     name="gemini",
     variables={"GOOGLE_GEMINI_BASE_URL": "{url}", "GOOGLE_VERTEX_BASE_URL": "{url}"},
     keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    speaks=_speaks,
+    speaks=posts_to(_PATH),
     parse_request=_parse_request,
     build_request=build_request,
     served=served,

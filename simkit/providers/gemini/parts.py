@@ -15,6 +15,7 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import JsonValue, Message, Thinking, ToolCall
 from simkit.providers import attachments as extra
 from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under
+from simkit.providers.skeleton import Numbered
 
 _COUNTS: Final = (
     *("minItems", "maxItems", "minLength", "maxLength"),
@@ -104,29 +105,6 @@ _ITEMS: Final = ("executableCode", "codeExecutionResult", "toolCall", "toolRespo
 
 _WRAPPERS: Final = ("output", "result")
 """Keys that wrap a function's only result: the API's word, and the one of Google's library."""
-
-
-class Numbered:
-    """The calls of one conversation, with ids for calls without one."""
-
-    def __init__(self, count: int = 0) -> None:
-        """``count`` is the number of earlier calls."""
-        self._count = count
-        self._waiting: dict[str, str] = {}
-
-    def called(self, call_id: str, name: str) -> str:
-        """Return the id of a new call, which now waits for its result."""
-        self._count += 1
-        call = call_id or f"call_{self._count}"
-        self._waiting[call] = name
-        return call
-
-    def answered(self, call_id: str, name: str) -> str:
-        """Return the call that a result answers: by its id, else the first call of that name."""
-        if not call_id:
-            call_id = next((call for call, tool in self._waiting.items() if tool == name), "")
-        self._waiting.pop(call_id, None)
-        return call_id
 
 
 def camel_keys(record: Record) -> dict[str, Any]:
@@ -222,7 +200,7 @@ def result_of(part: Record, at: str, calls: Numbered) -> Message:
         _text_of_part(inner, inner_at, extras)
         for inner, inner_at in parts_of(function_response, place)
     ]
-    call = calls.answered(maybe(function_response, "id", "", place), name)
+    call, _ = calls.answered(maybe(function_response, "id", "", place), name)
     data = extra.data_of(text, extras)
     return Message("tool", "\n".join(texts), call_id=call, tool=name, data=data)
 

@@ -14,7 +14,13 @@ import msgspec
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, Usage, spans_of
 from simkit.providers import failures, sse
-from simkit.providers.attachments import expect_asked, queries, tokens_of, with_raw
+from simkit.providers.attachments import (
+    expect_asked,
+    likeliest,
+    queries,
+    tokens_of,
+    with_raw,
+)
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.failures import MALFORMED, WORDS, Words
 from simkit.providers.gemini.parts import parts_said
@@ -56,13 +62,9 @@ def probable(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
     if not expect_asked(reply, is_asked, "`responseLogprobs: true`"):
         return {}
     tokens, top = tokens_of(reply), request.settings.get("logprobs")
-    listed = []
-    for token in tokens:
-        alike = sorted(
-            (*token.others, (token.text, token.logprob)), key=lambda alternative: -alternative[1]
-        )
-        alternatives = alike[: top if isinstance(top, int) else 0]
-        listed.append({"candidates": [_probability(*alternative) for alternative in alternatives]})
+    listed = [
+        {"candidates": [_probability(*row) for row in likeliest(token, top)]} for token in tokens
+    ]
     total = sum(token.logprob for token in tokens)
     return {
         "avgLogprobs": total / len(tokens) if tokens else 0.0,
@@ -111,7 +113,7 @@ def _failed_in_stream(
     return _framed([started, _error(serial, fails, words)], request)
 
 
-def _error_headers(_: str, fails: Fails) -> Headers:
+def _error_headers(serial: str, fails: Fails, _: Words) -> Headers:
     headers = [("content-type", _JSON)]
     if fails.retry_after is not None:
         headers.append(("retry-after", failures.seconds_text(fails.retry_after)))

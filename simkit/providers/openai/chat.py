@@ -5,31 +5,18 @@ Source of the shapes: https://platform.openai.com/docs/api-reference/chat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import ROLE_ALIASES, Fails, JsonValue, Message, ToolCall, Usage
-from simkit.providers.attachments import (
-    PARTS,
-    REASONING,
-    REFUSAL,
-    Extras,
-    added,
-    data_of,
-    linked,
-    placeholder,
-)
+from simkit.providers import attachments, values
 from simkit.providers.body_reader import (
-    MessageCache,
-    NotSplit,
     Record,
     json_bytes,
     maybe,
     need,
-    record_of,
     records,
-    split,
     typed,
     under,
     unknown,
@@ -37,26 +24,19 @@ from simkit.providers.body_reader import (
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.openai.chat_serving import failed, served
-from simkit.providers.openai.errors import error_in, fails_in
 from simkit.providers.openai.parts import (
     FREE_TEXT,
     arguments_of,
     arguments_text,
     checked,
     content_of,
+    error_in,
+    fails_in,
     function_offer,
     kind_of_call,
     usage_of,
 )
-from simkit.providers.skeleton import read_response
-from simkit.providers.values import (
-    JSON,
-    OUTPUT_NAME,
-    Offer,
-    ParsedRequest,
-    ParsedResponse,
-    Protocol,
-)
+from simkit.providers.skeleton import ItemReader, posts_to, read_response
 
 _PATH: Final = "/chat/completions"
 _READ: Final = frozenset({"messages", "model", "response_format", "stream", "tool_choice", "tools"})
@@ -65,35 +45,8 @@ _CHOICES_MAX: Final = 128
 _ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
 
 
-def _speaks(request: HttpRequest) -> bool:
-    return request.method == "POST" and path_of(request.url).endswith(_PATH)
-
-
-def _parse_request(request: HttpRequest) -> ParsedRequest:
-    body = record_of(request.body)
-
-    def messages() -> list[Message]:
-        need(body, "messages", list)
-        tools: dict[str, str] = {}
-        parsed = list[Message]()
-        for record, at in records(body, "messages"):
-            parsed.append(_message_in(record, at, len(parsed), tools))
-        return parsed
-
-    return _parsed(request, body, messages)
-
-
-def _parse_again(request: HttpRequest, known: MessageCache) -> ParsedRequest:
-    try:
-        body, items = split(request.body, "messages")
-        return _parsed(
-            request, body, lambda: known.parsed(items, "messages", _parse_item, _depends)
-        )
-    except (NotSplit, WireInvalid):
-        return _parse_request(request)  # It says what is wrong.
-
-
-def _parse_item(record: Record, at: str, place: int, tools: dict[str, str]) -> tuple[Message, ...]:
+def parse_item(record: Record, at: str, place: int, tools: dict[str, str]) -> tuple[Message, ...]:
+    """Parse one message."""
     return (_message_in(record, at, place, tools),)
 
 
@@ -102,9 +55,8 @@ def _depends(record: Record) -> bool:
     return record["role"] == "function" or "function_call" in record
 
 
-def _parsed(
-    request: HttpRequest, body: Record, messages: Callable[[], Sequence[Message]]
-) -> ParsedRequest:
+def whole(request: HttpRequest, body: Record, messages: Sequence[Message]) -> values.ParsedRequest:
+    """Return the request of a body, and the messages in it."""
     if maybe(body, "n", 1) > _CHOICES_MAX:
         raise WireInvalid(f"{body['n']} answers to one request; at most {_CHOICES_MAX}", "n")
     # Older clients of Azure give the model in the path only.
@@ -113,16 +65,19 @@ def _parsed(
     )
     settings = {key: value for key, value in body.items() if key not in _READ}
     choice, allowed = _choice(body)
-    return ParsedRequest(
+    return values.ParsedRequest(
         protocol=PROTOCOL.name,
         model=model,
-        messages=tuple(messages()),
+        messages=tuple(messages),
         offers=_offers(body),
         choice=choice,
         output=_output(body),
         settings={**settings, **allowed},
         is_streamed=maybe(body, "stream", False),
     )
+
+
+_REQUESTS: Final = ItemReader(key="messages", item=parse_item, whole=whole, depends=_depends)
 
 
 def _deployment(path: str) -> str:
@@ -155,20 +110,20 @@ def _message_in(record: Record, at: str, place: int, tools: dict[str, str]) -> M
 def _assistant(record: Record, at: str, place: int) -> Message:
     content, extras = content_of(record, at, glue="")
     if refusal := maybe(record, "refusal", "", at):
-        extras[REFUSAL] = refusal
+        extras[attachments.REFUSAL] = refusal
         content = content or refusal
     if reasoning := reasoning_in(record, at):
-        extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]
+        extras[attachments.REASONING] = [{"type": "reasoning_text", "text": reasoning}]
     if audio := maybe(record, "audio", dict[str, JsonValue](), at):
-        part = linked("audio", need(audio, "id", str, under(at, "audio")))
-        added(extras, PARTS, part)
-        content = content or placeholder(part)
+        part = attachments.linked("audio", need(audio, "id", str, under(at, "audio")))
+        attachments.added(extras, attachments.PARTS, part)
+        content = content or attachments.placeholder(part)
     return Message(
         "assistant",
         content,
         agent=maybe(record, "name", "", at) or None,
         calls=_calls(record, at, place),
-        data=data_of(content, extras),
+        data=attachments.data_of(content, extras),
     )
 
 
@@ -199,11 +154,11 @@ def _tool(record: Record, at: str, call_id: str, tools: Mapping[str, str]) -> Me
         content,
         call_id=call_id,
         tool=tools.get(call_id) or maybe(record, "name", "", at),
-        data=data_of(content, extras),
+        data=attachments.data_of(content, extras),
     )
 
 
-def _offers(body: Record) -> tuple[Offer, ...]:
+def _offers(body: Record) -> tuple[values.Offer, ...]:
     offers = [function_offer(function, at) for function, at in records(body, "functions")]
     for tool, at in records(body, "tools"):
         kind = maybe(tool, "type", "custom" if tool.get("custom") else "function", at)
@@ -215,9 +170,9 @@ def _offers(body: Record) -> tuple[Offer, ...]:
         elif kind == "custom":
             custom, inside = need(tool, kind, dict, at), under(at, kind)
             description = maybe(custom, "description", "", inside)
-            offers.append(Offer(need(custom, "name", str, inside), FREE_TEXT, description))
+            offers.append(values.Offer(need(custom, "name", str, inside), FREE_TEXT, description))
         else:
-            offers.append(Offer(kind))
+            offers.append(values.Offer(kind))
     return tuple(offers)
 
 
@@ -259,7 +214,7 @@ def _output(body: Record) -> JsonValue:
 URL: Final = "https://api.openai.com/v1/chat/completions"
 
 
-def build_request(request: ParsedRequest) -> HttpRequest:
+def build_request(request: values.ParsedRequest) -> HttpRequest:
     """Build the request; parsing it gives the same values again."""
     body: dict[str, Any] = {
         "model": request.model,
@@ -273,11 +228,11 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     elif request.choice != "auto":
         body["tool_choice"] = {"type": "function", "function": {"name": request.choice}}
     if request.output is not None:
-        form = {"name": OUTPUT_NAME, "schema": request.output}
+        form = {"name": values.OUTPUT_NAME, "schema": request.output}
         body["response_format"] = {"type": "json_schema", "json_schema": form}
     if request.is_streamed:
         body["stream"] = True
-    return HttpRequest("POST", URL, JSON, json_bytes(body))
+    return HttpRequest("POST", URL, values.JSON, json_bytes(body))
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -298,12 +253,11 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _tool_body(offer: Offer) -> dict[str, Any]:
-    described = {"description": offer.description} if offer.description else {}
+def _tool_body(offer: values.Offer) -> dict[str, Any]:
     if offer.schema == FREE_TEXT:
-        return {"type": "custom", "custom": {"name": offer.name, **described}}
+        return {"type": "custom", "custom": offer.described}
     strict = {"strict": True} if offer.strict else {}
-    function = {"name": offer.name, **described, "parameters": offer.schema, **strict}
+    function = {**offer.described, "parameters": offer.schema, **strict}
     return {"type": "function", "function": function}
 
 
@@ -313,9 +267,9 @@ def _tool_body(offer: Offer) -> dict[str, Any]:
 _NATURAL: Final = frozenset({"stop", "tool_calls", "function_call"})
 
 
-def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
+def parse_response(response: HttpResponse, request: values.ParsedRequest) -> values.ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    reply = _Reply(f"function_call_{len(request.messages)}")
+    reply = Reply(f"function_call_{len(request.messages)}")
     return checked(read_response(response, reply, error_in), request)
 
 
@@ -336,7 +290,7 @@ class _StreamedCall:
         return ToolCall(self.id, self.name, text if self.is_custom else arguments_of(text))
 
 
-class _Reply:
+class Reply:
     """One reply of a stream; a complete message counts as one large delta."""
 
     def __init__(self, legacy_id: str) -> None:
@@ -399,23 +353,23 @@ class _Reply:
         key = "input" if kind == "custom" else "arguments"
         open_call.arguments.append(maybe(inner, key, "", inside))
 
-    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
+    def parse(self, ends: str, *, is_done: bool) -> values.ParsedResponse:
         """Return the reply as far as it has arrived."""
         # Some compatible servers send no finish reason; token counts and `[DONE]` prove the end.
         # Others leave out `[DONE]`, so only a lost connection counts as cut.
         is_proven = is_done and (self._is_body or self._usage is not None)
         error = self._error or broken(ends, is_whole=bool(self._finish) or is_proven)
-        extras = Extras()
+        extras = attachments.Extras()
         if reasoning := "".join(self._reasoning):
-            extras[REASONING] = [{"type": "reasoning_text", "text": reasoning}]
+            extras[attachments.REASONING] = [{"type": "reasoning_text", "text": reasoning}]
         refusal = "".join(self._refusals)
         if refusal:
-            extras[REFUSAL] = refusal
+            extras[attachments.REFUSAL] = refusal
         text = "".join(self._texts) or refusal
         calls = tuple(self._calls[index].whole() for index in sorted(self._calls))
-        message = Message("assistant", text, calls=calls, data=data_of(text, extras))
+        message = Message("assistant", text, calls=calls, data=attachments.data_of(text, extras))
         finish = "" if self._finish in _NATURAL else self._finish
-        return ParsedResponse(
+        return values.ParsedResponse(
             message, self._usage, "refusal" if refusal else finish, self._id, error
         )
 
@@ -424,7 +378,7 @@ def _usage(usage: Record, at: str) -> Usage:
     return usage_of(usage, at, "prompt", "completion")
 
 
-PROTOCOL: Final = Protocol(
+PROTOCOL: Final = values.Protocol(
     name="openai-chat",
     variables={
         "OPENAI_BASE_URL": "{url}/v1",
@@ -432,9 +386,9 @@ PROTOCOL: Final = Protocol(
         "AZURE_OPENAI_ENDPOINT": "{url}",
     },
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
-    speaks=_speaks,
-    parse_request=_parse_request,
-    parse_again=_parse_again,
+    speaks=posts_to(_PATH),
+    parse_request=_REQUESTS.parse,
+    parse_again=_REQUESTS.parse_again,
     build_request=build_request,
     served=served,
     failed=failed,

@@ -8,23 +8,18 @@ from typing import Any, Final
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, ToolCall, Usage
-from simkit.providers import sse
-from simkit.providers.attachments import (
-    REASONING,
-    REFUSAL,
-    expect_asked,
-    parts_in,
-    shares,
-    with_raw,
-)
+from simkit.providers import attachments, sse
 from simkit.providers.body_reader import json_bytes, record_of
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
-from simkit.providers.openai.errors import OWN, error_body, error_headers, malformed_reply
 from simkit.providers.openai.parts import (
+    OWN,
     arguments_text,
     cited,
+    error_body,
+    error_headers,
     is_custom,
+    malformed_reply,
     probabilities,
     refusal_in,
 )
@@ -39,13 +34,13 @@ _CHOICE: Final = ("index", "message", "logprobs", "finish_reason")
 
 def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     """Render a reply, as a body or as the full event stream."""
-    body = with_raw(_body(reply, request), reply)
+    body = attachments.with_raw(_body(reply, request), reply)
     request_id = ("x-request-id", f"req_{reply.serial}")
     return render(body, lambda: _stream(body, reply, request), request, request_id)
 
 
 def _body(reply: OutgoingReply, request: ParsedRequest) -> dict[str, Any]:
-    message = {"role": "assistant", **_fields(reply), **_calls(reply.message.calls, request)}
+    message = {"role": "assistant", **fields_of(reply), **calls_of(reply.message.calls, request)}
     choices = [
         {
             "index": index,
@@ -80,21 +75,15 @@ def _tier(request: ParsedRequest) -> dict[str, JsonValue]:
 
 def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
     """Return the probability of each token, if a request asks for it."""
-    if not expect_asked(reply, request.settings.get("logprobs") is True, "`logprobs: true`"):
+    if not attachments.expect_asked(
+        reply, request.settings.get("logprobs") is True, "`logprobs: true`"
+    ):
         return None
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
 def _error(serial: str, fails: Fails, words: Words) -> dict[str, JsonValue]:
     return {"error": error_body(fails, words, "messages")}
-
-
-def _failed_in_stream(
-    serial: str, fails: Fails, words: Words, request: ParsedRequest
-) -> HttpResponse:
-    started = served(empty_reply(serial), request)
-    chunks = (started.chunks[0], sse.frame(_error(serial, fails, words)))
-    return HttpResponse(200, started.headers, chunks)
 
 
 def _without_choices(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
@@ -114,14 +103,13 @@ failed: Final = FailureWriter(
     words=OWN,
     served=served,
     malformed=malformed_reply,
-    in_stream=_failed_in_stream,
     error=_error,
     headers=error_headers,
     special=_without_choices,
 ).write
 
 
-def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
+def fields_of(reply: OutgoingReply) -> dict[str, JsonValue]:
     """Return the fields of a message beside its calls: content, refusal, reasoning, citations."""
     message = reply.message
     refusal = reply.explanation or refusal_in(message)
@@ -136,7 +124,7 @@ def _fields(reply: OutgoingReply) -> dict[str, JsonValue]:
             for citation in cited(message.content, reply.extras.citations)
         ]
     # Encrypted reasoning, which only the Responses interface has, has no text.
-    texts = (part.get("text") for part in parts_in(message, REASONING))
+    texts = (part.get("text") for part in attachments.parts_in(message, attachments.REASONING))
     reasoning = "".join(text for text in texts if isinstance(text, str)) or _thought(reply)
     # A field of compatible servers.
     return {"reasoning_content": reasoning, **fields} if reasoning else fields
@@ -155,7 +143,8 @@ def _thought(reply: OutgoingReply) -> str:
     return thinking.text
 
 
-def _calls(calls: tuple[ToolCall, ...], request: ParsedRequest) -> dict[str, JsonValue]:
+def calls_of(calls: tuple[ToolCall, ...], request: ParsedRequest) -> dict[str, JsonValue]:
+    """Return the field of a message that holds its calls."""
     if not calls:
         return {}
     if "functions" in request.settings:
@@ -171,7 +160,7 @@ def _call(call: ToolCall, text: str, request: ParsedRequest) -> dict[str, JsonVa
 
 
 def _finish(reply: OutgoingReply) -> str:
-    if reply.finish and reply.finish != REFUSAL:
+    if reply.finish and reply.finish != attachments.REFUSAL:
         return reply.finish
     return "tool_calls" if reply.message.calls else "stop"
 
@@ -245,7 +234,7 @@ def _cut(
         return
     tokens = logprobs["content"]
     texts = [token["token"] for token in tokens]
-    for piece, share in zip(cut, shares(tokens, texts, cut), strict=True):
+    for piece, share in zip(cut, attachments.shares(tokens, texts, cut), strict=True):
         yield step({key: piece}, tokens=share)
 
 

@@ -1,4 +1,8 @@
-"""Content parts and call arguments, which both of OpenAI's interfaces share."""
+"""Parts of contents, arguments of calls and failures, as both of OpenAI's interfaces have them.
+
+Source of the failures: https://platform.openai.com/docs/guides/error-codes, and errors in logs of
+clients.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,24 @@ from typing import Final
 
 import msgspec
 
-from simkit.core.messages import Citation, JsonValue, Message, ToolCall, Usage, as_json, spans_of
+from simkit.core.messages import (
+    Citation,
+    Fails,
+    JsonValue,
+    Message,
+    ToolCall,
+    Usage,
+    as_json,
+    spans_of,
+)
 from simkit.core.text import short
 from simkit.providers import attachments as extra
 from simkit.providers.attachments import tokens_of
 from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
-from simkit.providers.failures import malformed
-from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from simkit.providers.failures import KINDS_BY_CODE, WORDS, Words, kind_of_status, malformed
+from simkit.providers.http import Headers
+from simkit.providers.skeleton import broken_call, retry_headers
+from simkit.providers.values import JSON, Offer, OutgoingReply, ParsedRequest, ParsedResponse
 
 FREE_TEXT: Final[JsonValue] = {"type": "string"}
 """The argument schema of a custom tool, which takes a text instead of an object."""
@@ -193,10 +208,8 @@ def probabilities(reply: OutgoingReply, top: JsonValue) -> list[dict[str, JsonVa
     """Return the tokens of a text in the format of both interfaces, with ``top`` alternatives."""
     rows: list[dict[str, JsonValue]] = []
     for token in tokens_of(reply):
-        said_itself = _probability(token.text, token.logprob)
-        alike = sorted((*token.others, (token.text, token.logprob)), key=lambda row: -row[1])
-        listed = [_probability(*row) for row in alike[: top if isinstance(top, int) else 0]]
-        rows.append({**said_itself, "top_logprobs": listed})
+        listed = [_probability(*row) for row in extra.likeliest(token, top)]
+        rows.append({**_probability(token.text, token.logprob), "top_logprobs": listed})
     return rows
 
 
@@ -220,3 +233,48 @@ def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage
         maybe(read, "cache_write_tokens", 0, under(at, f"{input_word}_tokens_details")) or None,
         maybe(details, "reasoning_tokens", 0, under(at, f"{output_word}_tokens_details")) or None,
     )
+
+
+# Failures: status, headers and body of each, and their parsing
+
+
+OWN: Final = WORDS["openai"]
+
+
+def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, JsonValue]:
+    """Return a failure's body; ``context_field`` is the field that holds the context."""
+    return {
+        "message": words.message,
+        "type": words.type,
+        "param": context_field if fails.kind == "context_overflow" else None,
+        "code": words.code,
+    }
+
+
+def error_headers(serial: str, fails: Fails, _: Words) -> Headers:
+    """Return the headers of a response with an error status."""
+    return (*JSON, ("x-request-id", f"req_{serial}"), *retry_headers(fails))
+
+
+def malformed_reply(serial: str, request: ParsedRequest) -> OutgoingReply:
+    """Break the output if the request asks for one, else a call's arguments, else the text."""
+    return OutgoingReply(serial, broken_call(serial, request, "call_"), Usage(0, 0))
+
+
+def error_in(body: Record, status: int) -> Fails:
+    """Parse the body of a response with an error status.
+
+    Compatible servers also send {"error": "…"}, {"message": "…"} and {"detail": "…"}.
+    """
+    return fails_in(body.get("error") or body, status)
+
+
+def fails_in(error: JsonValue, status: int) -> Fails:
+    """Parse an error body, or an error inside a stream."""
+    record: Record = error if isinstance(error, dict) else {"message": error}
+    message = record.get("message") or record.get("detail")
+    text = message if isinstance(message, str) else json_text(message or record)
+    for word in (record.get("code"), record.get("type")):
+        if isinstance(word, str) and word in KINDS_BY_CODE:
+            return Fails(KINDS_BY_CODE[word], status, text)
+    return Fails(kind_of_status(status, text), status, text)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.providers import values
 from simkit.providers.attachments import REASONING, parts_in
 from simkit.providers.body_reader import (
     Record,
@@ -24,26 +25,12 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.failures import broken
-from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.providers.openai.errors import error_in, fails_in
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.openai import parts
 from simkit.providers.openai.items import messages_of, reply_of
-from simkit.providers.openai.parts import (
-    FREE_TEXT,
-    arguments_text,
-    checked,
-    function_offer,
-    usage_of,
-)
+from simkit.providers.openai.parts import error_in, fails_in
 from simkit.providers.openai.responses_serving import failed, served
-from simkit.providers.skeleton import read_response
-from simkit.providers.values import (
-    JSON,
-    OUTPUT_NAME,
-    Offer,
-    ParsedRequest,
-    ParsedResponse,
-    Protocol,
-)
+from simkit.providers.skeleton import posts_to, read_response
 
 _READ: Final = {
     *("input", "instructions", "model", "previous_response_id", "stream", "text", "tool_choice"),
@@ -52,16 +39,12 @@ _READ: Final = {
 """Keys that `ParsedRequest` has fields for; all other keys are settings."""
 
 
-def _speaks(request: HttpRequest) -> bool:
-    return request.method == "POST" and path_of(request.url).endswith("/responses")
-
-
-def _parse_request(request: HttpRequest) -> ParsedRequest:
+def _parse_request(request: HttpRequest) -> values.ParsedRequest:
     body = record_of(request.body)
     choice, allowed = _choice(body)
     output, text = _output(body)
     settings = {key: value for key, value in body.items() if key not in _READ}
-    return ParsedRequest(
+    return values.ParsedRequest(
         protocol=PROTOCOL.name,
         # A stored prompt may give the model.
         model=maybe(body, "model", "") if body.get("prompt") else need(body, "model", str),
@@ -103,19 +86,19 @@ def _messages(body: Record) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _offers(tool: Record, at: str) -> list[Offer]:
+def _offers(tool: Record, at: str) -> list[values.Offer]:
     kind = maybe(tool, "type", "function", at)
     if kind in ("function", "custom") and isinstance(tool.get(kind), dict) and "name" not in tool:
         # Some clients of compatible servers wrap the function as in chat completions.
         tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
-        return [function_offer(tool, at, is_strict=True)]
+        return [parts.function_offer(tool, at, is_strict=True)]
     if kind == "custom":
-        return [Offer(need(tool, "name", str, at), FREE_TEXT, description)]
+        return [values.Offer(need(tool, "name", str, at), parts.FREE_TEXT, description)]
     if kind == "namespace":
         return [o for inner, where in records(tool, "tools", at) for o in _offers(inner, where)]
-    return [Offer(maybe(tool, "server_label", kind, at), None, description)]
+    return [values.Offer(maybe(tool, "server_label", kind, at), None, description)]
 
 
 def _choice(body: Record) -> tuple[str, dict[str, JsonValue]]:
@@ -155,7 +138,7 @@ def _output(body: Record) -> tuple[JsonValue, dict[str, JsonValue]]:
 URL: Final = "https://api.openai.com/v1/responses"
 
 
-def build_request(request: ParsedRequest) -> HttpRequest:
+def build_request(request: values.ParsedRequest) -> HttpRequest:
     """Build the request; parsing it gives the same values again.
 
     A reply's calls are items after its text: a message with calls only, after one with text,
@@ -174,12 +157,12 @@ def build_request(request: ParsedRequest) -> HttpRequest:
     elif request.choice != "auto":
         body["tool_choice"] = {"type": "function", "name": request.choice}
     if request.output is not None:
-        form = {"type": "json_schema", "name": OUTPUT_NAME, "schema": request.output}
+        form = {"type": "json_schema", "name": values.OUTPUT_NAME, "schema": request.output}
         text = request.settings.get("text")
         body["text"] = {**(text if isinstance(text, Mapping) else {}), "format": form}
     if request.is_streamed:
         body["stream"] = True
-    return HttpRequest("POST", URL, JSON, json_bytes(body))
+    return HttpRequest("POST", URL, values.JSON, json_bytes(body))
 
 
 def _items(message: Message) -> Iterator[Mapping[str, Any]]:
@@ -202,19 +185,17 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "type": "function_call",
         "call_id": call.id,
         "name": call.name,
-        "arguments": arguments_text(call),
+        "arguments": parts.arguments_text(call),
     }
 
 
-def _tool(offer: Offer) -> dict[str, Any]:
-    described = {"description": offer.description} if offer.description else {}
-    if offer.schema == FREE_TEXT:
-        return {"type": "custom", "name": offer.name, **described}
+def _tool(offer: values.Offer) -> dict[str, Any]:
+    if offer.schema == parts.FREE_TEXT:
+        return {"type": "custom", **offer.described}
     # Unlike chat completions, Responses treat a schema as strict by default.
     return {
         "type": "function",
-        "name": offer.name,
-        **described,
+        **offer.described,
         "parameters": offer.schema,
         "strict": offer.strict,
     }
@@ -227,17 +208,17 @@ _LAST: Final = frozenset({"response.completed", "response.incomplete", "response
 _REASONS: Final = {"max_output_tokens": "length"}
 
 
-def parse_response(response: HttpResponse, request: ParsedRequest) -> ParsedResponse:
+def parse_response(response: HttpResponse, request: values.ParsedRequest) -> values.ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    return checked(read_response(response, _Reply(), error_in), request)
+    return parts.checked(read_response(response, _Reply(), error_in), request)
 
 
-def _parse_body(body: Record, at: str, streamed: Message) -> ParsedResponse:
+def _parse_body(body: Record, at: str, streamed: Message) -> values.ParsedResponse:
     """Parse a response object; some servers send the output only as events of the stream."""
     message = reply_of(records(body, "output", at)) if body.get("output") else streamed
     usage = maybe(body, "usage", dict[str, JsonValue](), at)
     error = body.get("error")
-    return ParsedResponse(
+    return values.ParsedResponse(
         message,
         _usage(usage, under(at, "usage")) if usage else None,
         _finish(body, message, at),
@@ -258,7 +239,7 @@ def _finish(body: Record, message: Message, at: str) -> str:
 
 
 def _usage(usage: Record, at: str) -> Usage:
-    return usage_of(usage, at, "input", "output")
+    return parts.usage_of(usage, at, "input", "output")
 
 
 class _Reply:
@@ -269,7 +250,7 @@ class _Reply:
         self._pieces = dict[int, dict[str, list[str]]]()
         self._id = ""
         self._error: Fails | None = None
-        self._whole: ParsedResponse | None = None
+        self._whole: values.ParsedResponse | None = None
         """The reply of the body, or of the last event."""
 
     def read_body(self, body: Record, status: int) -> None:
@@ -298,13 +279,13 @@ class _Reply:
             pieces.setdefault(key, []).append(need(body, "delta", str, at))
         return self._whole is not None or self._error is not None
 
-    def parse(self, ends: str, *, is_done: bool) -> ParsedResponse:
+    def parse(self, ends: str, *, is_done: bool) -> values.ParsedResponse:
         """Return the reply as far as it has arrived."""
         if self._whole is not None:
             error = self._whole.error or broken(ends, is_whole=True)
             return msgspec.structs.replace(self._whole, error=error)
         error = self._error or broken(ends, is_whole=False)
-        return ParsedResponse(self.message(), None, "", self._id, error)
+        return values.ParsedResponse(self.message(), None, "", self._id, error)
 
     def message(self) -> Message:
         """Return the message that the items make, complete or not."""
@@ -337,11 +318,11 @@ def _completed(item: Record, pieces: dict[str, list[str]]) -> Record:
     return item_
 
 
-PROTOCOL: Final = Protocol(
+PROTOCOL: Final = values.Protocol(
     name="openai-responses",
     variables={"OPENAI_BASE_URL": "{url}/v1", "AZURE_OPENAI_ENDPOINT": "{url}"},
     keys=("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"),
-    speaks=_speaks,
+    speaks=posts_to("/responses"),
     parse_request=_parse_request,
     build_request=build_request,
     served=served,

@@ -6,24 +6,18 @@ from collections.abc import Iterator
 from typing import Any, Final, TypeAlias
 
 from simkit.core.messages import Fails, JsonValue, Thinking, ToolCall, Usage
-from simkit.providers import sse
-from simkit.providers.attachments import (
-    ITEMS,
-    REASONING,
-    expect_asked,
-    parts_in,
-    queries,
-    shares,
-    signature_of,
-    with_raw,
-)
+from simkit.providers import attachments, sse
+from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
-from simkit.providers.openai.errors import OWN, error_body, error_headers, malformed_reply
 from simkit.providers.openai.parts import (
+    OWN,
     arguments_text,
     cited,
+    error_body,
+    error_headers,
     is_custom,
+    malformed_reply,
     probabilities,
     refusal_in,
 )
@@ -86,7 +80,9 @@ failed: Final = FailureWriter(
 
 def _whole(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
     status = "incomplete" if _is_incomplete(reply) else "completed"
-    return with_raw(_response(reply, request, status, _items(reply, request), reply.usage), reply)
+    return attachments.with_raw(
+        _response(reply, request, status, _items(reply, request), reply.usage), reply
+    )
 
 
 def _is_incomplete(reply: OutgoingReply) -> bool:
@@ -101,6 +97,7 @@ def _response(
     usage: Usage | None,
 ) -> _OutputItem:
     reason = _REASONS.get(reply.finish, reply.finish) if status == "incomplete" else ""
+    instructions = (m.content for m in request.messages if m.section == INSTRUCTIONS)
     is_named = request.choice not in ("auto", "none", "required")
     return {
         "id": f"resp_{reply.serial}",
@@ -109,7 +106,7 @@ def _response(
         "status": status,
         "error": None,
         "incomplete_details": {"reason": reason} if reason else None,
-        "instructions": None,
+        "instructions": next(iter(instructions), None),
         "model": request.model,
         "output": output,
         "previous_response_id": request.previous or None,
@@ -139,14 +136,14 @@ def _items(reply: OutgoingReply, request: ParsedRequest) -> list[_OutputItem]:
     message = reply.message
     items = [
         item
-        for number, part in enumerate(parts_in(message, REASONING))
+        for number, part in enumerate(attachments.parts_in(message, attachments.REASONING))
         if (item := _reasoning(dict(part), f"rs_{reply.serial}_{number}"))
     ]
     if reply.extras.thinking is not None:
         items.append(
             _thought(reply.extras.thinking, reply, request, f"rs_{reply.serial}_{len(items)}")
         )
-    items += [dict(part) for part in parts_in(message, ITEMS)]
+    items += [dict(part) for part in attachments.parts_in(message, attachments.ITEMS)]
     items += _searches(reply)
     refusal = reply.explanation or refusal_in(message)
     if message.content or refusal:
@@ -181,7 +178,7 @@ def _thought(
         "summary": [] if text is None else [{"type": "summary_text", "text": text}],
     }
     if _ENCRYPTED in _included(request):
-        item["encrypted_content"] = signature_of(thinking, reply.serial)
+        item["encrypted_content"] = attachments.signature_of(thinking, reply.serial)
     return item
 
 
@@ -203,7 +200,7 @@ def _searches(reply: OutgoingReply) -> list[_OutputItem]:
                 "sources": [{"type": "url", "url": page.url} for page in pages],
             },
         }
-        for number, (query, pages) in enumerate(queries(reply.extras.citations).items())
+        for number, (query, pages) in enumerate(attachments.queries(reply.extras.citations).items())
     ]
 
 
@@ -219,7 +216,9 @@ def _message_item(reply: OutgoingReply, status: str, content: list[_OutputItem])
 
 def _text_part(reply: OutgoingReply, request: ParsedRequest) -> _OutputItem:
     text, logprobs = reply.message.content, list[_OutputItem]()
-    if expect_asked(reply, _LOGPROBS in _included(request), f"`include: [{_LOGPROBS}]`"):
+    if attachments.expect_asked(
+        reply, _LOGPROBS in _included(request), f"`include: [{_LOGPROBS}]`"
+    ):
         logprobs = probabilities(reply, request.settings.get("top_logprobs"))
     citations = cited(text, reply.extras.citations)
     annotations = [{"type": "url_citation", **citation} for citation in citations]
@@ -309,7 +308,7 @@ def _streamed_part(
     empty = {**part, key: "", **({"annotations": [], "logprobs": []} if is_text else {})}
     yield numbered.frame("response.content_part.added", **where, part=empty)
     cut = pieces(part[key], reply.chunks)
-    probable = shares(tokens, [token["token"] for token in tokens], cut)
+    probable = attachments.shares(tokens, [token["token"] for token in tokens], cut)
     for piece, share in zip(cut, probable, strict=True):
         logprobs: _OutputItem = {"logprobs": share} if is_text else {}
         yield numbered.frame(f"{event}.delta", **where, delta=piece, **logprobs)

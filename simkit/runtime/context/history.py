@@ -18,15 +18,7 @@ from simkit.core.errors import FunctionFailed
 from simkit.core.messages import HANDOFF_PREFIX, Message
 from simkit.language.matching import compile_matcher
 from simkit.runtime.context.tokens import Counter, tokens_of
-from simkit.spec.pipeline.recipe import (
-    AgentFilter,
-    Filter,
-    FilterSpec,
-    History,
-    OlderThan,
-    Span,
-    Window,
-)
+from simkit.spec.pipeline import recipe
 from simkit.trace.events import Cut, Shown
 
 # Filters: pure functions of one message, named in the trace if they drop or edit it
@@ -73,7 +65,7 @@ NAMED_FILTERS: Final[dict[str, FilterFunction]] = {
 }
 
 
-def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
+def filter_named(spec: recipe.Filter) -> tuple[str, FilterFunction]:
     """Return a filter's name and function.
 
     ``module:function`` and ``older_than`` read a whole history, and are not handled here.
@@ -85,7 +77,7 @@ def filter_named(spec: Filter) -> tuple[str, FilterFunction]:
     return "drop", _by_matcher(spec.drop)
 
 
-def of_older(options: OlderThan) -> list[tuple[str, FilterFunction]]:
+def of_older(options: recipe.OlderThan) -> list[tuple[str, FilterFunction]]:
     """Return the filters for older messages: without filters of its own, all are dropped."""
     if options.filters is None:
         return [("older_than", lambda _message, _committed: None)]
@@ -101,7 +93,7 @@ def _by_matcher(source: Any) -> FilterFunction:
     return drop
 
 
-def _by_agent(options: AgentFilter) -> FilterFunction:
+def _by_agent(options: recipe.AgentFilter) -> FilterFunction:
     only, unwanted = options.only, options.not_ or ()
 
     def agents(message: Message, _committed: Container[str]) -> Filtered:
@@ -184,8 +176,8 @@ class HistoryReader:
         self,
         section: str,
         channel: str,
-        options: History,
-        before: Sequence[Filter],
+        options: recipe.History,
+        before: Sequence[recipe.Filter],
         count: Counter,
         function: Callable[[str], Callable[..., Any]],
     ) -> None:
@@ -200,7 +192,7 @@ class HistoryReader:
             of_all: _OfAll | None = None
             if isinstance(spec, str) and ":" in spec:
                 of_all = _UsersFilter(spec, function(spec))
-            elif isinstance(spec, FilterSpec) and spec.older_than is not None:
+            elif isinstance(spec, recipe.FilterSpec) and spec.older_than is not None:
                 of_all = _AgeFilter(spec.older_than, of_older(spec.older_than))
             if of_all is None:
                 following.append(filter_named(spec))
@@ -372,14 +364,14 @@ class _UsersFilter(NamedTuple):
 class _AgeFilter(NamedTuple):
     """A filter for the messages before the newest part, whose start changes with each turn."""
 
-    span: Span
+    span: recipe.Span
     filters: list[Named]
 
 
 _OfAll: TypeAlias = _UsersFilter | _AgeFilter
 
 
-def _newest(span: Span | Window, stream: Stream, tail: Entries) -> int:
+def _newest(span: recipe.Span | recipe.Window, stream: Stream, tail: Entries) -> int:
     """Return the index in settled + tail at which the newest part begins."""
     size = len(stream.entries) + len(tail)
     lo = 0

@@ -12,6 +12,7 @@ import msgspec
 
 from simkit.core.errors import Unsupported
 from simkit.core.messages import Message
+from simkit.core.requirements import install_command
 from simkit.spec.pipeline.model import BUILT_IN_COUNTER
 
 Counter = Callable[[str], int]
@@ -44,7 +45,7 @@ def _exact(name: str) -> Counter:
         package = importlib.import_module("bpe_openai")
     except ImportError:
         raise Unsupported(
-            f"token counter `{name}` needs the extra `tokens`: pip install 'agent-simkit[tokens]'"
+            f"token counter `{name}` needs its vocabulary: {install_command('tokens')}"
         ) from None
     with warnings.catch_warnings():
         # It reads its data with a function that Python 3.11 and 3.12 call deprecated.

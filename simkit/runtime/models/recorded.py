@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.encodings import NotDecodable
 from simkit.capture.cassettes.traffic import decoded_response
+from simkit.capture.cassettes.values import NotDecodable
 from simkit.core.errors import ModelError, ReplyMissing, WireInvalid
 from simkit.core.messages import (
     Answer,

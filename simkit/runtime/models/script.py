@@ -9,14 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.errors import (
-    FunctionFailed,
-    OutputInvalid,
-    ReplyMissing,
-    ScriptBroken,
-    ScriptMisfit,
-    ToolMissing,
-)
+from simkit.core import errors
 from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.messages import (
     NO_EXTRAS,
@@ -30,12 +23,18 @@ from simkit.core.messages import (
     Text,
 )
 from simkit.core.text import counted, short
-from simkit.language.json_schema import place_text, schema_errors
+from simkit.language.json_schema import schema_errors
 from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
 from simkit.runtime.ports import ModelRequest, ToolReply
-from simkit.spec.scenario.replies import ScriptLine, ToolAnswers, TurnScript, line_of
+from simkit.spec.scenario.replies import (
+    ScriptLine,
+    ToolAnswers,
+    TurnScript,
+    asking_server,
+    line_of,
+)
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 
@@ -97,11 +96,11 @@ class ScriptedLines:
         try:
             with collected_meanwhile():
                 function = self._function(reply.function)(messages)
-        except FunctionFailed as problem:
-            raise ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
+        except errors.FunctionFailed as problem:
+            raise errors.ScriptBroken(f"{path_text(where)}: {problem}", where) from problem
         line = line_of(function)
         if line is None:
-            raise ScriptBroken(
+            raise errors.ScriptBroken(
                 f"{path_text(where)}: `{reply.function}` returned a {type(function).__name__}, "
                 "which is no reply line. Return a text, or a mapping such as {'json': …}.",
                 where,
@@ -121,7 +120,7 @@ class ScriptedLines:
                 offered = ", ".join(request.tools) or "none"
                 nearest = near(call.tool, request.tools)
                 hint = f" Did you mean `{nearest}`?" if nearest else ""
-                raise ScriptMisfit(
+                raise errors.ScriptMisfit(
                     f"{path_text(where)} calls tool {call.tool!r}, which agent "
                     f"{request.agent!r} is not offered.{hint} Offered: {offered}.",
                     where,
@@ -130,7 +129,7 @@ class ScriptedLines:
             if schema is None:
                 continue
             for path, text in schema_errors(schema, call.args, self._schemas):
-                raise ScriptMisfit(
+                raise errors.ScriptMisfit(
                     f"{path_text(where)} calls tool {call.tool!r} with arguments that its "
                     f"schema refuses: {_located(path, text)}. "
                     f"{_advice(call.args, path, text, call.tool in request.args)}",
@@ -145,10 +144,10 @@ class ScriptedLines:
         else:
             try:
                 value = request.read(reply.text)
-            except OutputInvalid:
+            except errors.OutputInvalid:
                 value = reply.text
         for path, text in schema_errors(request.output, value, self._schemas):
-            raise ScriptMisfit(
+            raise errors.ScriptMisfit(
                 f"{path_text(where)} does not satisfy the output schema of agent "
                 f"{request.agent!r}: {_located(path, text)}. "
                 "Correct the line, or the agent's `output`; to send nonsense on purpose write "
@@ -186,7 +185,7 @@ class ScriptedModel:
         for agent in dict.fromkeys(agents):
             times = list(agents).count(agent)
             if times > 1 and any(line.when is None for line in self._unused.get(agent, ())):
-                raise ScriptMisfit(
+                raise errors.ScriptMisfit(
                     f"agent {agent!r} runs {times} times in parallel in turn {self._place + 1}, "
                     f"so each of its lines under turns[{self._place}].replies.{agent} "
                     "needs a `when` that says which run it answers.",
@@ -207,7 +206,7 @@ class ScriptedModel:
             where = ("turns", self._place, "replies", agent, line.place)
             return self._lines.answer(line, request, where)
         self._missed[agent] = self._missed.get(agent, 0) + 1
-        raise ReplyMissing(self._missing(request, self._calls(agent), unused))
+        raise errors.ReplyMissing(self._missing(request, self._calls(agent), unused))
 
     def unused(self) -> tuple[UnusedLines, ...]:
         """Return the turn's unused lines."""
@@ -229,11 +228,11 @@ class ScriptedModel:
         agent, place = request.agent, self._place
         where = path_text(("turns", place, "replies", agent))
         if waiting:
-            which = ", ".join(f"[{line.place}]" for line in waiting)
+            which = ", ".join(str(line.place + 1) for line in waiting)
             root = context_root(request)
             return (
                 f"agent {agent!r} made model call #{number} in turn {place + 1}, "
-                f"but none of its unused lines {which} has a `when` that holds for the context.\n"
+                f"but none of its unused lines ({which}) has a `when` that holds for the context.\n"
                 f"{_why_not(waiting[:WAITING_MAX], root)}"
                 f"Change a `when` under {where}, or add a line without one."
             )
@@ -258,7 +257,7 @@ class ScriptedModel:
 
 def _located(path: SourcePath, text: str) -> str:
     """Return a schema's error after its path in the value, unless it concerns the whole value."""
-    return f"{place_text(path)}: {text}" if path else text
+    return f"{path_text(path)}: {text}" if path else text
 
 
 def _advice(args: JsonValue, path: SourcePath, text: str, is_sent: bool) -> str:
@@ -279,7 +278,7 @@ def _why_not(lines: Sequence[ScriptLine], root: Mapping[str, Any]) -> str:
         miss = next(iter(line.when.mismatches(root)), None) if line.when is not None else None
         if miss is not None:
             where = f"at {path_text(miss.path)}: " if miss.path else ""
-            note += f"  [{line.place}] {where}wanted {short(miss.expected, WHY_MAX)}, "
+            note += f"  {line.place + 1}. {where}wanted {short(miss.expected, WHY_MAX)}, "
             note += f"found {short(miss.actual, WHY_MAX)}\n"
     return note
 
@@ -350,7 +349,7 @@ class ScriptedTools:
             return self._scripted(agent, tool, args, scripted)
         function = self._functions.get(tool)
         if function is None:
-            raise ToolMissing(
+            raise errors.ToolMissing(
                 f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}, "
                 "which has neither a result in the scenario nor a function in the pipeline.\n"
                 f"{_called_with(args)}"
@@ -362,7 +361,7 @@ class ScriptedTools:
     def _place_of(self, tool: str, place: int) -> tuple[str | int, ...]:
         if tool not in self._turns[self._place]:
             return ()
-        return ("turns", self._place, "tool_results", tool, place)
+        return ("turns", self._place, *_key_of(tool), place)
 
     def _known(self) -> str:
         """Return a line with the tools that have an answer in this turn; empty if none."""
@@ -384,18 +383,28 @@ class ScriptedTools:
                 continue
             used.add(place)
             at = self._place_of(tool, place)
-            ways = (at, at) if scripted.successive else (None, at[:-1])
-            return ToolReply(answer.returns, answer.error, answer.latency_ms, *ways)
+            own, path = (at, at) if scripted.successive else (None, at[:-1])
+            return ToolReply(
+                answer.returns, answer.error, answer.latency_ms, own, path, answer.is_unchecked
+            )
         if scripted.successive and len(used) == len(scripted.answers):
             count = counted(len(scripted.answers), "result")
             problem = f" again, but the scenario has {count} for it"
         else:
             problem = ", but no result's `when` holds for its arguments"
-        raise ToolMissing(
-            f"agent {agent!r} called tool {tool!r} in turn {self._place + 1}{problem}.\n"
+        server = asking_server(tool)
+        caller = f"server {server!r} asked" if server else f"agent {agent!r} called tool {tool!r}"
+        raise errors.ToolMissing(
+            f"{caller} in turn {self._place + 1}{problem}.\n"
             f"{_called_with(args)}"
-            f"Add one under turns[{self._place}].tool_results.{tool}."
+            f"Add one under turns[{self._place}].{'.'.join(_key_of(tool))}."
         )
+
+
+def _key_of(tool: str) -> tuple[str, str]:
+    """Return where a turn has the results of a tool, or a user's answers."""
+    server = asking_server(tool)
+    return ("elicits", server) if server else ("tool_results", tool)
 
 
 def _called_with(args: JsonValue) -> str:
@@ -410,7 +419,7 @@ def reply_of(run: Callable[[], JsonValue]) -> ToolReply:
     """Return what a tool's function returns; one that raises is a tool that fails."""
     try:
         return ToolReply(run())
-    except FunctionFailed as problem:
+    except errors.FunctionFailed as problem:
         cause = problem.__cause__
         return ToolReply(error=f"{type(cause).__name__}: {cause}")
 

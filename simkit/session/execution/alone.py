@@ -14,11 +14,12 @@ from simkit.spec.scenario.code_names import file_of
 
 def replayed_alone(file: str) -> str:
     """Replay a scenario file in a new process; return the error, empty if it holds."""
-    return run_alone("simkit", "replay", "-q", file)
+    code, output = run_alone("simkit", "replay", "-q", file)
+    return output if code else ""
 
 
-def run_alone(module: str, *arguments: str) -> str:
-    """Run a module in a new process; return its error, empty if it ends well.
+def run_alone(module: str, *arguments: str) -> tuple[int, str]:
+    """Run a module in a new process; return its exit code and its output.
 
     The process has no ``PYTHON…`` variable of this one, and does not import from its working
     directory, so that it finds only what a user would have.
@@ -36,7 +37,7 @@ def run_alone(module: str, *arguments: str) -> str:
         errors="replace",
         check=False,
     )
-    return "" if done.returncode == 0 else f"{done.stdout}{done.stderr}".strip()
+    return done.returncode, f"{done.stdout}{done.stderr}".strip()
 
 
 def root_of(pipeline: str, folders: Iterable[Path]) -> Path | None:

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from simkit.capture.http.refusals import refusals_in
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError
-from simkit.session.execution.own_process import call_in_own_process
+from simkit.session.execution.own_process import LateRefusal, call_in_own_process
 from simkit.session.workers import (
     ApplicationProcess,
     Worker,
@@ -37,7 +37,7 @@ MODULES: Final = ("simkit.session.execution.applications", "simkit.session.simul
 """The modules of a new interpreter, where processes cannot be copied."""
 
 SILENCE_MAX_S: Final = 300.0
-"""The seconds after which a scenario's process is ended if no further turn has begun."""
+"""The seconds after which a scenario's process is ended if its run records no further event."""
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -49,11 +49,13 @@ class OwnProcesses:
     """
 
     def __init__(
-        self, apps: Iterable[App], keeps_keys: bool = False, *, copies_this: bool = False
-    ) -> None:
+        self, apps: Iterable[App], keeps_keys: bool = False, *, copies_this: bool = False,
+        silence_s: float | None = None,
+    ) -> None:  # fmt: skip
         """``keeps_keys`` leaves API keys in the environment, for real traffic.
 
-        With ``copies_this``, there is a process without an application, too.
+        With ``copies_this``, there is a process without an application, too. Real traffic may take
+        as long as it likes, unless there is a ``silence_s``.
         """
         self._by_app: dict[_Key, ApplicationProcess] = {}
         self._cold: ApplicationProcess | None = None
@@ -62,7 +64,8 @@ class OwnProcesses:
         """Those that are imported by now, or just are."""
         self._libraries_known: set[_Key | None] = set()
         self._working: set[Worker] = set()
-        self._is_closed, self._is_real = False, keeps_keys
+        self._is_closed = False
+        self._silence_s = silence_s if keeps_keys else SILENCE_MAX_S
         apps_by_key = {_key_of(app): app for app in apps}
         if not (apps_by_key or copies_this) or not can_fork() or is_watched():
             return
@@ -90,10 +93,10 @@ class OwnProcesses:
     ) -> Any:
         """Return what a function of a module returns in a process that has run nothing.
 
-        ``app`` is the application that it needs; None for none. ``hear`` gets the number of each
-        turn that begins, where `os._exit` is called, and a `LateRefusal` for each effect that its
-        code was refused after the call. Raise what the function raises, and WorkerDied if the
-        process ends before, as it does after SILENCE_MAX_S without a new turn.
+        ``app`` is the application that it needs; None for none. ``hear`` gets what the process says
+        (`ProcessMessages`), and a `LateRefusal` for each effect that its code was refused after the
+        call. Raise what the function raises, and WorkerDied if the process ends before, as it does
+        after SILENCE_MAX_S without an event.
         """
         key = None if app is None else _key_of(app)
         answer = partial(self._answer, app)
@@ -110,7 +113,7 @@ class OwnProcesses:
                     arguments,
                     answering=answer,
                     hear=hear,
-                    seconds=None if self._is_real else SILENCE_MAX_S,
+                    seconds=self._silence_s,
                 )
                 if app is not None and app.imports_itself and key not in self._libraries_known:
                     self._libraries_known.add(key)
@@ -174,10 +177,6 @@ class OwnProcesses:
             return "returns", self.call(app, function, *arguments)
         except Exception as problem:
             return "raises", problem
-
-
-class LateRefusal(str):
-    """A refusal to code after its run."""
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.adapters.attribution import PromptSignature, rule_of, signatures_of
@@ -39,7 +39,7 @@ def scenario_of(
     if rules:
         tree["agents"] = rules
     tree["turns"] = [
-        _turn(place, text, first, agents, handoffs_by_tool, tools)
+        _turn(place, text, first, agents, handoffs_by_tool, {*tools, *first.stubbed})
         for place, text in enumerate(user_texts)
     ]
     return tree
@@ -143,7 +143,7 @@ def _turn(
     first: FirstRun,
     agents: Sequence[str],
     handoffs_by_tool: Mapping[str, str],
-    tools: Mapping[str, str],
+    tools: Collection[str],
 ) -> dict[str, Any]:
     replies: dict[str, list[Any]] = {}
     for call, agent in zip(first.calls, agents, strict=True):

@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from simkit.capture.cassettes.traffic import Traffic
-from simkit.core.errors import CassetteMissed, ModelError, OutputInvalid
+from simkit.capture.http.providers import ProviderClients
+from simkit.core.errors import (
+    CassetteMissed,
+    ModelError,
+    OutputInvalid,
+    ProviderUnreached,
+    ScriptBroken,
+)
 from simkit.core.messages import Fails, Message
 from simkit.language.paths import as_text
+from simkit.providers.body_reader import json_text
+from simkit.providers.http import HttpAnswer
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import ParsedRequest
 from simkit.runtime.models.recorded import Outgoing, parse_answer
 from simkit.runtime.running import parsed
-from simkit.session.execution.answering import Answering
 from simkit.spec.scenario.questions import JudgeOptions, Question
 from simkit.trace.events import ErrorFacts, TurnResumed
 from simkit.trace.recorder import EventRecorder, Moment, Position, Sink
@@ -135,7 +141,7 @@ class Judge:
         except OutputInvalid:
             value = text
         if not isinstance(value, Mapping) or ANSWER not in value:
-            return f"it answered {_quoted(text)}, which has no `{ANSWER}`"
+            return f"it answered {json_text(text)}, which has no `{ANSWER}`"
         return value
 
     def close(self) -> None:
@@ -150,12 +156,8 @@ def _answer_fields(question: Question, reply: Mapping[str, Any]) -> dict[str, An
     fields: dict[str, Any] = {"reason": reason if isinstance(reason, str) else as_text(reason)}
     if question.takes(answer):
         return {**fields, "answer": answer}
-    words = as_text(answer) if isinstance(answer, float) else _quoted(answer)
+    words = as_text(answer) if isinstance(answer, float) else json_text(answer)
     return {**fields, "error": f"it answered {words}, and must answer {question.form}"}
-
-
-def _quoted(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def request_to_judge(
@@ -212,14 +214,14 @@ def _lines_of(turn: TurnView, shows: Sequence[str], view: View) -> Iterator[str]
         yield f"User: {turn.message.content}"
     if "handoffs" in shows:
         for handoff in turn.handoffs:
-            payload = f" with {_quoted(canonical(handoff.payload))}" if handoff.payload else ""
+            payload = f" with {json_text(canonical(handoff.payload))}" if handoff.payload else ""
             source, target = handoff.event.from_agent, handoff.event.to_agent
             yield f"Handoff: {source} to {target}{payload} ({handoff.outcome})"
     if "tool_calls" in shows:
         for tool in turn.tools:
             args = tool.request if tool.args is None else tool.args
-            result = f"failed: {tool.error}" if tool.error is not None else _quoted(tool.result)
-            yield f"Tool: {tool.tool}({_quoted(args)}) returned {result}"
+            result = f"failed: {tool.error}" if tool.error is not None else json_text(tool.result)
+            yield f"Tool: {tool.tool}({json_text(args)}) returned {result}"
     yield application_line(turn)
 
 
@@ -236,3 +238,32 @@ def application_line(turn: TurnView) -> str:
     if reply is None:
         return "Application says nothing."
     return f"Application: {reply.content if isinstance(reply, Message) else as_text(reply)}"
+
+
+# Answers to the model calls of a declared pipeline, from its cassette or for real
+
+
+class Answering:
+    """Answers a scenario's model calls from its cassette, and sends real ones."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic, self._clients = traffic, ProviderClients()
+
+    def answer(self, call: Outgoing) -> HttpAnswer:
+        """Return the answer; raise CassetteMissed, and ScriptBroken if nothing can be sent."""
+        traffic = self._traffic
+        exchange = traffic.ask(call.agent, call.turn, call.session, call.request)
+        if exchange.answer is not None:
+            return exchange.answer
+        self._clients.prepare(call.request)
+        traffic.wait_for(exchange)
+        try:
+            response = self._clients.send(call.request)
+        except ProviderUnreached as problem:
+            raise ScriptBroken(str(problem), ("cassette",)) from problem
+        traffic.answered(exchange, response.answer, response.request)
+        return response.answer
+
+    def close(self) -> None:
+        """Close connections to providers."""
+        self._clients.close()

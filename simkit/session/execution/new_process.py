@@ -9,25 +9,19 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.errors import (
-    CassetteMissed,
-    FunctionMissing,
-    LimitExceeded,
-    ProcessFailed,
-    ScriptBroken,
-    SimkitError,
-)
+from simkit.core import errors
+from simkit.core.stopping import sudden_end_told
 from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
+from simkit.session.execution.own_process import STARTS, ProcessMessages, tell_parent_events
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
-from simkit.session.execution.starts import STARTS
-from simkit.session.workers import WorkerDied, ask_parent, at_end, start_worker
+from simkit.session.workers import WorkerDied, ask_parent, at_end, start_worker, tell_parent
 from simkit.spec.scenario.model import Turn
 from simkit.trace.events import AnyEvent, ErrorFacts
 from simkit.trace.recorder import Sink
 from simkit.trace.store import Trace
 
-MODULES: Final = ("simkit.session.execution.new_process", "simkit.runtime.stores")
+MODULES: Final = ("simkit.session.execution.new_process", "simkit.runtime.journal")
 """The modules that each new process needs."""
 
 
@@ -68,13 +62,22 @@ class NewProcess:
         self._stderr.close()
 
     def _ask(self, function: Callable[..., _Answer], *arguments: Any) -> ErrorFacts | None:
-        """Call a function there, emit the events that come back, and raise its error."""
+        """Call a function there, emit the events that come back, and raise its error.
+
+        If the process ends in a turn, its events until then come, and the end of the run.
+        """
+        messages = ProcessMessages()
         try:
-            answer: _Answer = self._worker.call(function, *arguments, answering=self._answered)
+            answer: _Answer = self._worker.call(
+                function, *arguments, answering=self._answered, hear=messages.hear
+            )
         except WorkerDied as death:
             self._stderr.seek(0)
             last_words = self._stderr.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise ProcessFailed(
+            trace = messages.trace(": ".join([messages.how or death.how, *last_words]))
+            for event in () if trace is None else trace.events:
+                self._sink.emit(event)
+            raise errors.ProcessFailed(
                 f"the process that was to go on with turn {self._first + 1} ended with code "
                 f"{death.code}{': ' if last_words else ''}{''.join(last_words)}",
                 ("turns", self._first, "restart") if self._first else ("turns",),
@@ -85,13 +88,13 @@ class NewProcess:
             raise answer.problem
         return answer.error
 
-    def _answered(self, call: Outgoing) -> HttpAnswer | CassetteMissed:
+    def _answered(self, call: Outgoing) -> HttpAnswer | errors.CassetteMissed:
         """Answer a model call of the process, or return the miss."""
         assert self._provider is not None
         try:
             return self._provider.answer(call)
-        except CassetteMissed as miss:
-            return CassetteMissed(str(miss))
+        except errors.CassetteMissed as miss:
+            return errors.CassetteMissed(str(miss))
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -100,7 +103,7 @@ class _Answer(msgspec.Struct, frozen=True):
     events: tuple[AnyEvent, ...]
     error: ErrorFacts | None = None
     """The error that ended a turn; None if there is none."""
-    problem: SimkitError | LimitExceeded | None = None
+    problem: errors.SimkitError | errors.LimitExceeded | None = None
     """The error that ends the run; None if there is none."""
 
 
@@ -109,8 +112,8 @@ class _ParentProvider:
 
     def answer(self, call: Outgoing) -> HttpAnswer:
         """Return the answer; raise CassetteMissed if there is none."""
-        answer: HttpAnswer | CassetteMissed = ask_parent(call)
-        if isinstance(answer, CassetteMissed):
+        answer: HttpAnswer | errors.CassetteMissed = ask_parent(call)
+        if isinstance(answer, errors.CassetteMissed):
             raise answer
         return answer
 
@@ -124,6 +127,7 @@ class _Run:
     def __init__(self, task: ProcessSetup) -> None:
         self._path = ("turns", len(task.before), "restart") if task.before else ("turns",)
         self._trace = Trace()
+        tell_parent_events(self._trace)
         self._worker: InProcessWorker | None = None
         at_end(self._close)
 
@@ -138,13 +142,14 @@ class _Run:
     def answer(self, work: Callable[[], Any]) -> _Answer:
         """Do the work, and take the new events out of the trace."""
         error: ErrorFacts | None = None
-        problem: SimkitError | LimitExceeded | None = None
+        problem: errors.SimkitError | errors.LimitExceeded | None = None
         try:
-            error = work()
-        except (FunctionMissing, LimitExceeded, ScriptBroken) as raised:
+            with sudden_end_told(tell=tell_parent):
+                error = work()
+        except (errors.FunctionMissing, errors.LimitExceeded, errors.ScriptBroken) as raised:
             problem = raised
-        except SimkitError as raised:
-            problem = ScriptBroken(str(raised), self._path)
+        except errors.SimkitError as raised:
+            problem = errors.ScriptBroken(str(raised), self._path)
         events = tuple(self._trace.events)
         self._trace.events.clear()
         return _Answer(events, error, problem)

@@ -12,13 +12,14 @@ from simkit.core.messages import JsonValue
 from simkit.runtime.compiled import CompiledPipeline, compile_pipeline
 from simkit.runtime.flows import flow_of
 from simkit.runtime.functions import function_named
+from simkit.runtime.journal import Store
 from simkit.runtime.kernel import NativeDriver
 from simkit.runtime.models.faults import Cut, FaultPlan, FaultyModel
 from simkit.runtime.models.script import ScriptedModel, ScriptedTools, agents_in, call_with
 from simkit.runtime.ports import Driver, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.schedules import CODE_TOOLS, DECLARED_TOOLS, ScenarioSchedule
 from simkit.runtime.sessions import Doors
-from simkit.runtime.stores import Store
+from simkit.session.execution.own_process import is_own_process
 from simkit.spec.pipeline.model import Limits, Pipeline
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -145,7 +146,7 @@ class InProcessWorker:
 
     def _add(self, turn: Turn) -> None:
         self._replies.append(turn.script)
-        self._results.append(turn.tool_results)
+        self._results.append(turn.results)
         self._faults.append(turn.faults)
         if turn.cancel is not None or turn.crash is not None:
             self._cuts[len(self._faults) - 1] = cut_of(turn)
@@ -187,7 +188,7 @@ class InProcessWorker:
             stubs=lambda place: self._results[place],
             logs=scenario.claims_logs,
             given_project=task.given_project,
-            remembers=task.simulate is None,
+            remembers=task.simulate is None and not is_own_process(),
         )
         self._code = (ProgramDriver if app.program else CodeDriver)(app, script, task.traffic)
         return self._code

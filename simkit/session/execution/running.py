@@ -1,18 +1,31 @@
-"""The run of one scenario, turn by turn."""
+"""The run of one scenario, turn by turn, the runs to compare it with, and where its errors lie."""
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from simkit.core.errors import LimitExceeded, ScriptMisfit
-from simkit.session.execution.own_process import note_turn, wants_own_process
+from simkit.core import errors
+from simkit.core.errors import LimitExceeded, ProcessFailed, ScriptMisfit
+from simkit.core.messages import ABSENT
+from simkit.language.paths import follow
+from simkit.language.yaml import Document, SourcePath
+from simkit.runtime.compiled import compile_pipeline
+from simkit.session.execution.own_process import (
+    call_in_another,
+    end_turn,
+    is_own_process,
+    note_turn,
+    tell_events,
+    wants_own_process,
+)
 from simkit.session.execution.processes import (
     InProcessWorker,
     Process,
@@ -22,15 +35,15 @@ from simkit.session.execution.processes import (
     kept_in,
 )
 from simkit.session.execution.recorded import REPLAY, Recording, traffic_of
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CRASHED, CUTS, Turn
-from simkit.trace.events import ErrorFacts, Misfit, RunFinished, TurnFinished, TurnStarted
-from simkit.trace.recorder import EventRecorder, Moment, Position
+from simkit.trace.events import ErrorFacts, Misfit, RunFinished
 from simkit.trace.store import Trace
 
 if TYPE_CHECKING:
     from simkit.adapters.model_calls import GatedTraffic
-    from simkit.session.execution.answering import Answering
+    from simkit.session.execution.judging import Answering
 
 
 class _Last:
@@ -77,12 +90,15 @@ class Execution:
         """
         self.trace = Trace()
         """The trace so far."""
+        tell_events(self.trace)
         self.turns: list[Turn] = []
         """The turns taken so far."""
         self.error: ErrorFacts | None = None
         """The error that ended the last turn, or that ends the run; else None."""
         self.is_over = False
         """Whether no further turn is possible, whatever is claimed."""
+        self.has_died = False
+        """Whether the process that took the last turn ended within it."""
         self.misfits: tuple[Misfit, ...] = ()
         """Parts of the scenario that the pipeline did not do."""
         self._numbers, self._outlives_crashes = numbers, outlives_crashes
@@ -125,7 +141,7 @@ class Execution:
             from simkit.adapters.model_calls import GatedTraffic
 
             return GatedTraffic(self.traffic), None
-        from simkit.session.execution.answering import Answering
+        from simkit.session.execution.judging import Answering
 
         answering = Answering(self.traffic)
         resources.callback(answering.close)
@@ -171,13 +187,19 @@ class Execution:
             note_turn(len(self.turns) + 1)
             self.error = self._process.take(turn, not_before, before)
             self.turns.append(turn)
+        except ProcessFailed:
+            end = self.trace.events[-1] if self.trace.events else None
+            if not isinstance(end, RunFinished):  # It has not begun.
+                raise
+            self.turns.append(turn)
+            self.error, self.is_over, self.has_died = end.error, True, True
         except LimitExceeded as problem:
             self.error, self.is_over = ErrorFacts(problem.type, str(problem)), True
         except ScriptMisfit as problem:
             self._misfit(problem)
             self.turns.append(turn)
             self.error, self.is_over = ErrorFacts(type(problem).__name__, problem.what), True
-            self._end_turn(self.error)
+            end_turn(self.trace, self.error)  # A stopped driver does not.
 
     def _begin_anew(self) -> None:
         if isinstance(self._process, InProcessWorker) and is_code(self._task.prepared):
@@ -199,16 +221,6 @@ class Execution:
     def _misfit(self, problem: ScriptMisfit) -> None:
         self.misfits = (*self.misfits, Misfit(problem.what, problem.path))
 
-    def _end_turn(self, error: ErrorFacts) -> None:
-        """End the turn after a misfit, since a stopped driver does not."""
-        for event in reversed(self.trace.events):
-            if isinstance(event, TurnFinished):
-                return
-            if isinstance(event, TurnStarted):
-                recorder = EventRecorder(self.trace, Moment(self.trace.events[-1].at))
-                recorder.record_turn_end(Position(event.session, event.turn), error=error)
-                return
-
     def check_rules(self) -> None:
         """Record the rules that do not fit the code.
 
@@ -224,6 +236,9 @@ class Execution:
 
     def finish(self) -> Trace:
         """End the run; return its trace."""
+        if self.has_died:
+            self.close()
+            return self.trace
         self._process.finish(self.error)
         left = self._left_of_recording()
         if self.misfits or left:
@@ -246,3 +261,131 @@ class Execution:
     def close(self) -> None:
         """Release everything except the trace."""
         self._leave()
+
+
+# Comparison runs of a scenario: without its restarts, and with one session only
+
+
+def unbroken(prepared: Prepared) -> Trace:
+    """Return the trace of a scenario without its restarts."""
+    return _apart(prepared, [_without_place(turn) for turn in prepared.scenario.turns])
+
+
+def alone(prepared: Prepared, session: str, starts: Sequence[int]) -> Trace:
+    """Return the trace of one session of a scenario alone.
+
+    ``starts`` are the virtual times at which the scenario's turns began; its turns begin then, too.
+    """
+    turns = prepared.scenario.turns
+    places = [place for place, turn in enumerate(turns) if turn.session == session]
+    places = [place for place in places if place < len(starts)]
+    return _apart(
+        prepared,
+        [_without_place(turns[place]) for place in places],
+        [starts[place] for place in places],
+        given_project=turns[0].project,
+        numbers=[place + 1 for place in places],
+    )
+
+
+def _without_place(turn: Turn) -> Turn:
+    return turn.model_copy(update={"restart": False})
+
+
+def _apart(
+    prepared: Prepared,
+    turns: Sequence[Turn],
+    starts: Sequence[int] = (),
+    given_project: str | None = None,
+    numbers: Sequence[int] = (),
+) -> Trace:
+    """Run turns without influence of module state from another run."""
+    pipeline, is_apart = prepared.pipeline, False
+    run: Callable[..., Any] = _run
+    if not isinstance(pipeline, App):
+        is_apart = compile_pipeline(pipeline).functions.were_called
+    elif wants_own_process(prepared):
+        is_apart = True
+    elif is_own_process():
+        run = partial(call_in_another, _run)
+    else:
+        apart = msgspec.structs.replace(pipeline, is_apart=True)
+        prepared = msgspec.structs.replace(prepared, pipeline=apart)
+    options = {"is_apart": is_apart, "given_project": given_project, "numbers": numbers}
+    trace: Trace = run(prepared, turns, starts, options)
+    return trace
+
+
+def _run(
+    prepared: Prepared, turns: Sequence[Turn], starts: Sequence[int], options: Mapping[str, Any]
+) -> Trace:
+    with Execution(prepared, **options, outlives_crashes=True) as execution:
+        execution.follow(turns, starts)
+        return execution.finish()
+
+
+def run_again(prepared: Prepared, without: str) -> Trace:
+    """Return the trace of a scenario without what earlier ones left in a variable.
+
+    This process is a copy of the one in which the scenario ran last.
+    """
+    from simkit.adapters.recorder.left_values import restore
+
+    restore(without)
+    return _run(prepared, prepared.scenario.turns, (), {})
+
+
+# Errors of a run that lie in its scenario: each is reported at its place in the file
+
+
+def _document_of(prepared: Prepared, path: SourcePath) -> Document:
+    """Return the document of a path; for code, it may be the pipeline's file."""
+    is_here = path[:1] not in (("app",), ("agents",), ("program",)) or (
+        follow(prepared.document.data, path[:2]) is not ABSENT
+    )
+    return prepared.document if is_here else prepared.pipeline_document
+
+
+class _Placing:
+    """Turns an unusable script into an error at its place in the scenario."""
+
+    __slots__ = ("_prepared",)
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: object
+    ) -> None:
+        if problem is not None:
+            located = _located(self._prepared, problem)
+            if located is not None:
+                raise located from problem
+
+
+def placed(prepared: Prepared) -> _Placing:
+    """Report an unusable script at its place in the scenario."""
+    return _Placing(prepared)
+
+
+def _located(prepared: Prepared, problem: BaseException) -> errors.SourceError | None:
+    """Return the error with its place; None for an error that stays as it is."""
+    if isinstance(problem, (errors.ProcessFailed, errors.ScriptBroken)):
+        where = _document_of(prepared, problem.path).position(problem.path)
+        return errors.SourceError(where, problem.what)
+    if isinstance(problem, errors.CallUnattributed):
+        return errors.SourceError(prepared.document.position(("pipeline",)), str(problem))
+    if isinstance(problem, errors.PatternTooSlow):
+        for document in (prepared.document, prepared.pipeline_document):
+            path = document.path_of(problem.pattern) or document.path_of(f"/{problem.pattern}/")
+            if path is not None:
+                return errors.SourceError(document.position(path), problem.what)
+    if isinstance(problem, errors.FunctionMissing):
+        for document in (prepared.pipeline_document, prepared.document):
+            path = document.path_of(problem.name)
+            if path is not None:
+                return errors.SourceError(document.position(path), problem.what)
+    return None

@@ -1,23 +1,27 @@
-"""The meter of a live run: tokens, cost and latency of its model calls, and its allowance."""
+"""The meter of a live run: tokens, cost and latency of its model calls, its allowance; rates."""
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import NormalDist
 from typing import Final, TypeAlias
 
 import msgspec
 
 from simkit.adapters.environment import DUMMY_KEY
-from simkit.capture.cassettes.encodings import NotDecodable
 from simkit.capture.cassettes.traffic import Exchange, TrafficObserver, decoded_response
+from simkit.capture.cassettes.values import NotDecodable
+from simkit.checks.cache_reuse import model_of, reused_tokens, rule_of
 from simkit.core.errors import SimkitError, WireInvalid
 from simkit.core.messages import Usage
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.protocols import protocol_of
 from simkit.spec.pipeline.models import PriceTable
+from simkit.trace.views import View, prefix_of
 
 _KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 REFUSED: Final = (401, 403)
@@ -248,3 +252,111 @@ def _keys_in(request: HttpRequest) -> Iterator[str]:
     for name, value in request.headers:
         if name.lower() in _KEY_HEADERS:
             yield value.removeprefix("Bearer ")
+
+
+# Estimates from live runs: rates with intervals, pass@k, percentiles, the reuse of caches
+
+
+CONFIDENCE: Final = 0.95
+_Z: Final = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """A number of runs, and how many of them passed."""
+
+    passes: int
+    runs: int
+
+    @property
+    def share(self) -> float:
+        """Return the share that passed; 0 without runs."""
+        return self.passes / self.runs if self.runs else 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Return the Wilson score interval of the true share, with 95 % confidence.
+
+        With n runs of which the share p passed, and z = 1.96, its middle is
+        (p + z²/2n) / (1 + z²/n), and its half width z √(p(1-p)/n + z²/4n²) / (1 + z²/n)
+        (E. B. Wilson, Probable Inference, the Law of Succession, and Statistical Inference, 1927).
+        It is right for few runs, too, and never leaves 0 to 1.
+        """
+        if not self.runs:
+            return 0.0, 1.0
+        share, runs, square = self.share, self.runs, _Z * _Z
+        scale = 1 + square / runs
+        middle = (share + square / (2 * runs)) / scale
+        half = _Z * math.sqrt(share * (1 - share) / runs + square / (4 * runs * runs)) / scale
+        # Rounding must not put a certain end beside its limit.
+        low = 0.0 if self.passes == 0 else middle - half
+        high = 1.0 if self.passes == runs else middle + half
+        return low, high
+
+    def any_of(self, k: int) -> float:
+        """Return pass@k: the chance that at least one of k runs passes; ``k`` is at most the runs.
+
+        With c passes in n runs, 1 - C(n-c, k) / C(n, k) is its unbiased estimate (M. Chen et al.,
+        Evaluating Large Language Models Trained on Code, 2021, arXiv:2107.03374).
+        """
+        return 1 - math.comb(self.runs - self.passes, k) / math.comb(self.runs, k)
+
+    def all_of(self, k: int) -> float:
+        """Return pass^k: the chance that all of k runs pass; ``k`` is at most the runs.
+
+        With c passes in n runs, C(c, k) / C(n, k) is its unbiased estimate (S. Yao et al., τ-bench:
+        A Benchmark for Tool-Agent-User Interaction in Real-World Domains, 2024, arXiv:2406.12045).
+        """
+        return math.comb(self.passes, k) / math.comb(self.runs, k)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that is not below this share of all values (the nearest rank).
+
+    ``values`` must not be empty.
+    """
+    ordered = sorted(values)
+    return ordered[max(math.ceil(share * len(ordered)), 1) - 1]
+
+
+# The reuse of providers' caches: how much was possible, and how much there was
+
+
+class CacheUse(msgspec.Struct, frozen=True):
+    """The reuse of some model calls; tokens are the provider's count, in simkit's proportions."""
+
+    calls: int = 0
+    """The calls that begin as an earlier one, to providers with a rule."""
+    expected: int = 0
+    """The tokens that they could have reused at least."""
+    read: int = 0
+    """Those that the providers say they did."""
+    lost_usd: float = 0.0
+    """The price of what was not reused, as far as prices are known."""
+
+    @staticmethod
+    def total(uses: Iterable[CacheUse]) -> CacheUse:
+        """Return the sum of several."""
+        rows = [(use.calls, use.expected, use.read, use.lost_usd) for use in uses]
+        return CacheUse(*map(sum, zip(*rows, strict=True))) if rows else CacheUse()
+
+
+def cache_use(view: View, prices: PriceTable) -> CacheUse:
+    """Return the reuse of a run."""
+    return CacheUse.total(
+        use for call_id in view.calls if (use := _use_of(view, call_id, prices)) is not None
+    )
+
+
+def _use_of(view: View, call_id: str, prices: PriceTable) -> CacheUse | None:
+    call = view.calls[call_id]
+    context, usage = call.context, call.usage
+    old, prefix, rule = context.before, prefix_of(context), rule_of(context)
+    if old is None or prefix is None or rule is None or usage is None or not usage.input_tokens:
+        return None
+    share = reused_tokens(old, context, prefix, rule) / (prefix.total or 1)
+    expected, read = int(share * usage.input_tokens), usage.cached_tokens or 0
+    if not expected:
+        return None
+    price = prices.price_of(model_of(context))
+    saved = 0.0 if price is None or price.cached_input is None else price.input - price.cached_input
+    return CacheUse(1, expected, read, max(expected - read, 0) * saved / 1_000_000)

@@ -12,22 +12,25 @@ turn fails, or asks, on purpose.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from simkit.core.text import short
 from simkit.language.yaml import SourcePath, path_text
+from simkit.spec.scenario.borrowed import as_list
 from simkit.spec.scenario.files import Prepared
-from simkit.spec.scenario.turns import as_written
+from simkit.spec.scenario.moments import as_written
 
 Leaf: TypeAlias = tuple[str, Any]
 """A scalar with the nearest key above it that is no operator."""
 
 NAMES: Final = frozenset(("agents", "model_calls", "findings", "satisfies", "judge"))
 """Claims on names and numbers of the interface, and on judgements, which no script says."""
-_CONTEXT_NAMES: Final = frozenset(("sections", "tools", "handoffs", "tokens", "share", "settings"))
+_CONTEXT_NAMES: Final = frozenset(
+    ("sections", "tools", "handoffs", "tokens", "share", "prefix", "settings")
+)
 """Claims on contexts with names and numbers only."""
 _NAMING_KEYS: Final = frozenset(
     ("agent", "from", "id", "mode", "outcome", "role", "section", "to", "tool", "type")
@@ -126,13 +129,14 @@ def parts_of(expect: Mapping[str, Any], at: SourcePath) -> Iterator[tuple[Source
         if key in _BY_AGENT:
             for agent, claims in claim.items():
                 yield from (((*at, key, agent, name), claims[name]) for name in claims)
-        elif key in _BY_KEY and _is_plain_mapping(claim):
+        elif key in _BY_KEY and is_by_name(claim):
             yield from (((*at, key, name), {name: claim[name]}) for name in claim)
         else:
             yield (*at, key), claim
 
 
-def _is_plain_mapping(claim: Any) -> bool:
+def is_by_name(claim: Any) -> bool:
+    """Return whether a claim is by channel or another name, and no matcher of the whole."""
     return isinstance(claim, Mapping) and not any(str(name).startswith("$") for name in claim)
 
 
@@ -248,12 +252,8 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def _has_purpose(replies: Mapping[str, Any], key: str) -> bool:
-    lines = (line for value in replies.values() for line in _listed(value))
+    lines = (line for value in replies.values() for line in as_list(value))
     return any(isinstance(line, Mapping) and key in line for line in lines)
-
-
-def _listed(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _plain(text: str) -> str:

@@ -17,7 +17,7 @@ from simkit.core.errors import CassetteInvalid, SimkitError, UserSilent
 from simkit.language.paths import with_texts
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import Recording, cassette_path
-from simkit.session.live.meter import Meter, ModelCallFacts
+from simkit.session.live.meter import CacheUse, Meter, ModelCallFacts, cache_use
 from simkit.session.live.scripted_words import ClaimUnit, parts_of, without_units
 from simkit.session.simulate import Conversation, simulate
 from simkit.spec.lint_catalogue import LINTS
@@ -27,7 +27,7 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared, moved_paths
 from simkit.spec.scenario.items import items_in
 from simkit.spec.scenario.model import Scenario
-from simkit.spec.scenario.turns import WHOLE, answered, as_written
+from simkit.spec.scenario.moments import WHOLE, answered, as_written
 from simkit.spec.scenario.writing import block, comment
 from simkit.trace.views import said_in
 
@@ -166,17 +166,17 @@ FindingPlace: TypeAlias = tuple[str, SourcePath, int, str]
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one live run."""
 
-    passed: bool
-    unheld: tuple[SourcePath, ...]
+    passed: bool = False
+    unheld: tuple[SourcePath, ...] = ()
     """The judged claims that did not hold, or whose turn was not reached."""
-    unseen: tuple[SourcePath, ...]
+    unseen: tuple[SourcePath, ...] = ()
     """The claims that were not judged: the pipeline declares what they need as unseen, or, in a
     simulation, nothing that they speak of took place."""
-    others: tuple[str, ...]
+    others: tuple[str, ...] = ()
     """Findings that are no claims: errors and lints, by their names."""
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] = ()
     """The headlines of all findings."""
-    places: tuple[FindingPlace, ...]
+    places: tuple[FindingPlace, ...] = ()
     """The place of each finding, by which a replay is compared."""
     calls: tuple[ModelCallFacts, ...]
     seconds: float
@@ -189,6 +189,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """The error that broke the run off; empty if it came to its end."""
     faults: tuple[str, ...] = ()
     """The drawn faults that took place, by name."""
+    cache: CacheUse = CacheUse()
+    """The reuse of the providers' caches."""
     is_stopped: bool = False
     """Whether its allowance was spent before it ended; it then counts in no rate."""
 
@@ -291,7 +293,7 @@ def run_trial(
         except SimkitError as problem:
             seconds = time.perf_counter() - started
             if meter.is_spent:
-                return _stopped(meter, seconds), ""
+                return Trial(calls=meter.calls, seconds=seconds, is_stopped=True), ""
             if meter.has_refused or not any(call.status for call in meter.calls):
                 raise
             trial = _broken(live, str(problem), meter, seconds, now)
@@ -300,7 +302,9 @@ def run_trial(
             return _with_replay(live, conversation, files, trial)
         seconds = time.perf_counter() - started
         meter.check_refusals()
-        trial = _trial_of(live, outcome, meter, seconds, now)
+        trial = msgspec.structs.replace(
+            _trial_of(live, outcome, meter, seconds, now), cache=cache_use(outcome.view, prices)
+        )
         if trial.passed:
             return trial, ""
         if meter.calls and not any(call.status for call in meter.calls):
@@ -329,30 +333,13 @@ def _unanswered(trial: Trial) -> str:
     )
 
 
-def _stopped(meter: Meter, seconds: float) -> Trial:
-    return Trial(
-        passed=False,
-        unheld=(),
-        unseen=(),
-        others=(),
-        texts=(),
-        places=(),
-        calls=meter.calls,
-        seconds=seconds,
-        is_stopped=True,
-    )
-
-
 def _broken(live: LiveSubject, problem: str, meter: Meter, seconds: float, now: str) -> Trial:
     """Return the result of a run that an error broke off: it keeps no claim."""
     headline = problem.partition("\n")[0]
     return Trial(
-        passed=False,
         unheld=tuple(unit.path for unit in live.judged),
-        unseen=(),
         others=("the run broke off",),
         texts=(headline,),
-        places=(),
         calls=meter.calls,
         seconds=seconds,
         began_at=now,

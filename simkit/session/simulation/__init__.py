@@ -11,11 +11,9 @@
 turns, each once. At the end, if user code ran, the whole conversation is run again, and must give
 the same events: so no state of the process can leak from one turn into the next unnoticed.
 
-From the bottom up: ``places`` (lines of a test), ``pipelines`` (the named pipeline, made-up
-people), ``outcome`` (the result of a turn), ``conversation``, ``fixture`` (for pytest).
+From the bottom up: ``asking`` (lines and questions of a test), ``outcome`` (the result of a turn),
+``conversation`` (with the named pipeline and made-up people), ``fixture`` (for pytest).
 """
 
 from simkit.session.simulation.conversation import Simulation, fakes
 from simkit.session.simulation.outcome import SeenContext, TurnOutcome
-
-__all__ = ["SeenContext", "Simulation", "TurnOutcome", "fakes"]

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+import linecache
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from types import FrameType
+from typing import Any, Final, NamedTuple
 
-from simkit.checks.called_tools import schemas_of_calls
+from yaml.error import Mark
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from simkit.checks.claims import schemas_of_calls
 from simkit.checks.searching import names_section
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import ROLE_ALIASES
 from simkit.language.matching import kinds
-from simkit.language.yaml import Open, near
+from simkit.language.yaml import Document, Open, near
 from simkit.providers.failures import FAILURES
-from simkit.session.simulation.places import CallSite, document_at
 from simkit.spec.fields import ANYTHING
 from simkit.spec.loading import validated
 from simkit.spec.scenario.apps import App
@@ -22,6 +30,87 @@ from simkit.spec.scenario.known import KnownNames
 from simkit.trace import events as e
 from simkit.trace.views import View
 from simkit.trace.views.contexts import CURRENT, HISTORY, INSTRUCTIONS, RUN
+
+_OWN: Final = "simkit.session.simulation."
+
+
+class CallSite(NamedTuple):
+    """The place of one call in a Python file."""
+
+    file: str
+    """The file, relative to the working directory."""
+    line: int
+    """The line, from 1."""
+    column: int
+    """The column, from 0."""
+    last_line: int
+    last_column: int
+
+    @property
+    def where(self) -> str:
+        """Return ``file:line:column``, from 1."""
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def error(self, problem: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
+        """Return an error about the call."""
+        return SourceError(self.where, problem, near=near, known=tuple(known))
+
+
+def call_site_of_caller() -> CallSite:
+    """Return the place of the nearest calling code outside simkit."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_OWN):
+        frame = frame.f_back
+    if frame is None:
+        return CallSite("<unknown>", 1, 0, 1, 0)
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), ())
+    first, last, column, last_column = positions or (None, None, None, None)
+    line = first or frame.f_lineno
+    return CallSite(
+        _typed(frame.f_code.co_filename), line, column or 0, last or line, last_column or 0
+    )
+
+
+def _typed(file: str) -> str:
+    """Return a path relative to the working directory; on another drive it stays absolute."""
+    try:
+        return os.path.relpath(file) if os.path.isabs(file) else file
+    except ValueError:
+        return file
+
+
+def document_at(data: Mapping[str, Any], whole: CallSite, turns: Sequence[CallSite]) -> Document:
+    """Return a scenario as a document of the Python file, each turn at its call."""
+    text = "".join(linecache.getlines(whole.file))
+    # A restart sends the document to another process, which a lambda would not survive.
+    return Document(whole.file, 0, data, partial(_root, whole, tuple(turns)), text)
+
+
+def _root(whole: CallSite, turns: tuple[CallSite, ...]) -> Node:
+    """Return nodes for values with their own place; others use the nearest ancestor's."""
+    items = [_node(turn) for turn in turns]
+    key = ScalarNode("", "turns", *_marks(whole))
+    return MappingNode("", [(key, SequenceNode("", items, *_marks(whole)))], *_marks(whole), False)
+
+
+def _node(place: CallSite) -> ScalarNode:
+    return ScalarNode("", "", *_marks(place), style='"')
+
+
+def _marks(place: CallSite) -> tuple[Mark, Mark]:
+    return (
+        _mark(place.file, place.line, place.column),
+        _mark(place.file, place.last_line, place.last_column),
+    )
+
+
+def _mark(file: str, line: int, column: int) -> Mark:
+    # Only the order of two marks' indices matters.
+    return Mark(file, line * 10_000 + column, line - 1, column, None, 0)
+
+
+# Questions
+
 
 _OF_CONTEXTS: Final = ("messages", "dropped", "left_out", "sections", "tools", "handoffs_of")
 _WRITE: Final = "of `simkit.matchers`"

@@ -15,10 +15,15 @@ from simkit.language.yaml import Document, load_text, near
 from simkit.report.text import findings_text
 from simkit.runtime.compiled import compile_pipeline
 from simkit.session.simulate import Conversation, run
-from simkit.session.simulation.asking import CodeNames, QuestionScope
+from simkit.session.simulation.asking import (
+    CallSite,
+    CodeNames,
+    QuestionScope,
+    call_site_of_caller,
+    document_at,
+)
 from simkit.session.simulation.listed import Findings
 from simkit.session.simulation.outcome import TurnOutcome
-from simkit.session.simulation.places import CallSite, call_site_of_caller, document_at
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.loading import validated
 from simkit.spec.scenario.apps import App
@@ -152,6 +157,7 @@ class Simulation:
         app: Mapping[str, Any] | None = None,
         agents: Mapping[str, Any] | None = None,
         allow_hosts: Sequence[str] = (),
+        servers: Mapping[str, Any] | None = None,
         cassette: str | Mapping[str, Any] | None = None,
         record: Mapping[str, Any] | None = None,
         judge: str | Mapping[str, Any] | None = None,
@@ -161,9 +167,10 @@ class Simulation:
     ) -> None:
         """``state`` are initial channel values, ``lints`` are turned-off lints with the reason.
 
-        ``app``, ``agents`` and ``allow_hosts`` are the keys of a scenario file for a pipeline that
-        is code; folders are relative to the calling file. ``cassette`` names recorded traffic,
-        which answers agents without replies in a turn; ``record`` are the options of comparing it.
+        ``app``, ``agents``, ``allow_hosts`` and ``servers`` are the keys of a scenario file for a
+        pipeline that is code; folders are relative to the calling file. ``cassette`` names recorded
+        traffic, which answers agents without replies in a turn; ``record`` are the options of
+        comparing it.
         ``judge`` is the model whose recorded answers `TurnOutcome.judge` returns.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
@@ -182,6 +189,7 @@ class Simulation:
             "app": app,
             "agents": agents,
             "allow_hosts": list(allow_hosts),
+            "servers": servers,
             "cassette": cassette,
             "record": record,
             "judge": judge,

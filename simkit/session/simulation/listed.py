@@ -9,20 +9,8 @@ from typing import Any, ClassVar, Final, TypeVar
 from simkit.core.messages import Message
 from simkit.language.matching.expected import Expected, Looked, plain
 from simkit.language.matching.kinds import FINDING, list_of
+from simkit.session.simulation import seen
 from simkit.session.simulation.asking import QuestionScope
-from simkit.session.simulation.seen import (
-    Named,
-    Record,
-    SeenTool,
-    check,
-    finding_fields,
-    name,
-    refuse_plain,
-    refuse_record,
-    seen_drop,
-    seen_finding,
-    seen_message,
-)
 from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.trace.views import event_fields
 
@@ -68,7 +56,7 @@ class Listed(Looked, list[ItemT]):
 
     def refuse_plain(self, expected: object) -> None:
         """Raise ValueError for a plain value that no element can ever equal."""
-        refuse_plain(expected, self.claim, self.noun)
+        seen.refuse_plain(expected, self.claim, self.noun)
 
     def check_all(self, matchers: list[Any]) -> None:
         """Raise ValueError for matchers of elements that can never match."""
@@ -135,7 +123,7 @@ class Messages(Listed[Any]):
     claim, noun = "messages", "a message"
 
     def wrap(self, item: Any) -> Any:
-        return seen_message(item, self.subject)
+        return seen.seen_message(item, self.subject)
 
 
 class Drops(Listed[Any]):
@@ -144,7 +132,7 @@ class Drops(Listed[Any]):
     claim, noun = "dropped", "what was dropped"
 
     def wrap(self, item: Any) -> Any:
-        return seen_drop(item, self.subject)
+        return seen.seen_drop(item, self.subject)
 
 
 class Contexts(Listed[Any]):
@@ -171,7 +159,7 @@ class NameList(Listed[Any]):
     """A list of names of sections, of tools, or of agents to which control may be passed."""
 
     def wrap(self, item: Any) -> Any:
-        return name(item, _NOUNS[self.claim], self.subject)
+        return seen.name(item, _NOUNS[self.claim], self.subject)
 
     def refuse_plain(self, expected: object) -> None:
         if isinstance(expected, str):
@@ -184,7 +172,7 @@ class Tools(NameList):
     """The offered tools; matchers apply to their definitions, too."""
 
     def wrap(self, item: Any) -> Any:
-        tool = SeenTool(item)
+        tool = seen.SeenTool(item)
         tool.subject, tool.noun, tool.offered = self.subject, "tool", item
         return tool
 
@@ -193,7 +181,7 @@ class Tools(NameList):
 
     def refuse_plain(self, expected: object) -> None:
         if isinstance(expected, Mapping):
-            refuse_plain(expected, self.claim, "a tool")
+            seen.refuse_plain(expected, self.claim, "a tool")
         super().refuse_plain(expected)
 
 
@@ -204,8 +192,8 @@ class Agents(Listed[Any]):
 
     def wrap(self, item: Any) -> Any:
         if isinstance(item, str):
-            return name(item, "agent", self.subject)
-        return [name(agent, "agent", self.subject) for agent in item]
+            return seen.name(item, "agent", self.subject)
+        return [seen.name(agent, "agent", self.subject) for agent in item]
 
     def refuse_plain(self, expected: object) -> None:
         self.check_all([plain(expected)])
@@ -215,14 +203,14 @@ class Records(Listed[Any]):
     """A list of handoffs, tool calls, log records or items that sections left out."""
 
     def wrap(self, item: Any) -> Any:
-        return Record(item, self.claim, self.subject)
+        return seen.Record(item, self.claim, self.subject)
 
     def refuse_plain(self, expected: object) -> None:
         if isinstance(expected, Mapping):
-            refuse_record(expected, self.claim)
+            seen.refuse_record(expected, self.claim)
             self.check_all([plain(expected)])
         else:
-            refuse_plain(expected, self.claim, ENTRIES[self.claim].noun)
+            seen.refuse_plain(expected, self.claim, ENTRIES[self.claim].noun)
 
 
 class Events(Listed[Any]):
@@ -240,14 +228,14 @@ class Findings(Listed[Any]):
     claim, noun = "findings", "a finding"
 
     def wrap(self, item: Any) -> Any:
-        return seen_finding(item, self.subject)
+        return seen.seen_finding(item, self.subject)
 
     def fields(self, item: Any) -> Any:
-        return finding_fields(item)
+        return seen.finding_fields(item)
 
     def check_all(self, matchers: list[Any]) -> None:
         for matcher in matchers:
-            check(matcher, FINDING)
+            seen.check(matcher, FINDING)
         self.subject.check("findings", matchers)
 
     def refuse_plain(self, expected: object) -> None:
@@ -257,12 +245,12 @@ class Findings(Listed[Any]):
             super().refuse_plain(expected)
 
     def looked_at(self, expected: Expected) -> Any:
-        check(expected.source, _FINDINGS)
+        seen.check(expected.source, _FINDINGS)
         self.subject.check("findings", expected.source)
         return [self.fields(item) for item in self]
 
 
-class Channels(Named[Any]):
+class Channels(seen.Named[Any]):
     """The channels' values; messages in them are like those of contexts."""
 
     def __init__(self, values: Mapping[str, Any], subject: QuestionScope) -> None:

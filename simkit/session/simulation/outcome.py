@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from simkit.checks.findings import Finding
-from simkit.checks.observing import unobservable, unobservable_in_context
+from simkit.checks.claims import unobservable, unobservable_in_context
 from simkit.checks.runs import groups_of
 from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.language.yaml import near
+from simkit.session.simulation import listed
 from simkit.session.simulation.asking import QuestionScope
-from simkit.session.simulation.listed import (
-    Agents,
-    Channels,
-    Contexts,
-    Drops,
-    Events,
-    Findings,
-    Messages,
-    NameList,
-    Records,
-    Tools,
-)
-from simkit.session.simulation.places import CallSite
 from simkit.session.simulation.seen import Named, SeenError, seen_error
-from simkit.spec.scenario.claim_kinds import ASPECTS
+from simkit.spec.scenario.claim_kinds import aspect
 from simkit.spec.scenario.claims import Expect, selected
-from simkit.spec.scenario.known import KnownNames
 from simkit.spec.scenario.questions import YES_NO, Answer, Question, possible_answers
-from simkit.trace.events import JudgeAnswered, LogRecorded
-from simkit.trace.views import CallView, ContextView, TurnView, View, log_fields
+from simkit.trace.events import LogRecorded
+from simkit.trace.views import (
+    CallView,
+    ContextView,
+    Prefix,
+    TurnView,
+    View,
+    log_fields,
+    prefix_of,
+)
+
+if TYPE_CHECKING:
+    from simkit.session.simulation.conversation import Simulation
 
 __tracebackhide__ = True
 """pytest shows the line of the test, not the frames below it."""
@@ -48,33 +45,7 @@ _FORMS_OF_ANSWERS: Final[Mapping[type | None, Answer]] = {
 }
 
 
-class OutcomeSource(Protocol):
-    """The interface of the conversation for its outcomes."""
-
-    @property
-    def view(self) -> View:
-        """Return the view of the trace so far."""
-
-    def expects_error(self, number: int) -> bool:
-        """Return whether the test has accessed the error of a turn."""
-
-    def expect_error(self, number: int) -> None:
-        """Record that the test has accessed the error of a turn."""
-
-    def look_at_findings(self, number: int) -> list[Finding]:
-        """Return the findings of a turn, and mark them as handled."""
-
-    def ask_judge(self, number: int, question: Question) -> JudgeAnswered | None:
-        """Return the judge's answer to a question about a turn; None if nobody can answer."""
-
-    def place_of(self, number: int) -> CallSite:
-        """Return the place of a turn's user message."""
-
-    def known(self) -> KnownNames:
-        """Return the known names."""
-
-
-class SeenContext(Messages):
+class SeenContext(listed.Messages):
     """All that one model call received: its messages, in order."""
 
     def __init__(
@@ -85,44 +56,50 @@ class SeenContext(Messages):
         self._view, self._refuse_unseen = view, refuse_unseen
 
     @property
-    def sections(self) -> NameList:
+    def sections(self) -> listed.NameList:
         """Return the non-empty sections in order, each once."""
         self._refuse_unseen(self.subject.agent, "sections")
-        return NameList(self._view.sections, self.subject, "sections")
+        return listed.NameList(self._view.sections, self.subject, "sections")
 
-    def section(self, name: str) -> Messages:
+    def section(self, name: str) -> listed.Messages:
         """Return the messages of a section; none if it made nothing."""
         self.subject.check_section(name)
-        return Messages(self._view.section(name), self.subject)
+        return listed.Messages(self._view.section(name), self.subject)
 
     @property
-    def dropped(self) -> Drops:
+    def dropped(self) -> listed.Drops:
         """Return the messages that histories dropped, each with the filter (``by``)."""
         self._refuse_unseen(self.subject.agent, "dropped")
-        return Drops(self._view.dropped(), self.subject)
+        return listed.Drops(self._view.dropped(), self.subject)
 
     @property
-    def left_out(self) -> Records:
+    def left_out(self) -> listed.Records:
         """Return the items that other sections left out, each with the reason (``by``)."""
         self._refuse_unseen(self.subject.agent, "left_out")
-        return Records(self._view.left_out(), self.subject, "left_out")
+        return listed.Records(self._view.left_out(), self.subject, "left_out")
 
     @property
-    def tools(self) -> Tools:
+    def tools(self) -> listed.Tools:
         """Return the offered tools, each with its ``definition``."""
-        return Tools(self._view.offers, self.subject, "tools")
+        return listed.Tools(self._view.offers, self.subject, "tools")
 
     @property
-    def handoffs(self) -> NameList | None:
+    def handoffs(self) -> listed.NameList | None:
         """Return the agents that control may be passed to; None if an offered tool names none."""
         if self._view.handoffs is None:
             return None
-        return NameList(self._view.handoffs, self.subject, "handoffs_of")
+        return listed.NameList(self._view.handoffs, self.subject, "handoffs_of")
 
     @property
     def tokens(self) -> int:
         """Return the size of the context in tokens, by the pipeline's counter."""
         return self._view.tokens
+
+    @property
+    def prefix(self) -> Prefix | None:
+        """Return the front that equals the agent's request before: its ``tokens``, their ``share``
+        of the request's, and ``where`` it ends; None for the agent's first call in the session."""
+        return prefix_of(self._view)
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
@@ -133,7 +110,7 @@ class SeenContext(Messages):
 class TurnOutcome:
     """The outcome of one turn."""
 
-    def __init__(self, simulation: OutcomeSource, number: int) -> None:
+    def __init__(self, simulation: Simulation, number: int) -> None:
         """``number`` counts turns from 1."""
         self._simulation, self.number = simulation, number
 
@@ -214,10 +191,10 @@ class TurnOutcome:
         return self._turn.interrupt
 
     @property
-    def agents(self) -> Agents:
+    def agents(self) -> listed.Agents:
         """Return the agents in the order in which they started; parallel ones are a list."""
         self._refuse_unseen("agents")
-        return Agents(groups_of(self._turn.runs), self._subject())
+        return listed.Agents(groups_of(self._turn.runs), self._subject())
 
     def context(self, agent: str, call: int | None = None) -> SeenContext:
         """Return the context of an agent's model call; ``0`` is the first, ``-1`` the last.
@@ -238,10 +215,10 @@ class TurnOutcome:
             raise self._error(f": agent `{agent}` made {count_text}, and none is `{index}`")
         return self._context(calls[index])
 
-    def contexts(self, agent: str) -> Contexts:
+    def contexts(self, agent: str) -> listed.Contexts:
         """Return the contexts of an agent's model calls in this turn, in order."""
         subject = self._subject(agent)
-        return Contexts((self._context(call) for call in self._calls(agent)), subject)
+        return listed.Contexts((self._context(call) for call in self._calls(agent)), subject)
 
     def _context(self, call: CallView) -> SeenContext:
         return SeenContext(call.context, self._subject(call.agent), self._refuse_unseen_in_context)
@@ -260,19 +237,23 @@ class TurnOutcome:
         return Named(counts, "model_calls", "agent", self._subject())
 
     @property
-    def handoffs(self) -> Records:
+    def handoffs(self) -> listed.Records:
         """Return handoff requests in order: ``from to type mode query payload outcome``."""
         self._refuse_unseen("handoffs")
-        return Records((h.fields() for h in self._turn.handoffs), self._subject(), "handoffs")
+        return listed.Records(
+            (h.fields() for h in self._turn.handoffs), self._subject(), "handoffs"
+        )
 
     @property
-    def tool_calls(self) -> Records:
+    def tool_calls(self) -> listed.Records:
         """Return tool calls in order: ``agent tool args result error``."""
         self._refuse_unseen("tool_calls")
-        return Records((tool.fields() for tool in self._turn.tools), self._subject(), "tool_calls")
+        return listed.Records(
+            (tool.fields() for tool in self._turn.tools), self._subject(), "tool_calls"
+        )
 
     @property
-    def logs(self) -> Records:
+    def logs(self) -> listed.Records:
         """Return log records of the code's own loggers: ``level logger message error agent``.
 
         For a pipeline that is code, with ``app={"logs": True}``; otherwise none is recorded.
@@ -280,25 +261,25 @@ class TurnOutcome:
         if "logs" not in self._simulation.view.pipeline.observes:
             raise self._error(': log records are not seen; say `app={"logs": True}`')
         records = (log_fields(event) for event in self.events if isinstance(event, LogRecorded))
-        return Records(records, self._subject(), "logs")
+        return listed.Records(records, self._subject(), "logs")
 
     @property
-    def state(self) -> Channels:
+    def state(self) -> listed.Channels:
         """Return the channels after the turn, before those of scope turn are cleared."""
         self._refuse_unseen("state")
-        return Channels(self._turn.state, self._subject())
+        return listed.Channels(self._turn.state, self._subject())
 
     @property
-    def events(self) -> Events:
+    def events(self) -> listed.Events:
         """Return the events of the turn."""
         view = self._simulation.view
         events = view.events[self._turn.lo : self._turn.hi]
-        return Events(map(view.whole_event, events), self._subject())
+        return listed.Events(map(view.whole_event, events), self._subject())
 
     @property
-    def findings(self) -> Findings:
+    def findings(self) -> listed.Findings:
         """Return the findings of this turn; accessing them marks them as handled."""
-        return Findings(self._simulation.look_at_findings(self.number), self._subject())
+        return listed.Findings(self._simulation.look_at_findings(self.number), self._subject())
 
     def _subject(self, agent: str = "") -> QuestionScope:
         return QuestionScope(self._simulation.known, self._simulation.place_of(self.number), agent)
@@ -312,7 +293,7 @@ class TurnOutcome:
         need = unobservable(self._scope(), claim)
         if need:
             raise self._error(
-                f": `{claim}` is not observable here: {ASPECTS[need].words} cannot be seen"
+                f": `{claim}` is not observable here: {aspect(need).words} cannot be seen"
             )
 
     def _refuse_unseen_in_context(self, agent: str, claim: str) -> None:
@@ -320,7 +301,7 @@ class TurnOutcome:
         if need:
             raise self._error(
                 f": `{claim}` of agent `{agent}` is not observable here: "
-                f"{ASPECTS[need].words} cannot be seen"
+                f"{aspect(need).words} cannot be seen"
             )
 
     def _error(self, problem: str, nearest: str = "", known: Iterable[str] = ()) -> SourceError:

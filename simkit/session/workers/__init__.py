@@ -18,26 +18,7 @@ from simkit.session.workers.worker import (
     ask_parent,
     at_end,
     fork_application,
-    has_parent,
     start_copy,
     start_worker,
     tell_parent,
 )
-
-__all__ = [
-    "ApplicationProcess",
-    "Pool",
-    "Worker",
-    "WorkerDied",
-    "ask_parent",
-    "at_end",
-    "can_fork",
-    "check_copyable",
-    "fork_application",
-    "has_parent",
-    "is_traced",
-    "is_watched",
-    "start_copy",
-    "start_worker",
-    "tell_parent",
-]

@@ -1,8 +1,9 @@
 """The application process: it has imported an application, run nothing, and is copied.
 
 A copy (`os.fork`) continues where a new interpreter is after its imports: nothing of an earlier run
-is left. An application process is a new interpreter, one for each list of modules, import path and
-environment; or a copy of this process, which has run nothing either.
+is left. An application process is a new interpreter, one for each list of modules and environment
+(a copy takes over the import path of its run); or a copy of this process, which has run nothing
+either.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
+
+from simkit.core.gc_pause import collected_rarely
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
@@ -110,6 +113,38 @@ class ChildProcess(Protocol):
 
     def wait(self) -> object:
         """Wait until it has ended."""
+
+
+class ForkedProcess:
+    """A copy of this process, as its parent sees it."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._code: int | None = None
+        self._lock = threading.RLock()
+        """Once one thread has read its exit code, its number may be another process's."""
+
+    def poll(self) -> int | None:
+        """Return its exit code; None if it has not ended."""
+        return self._ended(os.WNOHANG)
+
+    def kill(self) -> None:
+        """End it at once, if it has not ended."""
+        with self._lock:
+            if self.poll() is None:
+                os.kill(self._number, signal.SIGKILL)
+
+    def wait(self) -> object:
+        """Wait until it has ended."""
+        return self._ended(0)
+
+    def _ended(self, how: int) -> int | None:
+        with self._lock, suppress(ChildProcessError):  # User code waits for any child.
+            if self._code is None:
+                self._code = 0
+                ended, status = os.waitpid(self._number, how)
+                self._code = os.waitstatus_to_exitcode(status) if ended else None
+        return self._code
 
 
 class ApplicationProcess:
@@ -338,8 +373,8 @@ def serve_copies(channel: socket.socket, prepare: Callable[[], object]) -> None:
     if channel.recv(len(_BEGIN)) != _BEGIN:
         sys.exit()
     try:
-        prepare()
-        gc.collect()
+        with collected_rarely():
+            prepare()
         gc.freeze()  # The collector of a copy leaves what was imported alone, which stays shared.
     except OSError as problem:
         channel.recv(_MESSAGE_MAX)

@@ -18,19 +18,12 @@ class Pool:
     Each is watched by a thread, which waits for its answer.
     """
 
-    def __init__(
-        self,
-        count: int,
-        start: Callable[[], Worker],
-        *,
-        is_fresh: bool = False,
-        tries: int = 1,
-    ) -> None:
-        """``start`` starts a worker when a task needs one; with ``is_fresh`` each has its own.
+    def __init__(self, count: int, start: Callable[[], Worker], *, tries: int = 1) -> None:
+        """``start`` starts a worker when a task needs one.
 
         ``tries`` is how many workers a task may use up before WorkerDied is raised.
         """
-        self._start, self._is_fresh, self._tries = start, is_fresh, tries
+        self._start, self._tries = start, tries
         self._threads = ThreadPoolExecutor(count)
         self._started: set[Worker] = set()
         self._free: SimpleQueue[Worker | None] = SimpleQueue()
@@ -71,9 +64,6 @@ class Pool:
                 if not tries or self._is_closed:
                     raise
             finally:
-                if worker is not None and self._is_fresh:
-                    self._end(worker)
-                    worker = None
                 self._free.put(worker)
 
     def _new_worker(self) -> Worker:
@@ -84,5 +74,5 @@ class Pool:
         return worker
 
     def _end(self, worker: Worker) -> None:
-        worker.close(None if self._is_fresh else GRACE_S)
+        worker.close(GRACE_S)
         self._started.discard(worker)

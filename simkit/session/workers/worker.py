@@ -6,6 +6,7 @@ raises. Both are pickled, each behind its length.
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import pickle
@@ -14,7 +15,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +27,7 @@ from simkit.session.workers.application import (
     MODULE,
     ApplicationProcess,
     Beginning,
+    ForkedProcess,
     application_process,
     beginning,
     give_up,
@@ -53,14 +54,14 @@ class WorkerDied(Exception):
         It was killed after ``silent_s`` seconds without a sign of it; None: it ended by itself.
         """
         super().__init__(code, silent_s)
-        self.code, self._silent_s = code, silent_s
+        self.code, self.silent_s = code, silent_s
 
     @property
     def how(self) -> str:
         """Return how it ended: ``with exit code 3``, ``by signal SIGKILL``."""
         code = self.code
-        if self._silent_s is not None:
-            return f"it was killed, since no further turn began within {self._silent_s:g} s"
+        if self.silent_s is not None:
+            return f"it was killed, since it recorded nothing for {self.silent_s:g} s"
         if code is None:
             return "nobody knows how"
         if code >= 0:
@@ -243,12 +244,12 @@ def start_copy(application: ApplicationProcess, folder: str | None = None) -> Wo
     return Worker(_Copy(application, beginning(folder, worker_environment(), True), None))
 
 
-def _forked(prepare: Callable[[], object], channel: socket.socket) -> _Forked:
+def _forked(prepare: Callable[[], object], channel: socket.socket) -> ForkedProcess:
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     number = os.fork()
     if number:
-        return _Forked(number)
+        return ForkedProcess(number)
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that uses this.
@@ -272,35 +273,6 @@ def _forked(prepare: Callable[[], object], channel: socket.socket) -> _Forked:
         with suppress(BaseException):
             sys.stderr.flush()
         os._exit(code)
-
-
-class _Forked:
-    """A copy of this process, as its parent sees it."""
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._code: int | None = None
-        self._lock = threading.RLock()
-        """Once one thread has read its exit code, its number may be another process's."""
-
-    def poll(self) -> int | None:
-        return self._ended(os.WNOHANG)
-
-    def kill(self) -> None:
-        with self._lock:
-            if self.poll() is None:
-                os.kill(self._number, signal.SIGKILL)
-
-    def wait(self) -> object:
-        return self._ended(0)
-
-    def _ended(self, how: int) -> int | None:
-        with self._lock, suppress(ChildProcessError):  # User code waits for any child.
-            if self._code is None:
-                self._code = 0
-                ended, status = os.waitpid(self._number, how)
-                self._code = os.waitstatus_to_exitcode(status) if ended else None
-        return self._code
 
 
 class _Interpreter:
@@ -374,21 +346,29 @@ def at_end(function: Callable[[], object]) -> None:
 
 def ask_parent(question: object) -> Any:
     """Return the answer of the process that waits for this worker's answer."""
-    ((requests, answers),) = _parent
-    _send(answers, ("asks", question))
+    ((requests, _),) = _parent
+    _tell("asks", question)
     return _receive(requests)
 
 
 def tell_parent(fact: object) -> None:
     """Tell the process that waits for this worker's answer; in another process, do nothing."""
+    _tell("tells", fact)
+
+
+_telling: Final = _thread.allocate_lock()
+"""One message is written after the other; threads of user code tell, too."""
+
+
+def _tell(kind: str, fact: object) -> None:
     for _, answers in _parent:
-        with suppress(OSError):
-            _send(answers, ("tells", fact))
-
-
-def has_parent() -> bool:
-    """Return whether this process is a worker."""
-    return bool(_parent)
+        # A signal's handler may tell in the midst of a message, just before it ends the process.
+        if _telling.acquire(timeout=1.0):
+            try:
+                with suppress(OSError):
+                    _send(answers, (kind, fact))
+            finally:
+                _telling.release()
 
 
 def receive_beginning() -> None:

@@ -16,51 +16,26 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from simkit.language.matching import kinds
-from simkit.spec.fields import (
-    AS_MATCHER,
-    BY_FORM,
-    Choice,
-    Flag,
-    FunctionName,
-    Number,
-    OneOrMore,
-    Positive,
-    SchemaValue,
-    Template,
-    TextValue,
-    YamlModel,
-    check_name,
-    defaults_of,
-    matcher_of,
-    names_schema,
-)
+from simkit.spec import fields, refers_to
 from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
 from simkit.spec.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
 from simkit.spec.pipeline.waivers import Waivers
-from simkit.spec.refers_to import (
-    AgentName,
-    ChannelName,
-    DefinitionName,
-    NodeName,
-    RefersTo,
-    ToolName,
-)
 
-Writes = dict[ChannelName, Template]
+Writes = dict[refers_to.ChannelName, fields.Template]
 """Channel to the value to write; a channel may be a reference."""
 
 REDUCERS: Final = ("replace", "append", "merge", "add", "union", "by_id")
 BUILT_IN_COUNTER: Final = "chars/4"
 
 
-class AppendOptions(YamlModel):
+class AppendOptions(fields.YamlModel):
     """The size of an appending channel."""
 
-    last: Positive
+    last: fields.Positive
     """The number of newest items that it keeps."""
 
 
-class ReducerSpec(Choice):
+class ReducerSpec(fields.Choice):
     """A reducer with options."""
 
     noun: ClassVar[str] = "reducer"
@@ -71,13 +46,14 @@ class ReducerSpec(Choice):
 
 
 ReducerValue = Annotated[
-    Annotated[str, Tag("name"), names_schema(REDUCERS)] | Annotated[ReducerSpec, Tag("options")],
-    BY_FORM,
-    check_name("reducer", REDUCERS),
+    Annotated[str, Tag("name"), fields.names_schema(REDUCERS)]
+    | Annotated[ReducerSpec, Tag("options")],
+    fields.BY_FORM,
+    fields.check_name("reducer", REDUCERS),
 ]
 
 
-class Channel(YamlModel):
+class Channel(fields.YamlModel):
     """One named piece of state."""
 
     reducer: ReducerValue = "replace"
@@ -86,7 +62,7 @@ class Channel(YamlModel):
     """How long it lives."""
     default: Any = None
     """The initial value; without it, the reducer's empty value."""
-    schema_: SchemaValue = Field(default=None, alias="schema")
+    schema_: fields.SchemaValue = Field(default=None, alias="schema")
     """The JSON Schema of the value."""
 
     @property
@@ -103,40 +79,40 @@ class Channel(YamlModel):
         return spec.append.last if isinstance(spec, ReducerSpec) and spec.append else 0
 
 
-class Rule(YamlModel):
+class Rule(fields.YamlModel):
     """Writes that happen if a condition holds."""
 
-    when: Annotated[Any, matcher_of(kinds.ROOT), AS_MATCHER] = None
+    when: Annotated[Any, fields.matcher_of(kinds.ROOT), fields.AS_MATCHER] = None
     """Condition on the root; without it the rule always applies."""
     writes: Writes
     """Channel to the value to write."""
 
 
-class Agent(YamlModel):
+class Agent(fields.YamlModel):
     """A named agent with instructions, tools and allowed handoffs."""
 
-    instructions: TextValue = ""
+    instructions: fields.TextValue = ""
     """The system instructions for the model."""
-    tools: tuple[ToolName, ...] = ()
+    tools: tuple[refers_to.ToolName, ...] = ()
     """The tools it may call."""
-    handoffs: tuple[AgentName, ...] = ()
+    handoffs: tuple[refers_to.AgentName, ...] = ()
     """The agents it may pass control to."""
-    input: SchemaValue = None
+    input: fields.SchemaValue = None
     """The JSON Schema of its input."""
-    output: SchemaValue = None
+    output: fields.SchemaValue = None
     """The JSON Schema of its output; `{$ref: Name}` names one under `schemas`."""
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] = "auto"
     """How a reply's text becomes the output. `auto`: a JSON object or array is parsed.
     `json_or_text`: also numbers, quoted texts, true, false and null."""
     returns: Literal["reply", "tool_output"] = "reply"
     """`tool_output`: the tool's result is the output, without another model call."""
-    function: FunctionName | None = None
+    function: fields.FunctionName | None = None
     """A Python function that implements the agent, instead of a model."""
-    requires: tuple[Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER], ...] = ()
+    requires: tuple[Annotated[Any, fields.matcher_of(kinds.MESSAGE), fields.AS_MATCHER], ...] = ()
     """Matchers of messages that must be in each of its contexts."""
-    private: tuple[ChannelName, ...] = ()
+    private: tuple[refers_to.ChannelName, ...] = ()
     """Channels that no other agent may see."""
-    sees: tuple[AgentName, ...] | None = None
+    sees: tuple[refers_to.AgentName, ...] | None = None
     """The agents whose messages are relevant to it; without it, all agents."""
     context: Recipe | None = None
     """The sections of its contexts."""
@@ -148,7 +124,7 @@ class Agent(YamlModel):
     """Rules after a run; the first one that applies writes."""
 
 
-class Defaults(YamlModel):
+class Defaults(fields.YamlModel):
     """The defaults of a pipeline's agents."""
 
     context: Recipe | None = None
@@ -159,11 +135,11 @@ class Defaults(YamlModel):
     """The rules before a run."""
     after: tuple[Rule, ...] | None = None
     """The rules after a run."""
-    tools: tuple[ToolName, ...] | None = None
+    tools: tuple[refers_to.ToolName, ...] | None = None
     """The tools."""
-    handoffs: tuple[AgentName, ...] | None = None
+    handoffs: tuple[refers_to.AgentName, ...] | None = None
     """The handoffs."""
-    sees: tuple[AgentName, ...] | None = None
+    sees: tuple[refers_to.AgentName, ...] | None = None
     """The agents whose messages are relevant."""
     parse: Literal["auto", "json", "json_or_text", "json_in_text", "text"] | None = None
     """How replies are parsed."""
@@ -171,26 +147,29 @@ class Defaults(YamlModel):
     """The result of a run."""
 
 
-class Tool(YamlModel):
+class Tool(fields.YamlModel):
     """A tool that agents may call."""
 
-    description: TextValue | None = None
+    description: fields.TextValue | None = None
     """The description for models."""
-    args: SchemaValue = None
+    args: fields.SchemaValue = None
     """The JSON Schema of the arguments."""
-    returns: SchemaValue = None
+    returns: fields.SchemaValue = None
     """The JSON Schema of the result."""
-    function: FunctionName | None = None
+    function: fields.FunctionName | None = None
     """The real function; a scenario's `tool_results` replaces it."""
-    reads: ChannelName | None = None
+    reads: refers_to.ChannelName | None = None
     """A channel that the tool reads: its call `{path: "a.b[0]"}` returns the value at that path,
     in the state that the run sees."""
+    approval: fields.Flag = False
+    """Whether a call waits until the user approves it: the turn ends with the question
+    `[{tool, args, agent}]`, and `resume:` decides."""
 
 
-class Query(YamlModel):
+class Query(fields.YamlModel):
     """Limits on a handoff's query."""
 
-    max_chars: Positive
+    max_chars: fields.Positive
     """The largest number of characters."""
 
 
@@ -201,84 +180,87 @@ HistoryPolicy = Annotated[
 ]
 
 
-class Contract(YamlModel):
+class Contract(fields.YamlModel):
     """The schema and the rules of one type of handoff between agents."""
 
     from_: Annotated[
-        tuple[Annotated[str, RefersTo("agent", also=("*",))], ...],
-        OneOrMore(str),
+        tuple[Annotated[str, refers_to.RefersTo("agent", also=("*",))], ...],
+        fields.OneOrMore(str),
     ] = Field(alias="from")
     """The source: a name, a list of names, or `*`."""
-    to: AgentName
+    to: refers_to.AgentName
     """The target."""
     type: str = "handoff"
     """The handoff's type."""
     mode: Literal["transfer", "delegate", "replace"] = "transfer"
     """`delegate` returns to the source; `replace` and `transfer` do not."""
-    payload: SchemaValue = None
+    payload: fields.SchemaValue = None
     """The JSON Schema of the payload."""
-    rules: tuple[Annotated[Any, matcher_of(kinds.HANDOFF), AS_MATCHER], ...] = ()
+    rules: tuple[Annotated[Any, fields.matcher_of(kinds.HANDOFF), fields.AS_MATCHER], ...] = ()
     """Matchers that the handoff (`from, to, type, query, payload`) must satisfy."""
     query: Query | None = None
     """Limits on the query."""
     writes: Writes | None = None
     """The values that the handoff writes to channels before its target starts."""
-    carries: tuple[ChannelName, ...] | None = None
+    carries: tuple[refers_to.ChannelName, ...] | None = None
     """The only channels that the target can read."""
     history: HistoryPolicy = "all"
     """The part of the conversation that the target sees: `all`, `none`, `filters` (without tool
     traffic and intermediate messages), or a list of filters."""
     on_invalid: Literal["reject", "stop", "retry"] = "reject"
     """The reaction to a handoff that breaks the contract."""
-    timeout_ms: Positive | None = None
+    timeout_ms: fields.Positive | None = None
     """The longest time that the target may take, in virtual milliseconds."""
-    depth_max: Positive | None = None
+    depth_max: fields.Positive | None = None
     """The largest number of handoffs in a chain to the target."""
+    approval: fields.Flag = False
+    """Whether the handoff waits until the user approves it, as the call of a tool with `approval`.
+    """
 
 
-class RouterFlow(YamlModel):
+class RouterFlow(fields.YamlModel):
     """A flow in which one agent chooses the agents that run."""
 
-    decide: AgentName
+    decide: refers_to.AgentName
     """The agent whose output names them."""
-    to: Template
+    to: fields.Template
     """A reference to a name, a list of names in order, or `{parallel: [...]}`."""
 
 
-class Node(YamlModel):
+class Node(fields.YamlModel):
     """A node of a graph; it runs one agent."""
 
-    agent: DefinitionName | None = None
+    agent: refers_to.DefinitionName | None = None
     """The agent's definition; without it, the definition with the node's name."""
     role: Literal["linear", "decision", "split", "merge"] = "linear"
     """How the node uses its edges."""
-    start: Flag = False
+    start: fields.Flag = False
     """Whether turns begin here."""
-    exit: Flag = False
+    exit: fields.Flag = False
     """Whether turns may end here."""
 
 
-class Edge(YamlModel):
+class Edge(fields.YamlModel):
     """An edge between two nodes."""
 
-    from_: NodeName = Field(alias="from")
+    from_: refers_to.NodeName = Field(alias="from")
     """The source node."""
-    to: NodeName
+    to: refers_to.NodeName
     """The target node."""
-    label: TextValue | None = None
+    label: fields.TextValue | None = None
     """The label that a decision must name."""
 
 
-class RouteBy(YamlModel):
+class RouteBy(fields.YamlModel):
     """How a decision selects labels."""
 
-    equals: Template = None
+    equals: fields.Template = None
     """Selects the label that equals this value."""
-    contains: Template = None
+    contains: fields.Template = None
     """Selects the labels that occur in this value."""
 
 
-class GraphFlow(YamlModel):
+class GraphFlow(fields.YamlModel):
     """Nodes and labelled edges."""
 
     nodes: dict[str, Node]
@@ -289,33 +271,33 @@ class GraphFlow(YamlModel):
     """How decisions choose an edge."""
 
 
-class Goal(YamlModel):
+class Goal(fields.YamlModel):
     """An ordered list of agents and their tasks."""
 
-    description: TextValue = ""
+    description: fields.TextValue = ""
     """The purpose of the goal."""
-    steps: tuple[dict[DefinitionName, TextValue], ...]
+    steps: tuple[dict[refers_to.DefinitionName, fields.TextValue], ...]
     """Agent to task, in order."""
 
 
-class SupervisorFlow(YamlModel):
+class SupervisorFlow(fields.YamlModel):
     """A flow in which a supervisor works through goals."""
 
     goals: dict[str, Goal]
     """The goals by id."""
 
 
-class HandoffsFlow(YamlModel):
+class HandoffsFlow(fields.YamlModel):
     """A flow in which agents pass control to each other."""
 
-    start: Template
+    start: fields.Template
     """The agent that starts each turn: a name or a reference."""
 
 
 FLOWS: Final = ("router", "graph", "supervisor", "handoffs")
 
 
-class Flow(Choice):
+class Flow(fields.Choice):
     """How control moves between agents: exactly one of these."""
 
     noun: ClassVar[str] = "flow"
@@ -334,26 +316,26 @@ class Flow(Choice):
         return next(kind for kind in FLOWS if getattr(self, kind) is not None)
 
 
-class Limits(YamlModel):
+class Limits(fields.YamlModel):
     """Limits of everything that repeats; reaching one is a finding, so that nothing hangs."""
 
-    agent_runs_per_turn: Positive = 20
+    agent_runs_per_turn: fields.Positive = 20
     """Agent runs in one turn."""
-    handoffs_per_turn: Positive = 8
+    handoffs_per_turn: fields.Positive = 8
     """Handoffs requested in one turn."""
-    model_calls_per_run: Positive = 8
+    model_calls_per_run: fields.Positive = 8
     """Model calls of one agent run."""
-    turns: Positive = 1000
+    turns: fields.Positive = 1000
     """Turns of a scenario."""
-    virtual_ms: Positive = 3_600_000
+    virtual_ms: fields.Positive = 3_600_000
     """Virtual time of a scenario."""
-    irrelevant_share: Number = 0.2
+    irrelevant_share: fields.Number = 0.2
     """The share of a context that may be irrelevant (lint CTX-11)."""
-    context_tokens: Positive | None = None
+    context_tokens: fields.Positive | None = None
     """The most tokens of one context (lint CTX-10)."""
 
 
-class Tokens(YamlModel):
+class Tokens(fields.YamlModel):
     """How tokens are counted."""
 
     count: str = BUILT_IN_COUNTER
@@ -377,18 +359,18 @@ Version = Annotated[int, BeforeValidator(_version), WithJsonSchema({"const": 1})
 Remembered = TypeVar("Remembered")
 
 
-class Pipeline(YamlModel):
+class Pipeline(fields.YamlModel):
     """The system under test: agents and how control moves between them."""
 
     version: Version = 1
-    """The format's version: 1, if it is left out."""
-    pipeline: TextValue
+    """The format's version."""
+    pipeline: fields.TextValue
     """The pipeline's name."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """The channels by name."""
-    defaults: Defaults = defaults_of(Defaults)
+    defaults: Defaults = fields.defaults_of(Defaults)
     """Values for agents that do not set them."""
-    schemas: dict[str, SchemaValue] = Field(default_factory=dict)
+    schemas: dict[str, fields.SchemaValue] = Field(default_factory=dict)
     """JSON Schemas by name."""
     agents: Annotated[dict[str, Agent], Field(min_length=1)]
     """The agents by name."""
@@ -401,11 +383,11 @@ class Pipeline(YamlModel):
     """The types of handoff."""
     flow: Flow
     """How control moves between agents."""
-    limits: Limits = defaults_of(Limits)
+    limits: Limits = fields.defaults_of(Limits)
     """Limits of everything that repeats."""
     conversation: str = "messages"
     """The channel to which each turn's user message is written."""
-    tokens: Tokens = defaults_of(Tokens)
+    tokens: Tokens = fields.defaults_of(Tokens)
     """How budgets and claims count tokens."""
     lints: Waivers = Field(default_factory=dict)
     """Findings of `simkit validate` that are turned off for this document, each with a reason:

@@ -212,7 +212,7 @@ def _of_contract(path: SourcePath, contract: Mapping[str, Any]) -> Iterator[Pipe
     for place in range(len(_list(contract.get("rules")))):
         text = f"{name} has no rule {place + 1}"
         yield _removed("contracts", text, (*path, "rules", place))
-    for key in ("carries", "history", "query", "timeout_ms", "depth_max", "mode"):
+    for key in ("carries", "history", "query", "timeout_ms", "depth_max", "mode", "approval"):
         if key in contract:
             yield _removed("contracts", f"{name} has no `{key}`", (*path, key))
     for channel in _mapping(contract.get("writes")):

@@ -11,15 +11,15 @@ from simkit.language.paths import compile as compile_references
 from simkit.language.paths import head_of
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.fields import ANYTHING, require
-from simkit.spec.pipeline.agents import channels_of, members_of, names_in, ways_of
-from simkit.spec.pipeline.graph_shape import GraphCheck
-from simkit.spec.pipeline.model import (
-    Agent,
-    Contract,
-    Defaults,
-    Pipeline,
-    Rule,
-    SupervisorFlow,
+from simkit.spec.lint_catalogue import FINDINGS
+from simkit.spec.pipeline import model, root_names
+from simkit.spec.pipeline.agents import (
+    GraphCheck,
+    channels_of,
+    members_of,
+    names_in,
+    spoken_channels,
+    ways_of,
 )
 from simkit.spec.pipeline.recipe import (
     FilterSpec,
@@ -29,16 +29,8 @@ from simkit.spec.pipeline.recipe import (
     Recipe,
     placed_items,
 )
-from simkit.spec.pipeline.root_names import (
-    HANDOFF_FIELDS,
-    check_references,
-    check_when,
-    keys_in,
-    leads_to,
-)
 from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS
-from simkit.spec.validation_catalogue import FINDINGS
 
 IMPLIED_CHANNELS: Final = {
     "recall": "items",
@@ -52,7 +44,7 @@ WHOLE_TEXTS: Final = ("instructions", "task", "history", "current_message")
 """Sections that show texts, not values."""
 
 
-def check_pipeline(pipeline: Pipeline, document: Document) -> None:
+def check_pipeline(pipeline: model.Pipeline, document: Document) -> None:
     """Raise SourceError for the first unknown name."""
     for code in pipeline.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)
@@ -61,6 +53,7 @@ def check_pipeline(pipeline: Pipeline, document: Document) -> None:
     check.names()
     check.schemas()
     check.tools()
+    check.messages()
     check.agent(pipeline.defaults, ("defaults",))
     for name, agent in pipeline.agents.items():
         check.agent(agent, ("agents", name))
@@ -70,7 +63,7 @@ def check_pipeline(pipeline: Pipeline, document: Document) -> None:
 
 
 class _Check:
-    def __init__(self, pipeline: Pipeline, document: Document) -> None:
+    def __init__(self, pipeline: model.Pipeline, document: Document) -> None:
         self.pipeline, self.document = pipeline, document
         self.channels = channels_of(pipeline)
         self.agents = tuple(members_of(pipeline))
@@ -85,7 +78,7 @@ class _Check:
                     f"node `{name}` is no agent's name",
                     word=name,
                     known=agents,
-                    advice="Say whose with `agent:`.",
+                    advice="Name the agent: `agent: NAME`.",
                     key=True,
                 )
 
@@ -177,6 +170,17 @@ class _Check:
                     key=True,
                 )
 
+    def messages(self) -> None:
+        """Check that what holds messages outlives a run: the conversation, and what is read."""
+        for name in spoken_channels(self.pipeline):
+            channel = self.pipeline.channels.get(name)
+            if channel is not None and channel.scope == "agent_run":
+                raise self.document.error(
+                    ("channels", name, "scope"),
+                    f"channel `{name}` holds a conversation, so it cannot have scope agent_run",
+                    advice="Give it scope `turn`, or longer.",
+                )
+
     def models(self) -> None:
         """Check that models are set only for agents that are not functions."""
         agents = self.pipeline.agents
@@ -187,18 +191,18 @@ class _Check:
 
     # Agents
 
-    def agent(self, agent: Agent | Defaults, at: SourcePath) -> None:
+    def agent(self, agent: model.Agent | model.Defaults, at: SourcePath) -> None:
         """Check the names in an agent, or in the defaults."""
         self._rules((*at, "before"), agent.before)
         self._rules((*at, "after"), agent.after)
         if agent.context is not None:
             self._recipe((*at, "context"), agent.context)
         for key in ("instructions", "writes", "before", "after", "context"):
-            check_references(self.document, (*at, key), self.channels)
+            root_names.check_references(self.document, (*at, key), self.channels)
 
-    def _rules(self, at: SourcePath, rules: tuple[Rule, ...] | None) -> None:
+    def _rules(self, at: SourcePath, rules: tuple[model.Rule, ...] | None) -> None:
         for index, rule in enumerate(rules or ()):
-            check_when(self.document, (*at, index, "when"), rule.when, self.channels)
+            root_names.check_when(self.document, (*at, index, "when"), rule.when, self.channels)
 
     # Recipes
 
@@ -222,7 +226,7 @@ class _Check:
             raise self.document.error(
                 (*inside, "name"), f"`{item.name}` is a claim on contexts and cannot name a section"
             )
-        check_when(self.document, (*inside, "when"), item.options.when, self.channels)
+        root_names.check_when(self.document, (*inside, "when"), item.options.when, self.channels)
         self._source(path, item)
         self._without_effect(inside, item)
         if item.history is not None:
@@ -323,17 +327,19 @@ class _Check:
                         advice="Give one of them another `type:`, or remove it.",
                     )
 
-    def _contract(self, at: SourcePath, contract: Contract) -> None:
+    def _contract(self, at: SourcePath, contract: model.Contract) -> None:
         self._contract_writes((*at, "writes"), contract)
         if not isinstance(contract.history, str):
             self._filters((*at, "history"), contract.history)
         for index, rule in enumerate(contract.rules):
-            for path, key in keys_in(rule, (*at, "rules", index)):
-                if not leads_to(key, HANDOFF_FIELDS):
+            for path, key in root_names.keys_in(rule, (*at, "rules", index)):
+                if not root_names.leads_to(key, root_names.HANDOFF_FIELDS):
                     word = head_of(key)
-                    self.require(path, "field of a handoff", word, HANDOFF_FIELDS, key=True)
+                    self.require(
+                        path, "field of a handoff", word, root_names.HANDOFF_FIELDS, key=True
+                    )
 
-    def _contract_writes(self, at: SourcePath, contract: Contract) -> None:
+    def _contract_writes(self, at: SourcePath, contract: model.Contract) -> None:
         for name in contract.writes or ():
             channel = self.pipeline.channels.get(name)
             if channel is not None and channel.scope == "agent_run":
@@ -343,7 +349,7 @@ class _Check:
                     advice="Give it scope `turn`, or longer.",
                     key=True,
                 )
-        check_references(self.document, at, self.channels)
+        root_names.check_references(self.document, at, self.channels)
 
     # Flow
 
@@ -359,19 +365,20 @@ class _Check:
         if flow.supervisor is not None:
             self._supervisor(flow.supervisor)
         self._modes_of_ways()
-        check_references(self.document, ("flow",), self.channels)
+        root_names.check_references(self.document, ("flow",), self.channels)
 
     def _modes_of_ways(self) -> None:
         """Reject a contract that would make an edge or a step return to its source."""
         ways = set(ways_of(self.pipeline))
         for index, contract in enumerate(self.pipeline.contracts):
             sources = {a for a, b in ways if b == contract.to} & {*contract.from_}
-            if contract.mode != "transfer" and sources:
-                source = sorted(sources)[0]
+            wrong = "approval" if contract.approval else "mode"
+            if sources and (contract.approval or contract.mode != "transfer"):
+                value = "true" if contract.approval else contract.mode
                 raise self.document.error(
-                    ("contracts", index, "mode"),
-                    f"control goes on from `{source}` to `{contract.to}` by itself, so their "
-                    f"contract cannot have mode `{contract.mode}`",
+                    ("contracts", index, wrong),
+                    f"control goes on from `{sorted(sources)[0]}` to `{contract.to}` by itself, so "
+                    f"their contract cannot have {wrong} `{value}`",
                     advice="An edge or a step is a transfer.",
                 )
 
@@ -388,7 +395,7 @@ class _Check:
             for name in names:
                 self.require(path, "agent", name, self.agents)
 
-    def _supervisor(self, flow: SupervisorFlow) -> None:
+    def _supervisor(self, flow: model.SupervisorFlow) -> None:
         if not flow.goals:
             raise self.document.error(("flow", "supervisor", "goals"), "there is no goal")
         for goal, value in flow.goals.items():

@@ -13,43 +13,25 @@ import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.core.redact import Redactor, redactor_of
-from simkit.core.redact.names import secrets_of
+from simkit.core.redact.shapes import secrets_of
 from simkit.core.text import late_pattern
 from simkit.language.matching import kinds
 from simkit.language.paths import compile as compile_references
 from simkit.language.paths import head_of
 from simkit.language.yaml import Document, near
-from simkit.spec.fields import (
-    AS_MATCHER,
-    FUNCTION_NAME,
-    FUNCTION_SCHEMA,
-    TEXT_SCHEMA,
-    Flag,
-    FunctionName,
-    MethodName,
-    OneOrMore,
-    OrForm,
-    OrText,
-    Positive,
-    TextValue,
-    YamlModel,
-    as_function,
-    defaults_of,
-    matcher_of,
-    refuse,
-    text_as,
-)
+from simkit.spec import fields
 from simkit.spec.pipeline.model import Channel, Version
 from simkit.spec.scenario.code_names import folder_with
+from simkit.spec.scenario.servers import Server, Servers
 
 
-class StoreChannel(YamlModel):
+class StoreChannel(fields.YamlModel):
     """A channel in a graph's long-term store."""
 
     noun: ClassVar[str] = "key of a channel in a store"
-    namespace: Annotated[tuple[TextValue, ...], Field(min_length=1)]
+    namespace: Annotated[tuple[fields.TextValue, ...], Field(min_length=1)]
     """The namespace of its items; with `${project}` or `${session}` in it, one namespace each."""
-    key: TextValue | None = None
+    key: fields.TextValue | None = None
     """The key of the one item that is the channel; without it, the channel is the list of all
     items."""
     value: str | None = None
@@ -66,31 +48,31 @@ def _namespace(value: Any) -> Any:
     return {"namespace": value} if isinstance(value, (list, tuple)) else value
 
 
-_NAMESPACE: Final = {"type": "array", "items": TEXT_SCHEMA, "minItems": 1}
-StoreChannelValue = Annotated[StoreChannel, BeforeValidator(_namespace), OrForm(_NAMESPACE)]
+_NAMESPACE: Final = {"type": "array", "items": fields.TEXT_SCHEMA, "minItems": 1}
+StoreChannelValue = Annotated[StoreChannel, BeforeValidator(_namespace), fields.OrForm(_NAMESPACE)]
 
 
 TURNS: Final = "turns"
 """The value of `app.input` for a program that reads the user's messages itself."""
 _INPUT: Final = {
-    "anyOf": [{"const": TURNS}, FUNCTION_SCHEMA, {"type": "object"}, {"type": "array"}]
+    "anyOf": [{"const": TURNS}, fields.FUNCTION_SCHEMA, {"type": "object"}, {"type": "array"}]
 }
-_RUN_OPTIONS: Final = {"anyOf": [FUNCTION_SCHEMA, {"type": "object"}]}
+_RUN_OPTIONS: Final = {"anyOf": [fields.FUNCTION_SCHEMA, {"type": "object"}]}
 
 
 def _input(value: Any) -> Any:
     if value == TURNS or isinstance(value, (dict, list)):
         return value
     if isinstance(value, str) and near(value, [TURNS]):
-        raise refuse(f"`{value}` is no way to give input", word=value, known=(TURNS,))
-    return as_function(value)
+        raise fields.refuse(f"`{value}` is no way to give input", word=value, known=(TURNS,))
+    return fields.as_function(value)
 
 
 def _run_options(value: Any) -> Any:
-    return value if isinstance(value, dict) else as_function(value)
+    return value if isinstance(value, dict) else fields.as_function(value)
 
 
-class AppOptions(YamlModel):
+class AppOptions(fields.YamlModel):
     """How the pipeline's code is built and run."""
 
     noun: ClassVar[str] = "option of an app"
@@ -98,14 +80,14 @@ class AppOptions(YamlModel):
     """Folders, beside this file, from which its modules are imported. Without it, simkit looks
     for them in the folders of the project, from this file's upwards, and in `src`, `lib` and
     `app` of each."""
-    env: dict[str, TextValue] = Field(default_factory=dict)
+    env: dict[str, fields.TextValue] = Field(default_factory=dict)
     """Environment variables while it runs; API keys get a dummy value unless they are set here."""
-    setup: FunctionName | None = None
-    """A function that is called before the first turn; a generator function continues after the
-    last one."""
-    given: FunctionName | None = None
-    """A function that is called for each session before its first message, with the pipeline's
-    object and the value of `given: {state: …}`, which it puts into the object. It also gets
+    setup: fields.FunctionName | None = None
+    """A function that simkit calls before the first turn; a generator function continues after
+    the last one."""
+    given: fields.FunctionName | None = None
+    """A function that puts `given: {state: …}` into the pipeline's object. simkit calls it with
+    the object and the value, for each session, before its first message. It also gets
     `session`, `project`, `start` (of virtual time) and a graph's `config`, if it has these
     parameters."""
     call: str | None = None
@@ -118,45 +100,45 @@ class AppOptions(YamlModel):
     """Further arguments of the framework's run by name (context, deps, session, state, …): plain
     values, or a function that returns them. simkit calls it for each session, with the session's
     name if it takes `session`."""
-    logs: Flag = False
-    """Whether log records of its own code are kept; a scenario with a claim on `logs` turns this
-    on."""
-    fresh: Flag = False
-    """Whether its modules are imported again for every scenario that shares its process."""
+    logs: fields.Flag = False
+    """Whether simkit keeps log records of its own code; a scenario with a claim on `logs` turns
+    this on."""
+    fresh: fields.Flag = False
+    """Whether simkit imports its modules again for every scenario that shares its process."""
     process: Literal["own"] | None = None
-    """`own` for a process of its own in pytest, features and Python, too; commands give each
-    scenario one."""
+    """With `own`, each scenario has a process of its own in pytest, features and Python, too, as
+    it has in commands."""
     real: tuple[Literal["clock", "chance"], ...] = ()
     """Real sources for the code: `clock` (otherwise virtual time from `start` on), `chance`
     (otherwise random numbers and ids come from the seed)."""
-    errors: dict[str, FunctionName] = Field(default_factory=dict)
+    errors: dict[str, fields.FunctionName] = Field(default_factory=dict)
     """Names for `error: {type: …}`, each with the class of the code's exception."""
-    tools: dict[str, MethodName] = Field(default_factory=dict)
+    tools: dict[str, fields.MethodName] = Field(default_factory=dict)
     """Tool to the function or method that implements it, so that `tool_results` can replace it."""
     input: Annotated[
         str | dict[str, Any] | list[Any] | None, BeforeValidator(_input), WithJsonSchema(_INPUT)
     ] = None
     """`turns` for a program that reads the user's messages by `input()` or from stdin: each turn's
-    text is typed in, and what is printed is the reply. Else the input of a graph, a function
+    text is typed in, and what it prints is the reply. Otherwise the input of a graph, a function
     or a path: a function of the user's message, or a mapping or a list with `${user}` in values."""
     output: str | None = None
-    """The key of a graph's state, or of a JSON answer, that is the reply, or `module:function` of
-    either; without it, the last message's text, or the whole answer."""
-    post: TextValue | None = None
+    """The key in a graph's state, or in a JSON answer, that holds the reply; or `module:function`
+    that reads it. Without it, the reply is the last message's text, or the whole answer."""
+    post: fields.TextValue | None = None
     """The path of an ASGI application (FastAPI, Starlette) to which each user message is posted:
     `/chat`, with `${session}` in it if you like."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Config of a graph's calls: `configurable`, `recursion_limit`, `context`, … with
     `${session}` and `${project}` in values."""
     store: dict[str, StoreChannelValue] = Field(default_factory=dict)
-    """Channels in a graph's long-term store, by name, each with its namespace."""
+    """Channels in a graph's long-term store: name to namespace."""
 
 
 def _words(value: Any) -> Any:
     return tuple(shlex.split(value)) if isinstance(value, str) else value
 
 
-class HandoffTool(YamlModel):
+class HandoffTool(fields.YamlModel):
     """A tool that passes control."""
 
     noun: ClassVar[str] = "key of a handoff tool"
@@ -166,13 +148,13 @@ class HandoffTool(YamlModel):
     """The argument that names the target agent, for a tool with several targets."""
 
 
-HandoffToolValue = Annotated[HandoffTool, text_as("tool"), OrText]
+HandoffToolValue = Annotated[HandoffTool, fields.text_as("tool"), fields.OrText]
 
 
 def _path_in(root: str, path: str) -> str:
     """Return the path; reject one with another beginning."""
     if head_of(path) != root:
-        raise refuse(f"a path here begins with `{root}`: `{root}.question`", known=(root,))
+        raise fields.refuse(f"a path here begins with `{root}`: `{root}.question`", known=(root,))
     return path
 
 
@@ -180,31 +162,31 @@ _ABOUT_ITS_RUNS: Final = {"handoff", "input", "node", "output", "routes", "secti
 """Keys of a rule that do not concern requests."""
 
 
-class AgentRule(YamlModel):
+class AgentRule(fields.YamlModel):
     """A rule that attributes model calls to an agent; a request must match all of its keys."""
 
     noun: ClassVar[str] = "key of an attribution rule"
-    system: Annotated[Any, matcher_of(kinds.SYSTEM), AS_MATCHER] = None
+    system: Annotated[Any, fields.matcher_of(kinds.SYSTEM), fields.AS_MATCHER] = None
     """Matcher of the system instructions, as one text."""
-    messages: Annotated[Any, matcher_of(kinds.MESSAGES), AS_MATCHER] = None
+    messages: Annotated[Any, fields.matcher_of(kinds.MESSAGES), fields.AS_MATCHER] = None
     """Matcher of the context's messages."""
-    tools: Annotated[Any, matcher_of(kinds.NAMES), AS_MATCHER] = None
+    tools: Annotated[Any, fields.matcher_of(kinds.NAMES), fields.AS_MATCHER] = None
     """Matcher of the names of the tools offered."""
-    model: Annotated[Any, matcher_of(kinds.MODEL), AS_MATCHER] = None
+    model: Annotated[Any, fields.matcher_of(kinds.MODEL), fields.AS_MATCHER] = None
     """Matcher of the model's name."""
-    settings: Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER] = None
+    settings: Annotated[Any, fields.matcher_of(kinds.SETTINGS), fields.AS_MATCHER] = None
     """Matcher of the other settings of the request (temperature, …)."""
-    header: Annotated[Any, matcher_of(kinds.HEADERS), AS_MATCHER] = None
+    header: Annotated[Any, fields.matcher_of(kinds.HEADERS), fields.AS_MATCHER] = None
     """Matcher of the request's headers, by their names in lower case."""
-    node: Annotated[tuple[str, ...], OneOrMore(str)] = ()
+    node: Annotated[tuple[str, ...], fields.OneOrMore(str)] = ()
     """The nodes of a graph that are this agent, if they have other names."""
     input: Annotated[str, AfterValidator(partial(_path_in, "received"))] | None = None
     """The path of the run's input in what its node receives: `received.question`."""
     output: Annotated[str, AfterValidator(partial(_path_in, "update"))] | None = None
     """The path of the run's output in what its node returns: `update.answer`."""
-    routes: Flag = False
+    routes: fields.Flag = False
     """If true, every `Command(goto=…)` of its node is a route; only its model makes handoffs."""
-    handoff: Annotated[tuple[HandoffToolValue, ...], OneOrMore(str, dict)] = ()
+    handoff: Annotated[tuple[HandoffToolValue, ...], fields.OneOrMore(str, dict)] = ()
     """The tools that pass control to this agent, beside `transfer_to_<its name>`: a name, or
     `{tool: handoff, target: to}` for a tool that several agents share, with the argument that
     names the agent. Without this key, `to_<its name>` and `handoff_to_<its name>` are tried as
@@ -212,7 +194,9 @@ class AgentRule(YamlModel):
 
     sees: tuple[str, ...] | None = None
     """The agents whose messages are relevant to it; a context with many others is a finding."""
-    sections: dict[str, Annotated[Any, matcher_of(kinds.MESSAGE), AS_MATCHER]] | None = None
+    sections: (
+        dict[str, Annotated[Any, fields.matcher_of(kinds.MESSAGE), fields.AS_MATCHER]] | None
+    ) = None
     """Section to a matcher of its messages; the first section that fits takes the message. Of
     the other messages, the run's own are `run`, leading system messages are `instructions`, the
     last user message that the turn brought is `current_message`, and the rest is `history`."""
@@ -223,10 +207,10 @@ class AgentRule(YamlModel):
         return {key: getattr(self, key) for key in type(self).model_fields if key in fields_set}
 
 
-Rules = dict[str, Annotated[AgentRule, text_as("system"), OrText]]
+Rules = dict[str, Annotated[AgentRule, fields.text_as("system"), fields.OrText]]
 
 
-class CassetteOptions(YamlModel):
+class CassetteOptions(fields.YamlModel):
     """A cassette, and how strictly requests must match it."""
 
     noun: ClassVar[str] = "option of a cassette"
@@ -235,20 +219,20 @@ class CassetteOptions(YamlModel):
     policy: Literal["content", "per-agent", "strict"] = "content"
     """How a request finds its interaction: by content, by its position among the agent's calls,
     or both."""
-    max_age_days: Positive | None = None
+    max_age_days: fields.Positive | None = None
     """The age in days from which `simkit cassettes` lists it."""
 
 
-CassetteValue = Annotated[CassetteOptions, text_as("file"), OrText]
+CassetteValue = Annotated[CassetteOptions, fields.text_as("file"), fields.OrText]
 
 
-class RecordOptions(YamlModel):
+class RecordOptions(fields.YamlModel):
     """Differences from recorded requests that are permitted, and data that is never recorded."""
 
     noun: ClassVar[str] = "option of recording"
-    volatile: tuple[TextValue, ...] = ()
+    volatile: tuple[fields.TextValue, ...] = ()
     """Paths in request bodies, or regular expressions between slashes, that are never compared."""
-    capture: dict[str, TextValue] = Field(default_factory=dict)
+    capture: dict[str, fields.TextValue] = Field(default_factory=dict)
     """Name to a regular expression; its match at recording time is replaced by the current
     match."""
     secrets: tuple[str, ...] = ()
@@ -265,17 +249,17 @@ class RecordOptions(YamlModel):
         return redactor_of(frozenset(named.union(secrets_of(environ), literals)), self.personal)
 
 
-class Implements(YamlModel):
+class Implements(fields.YamlModel):
     """The declared pipelines that the code implements; their scenarios run on it too."""
 
     noun: ClassVar[str] = "key of what is implemented"
-    designs: Annotated[tuple[str, ...], Field(min_length=1), OneOrMore(str)]
+    designs: Annotated[tuple[str, ...], Field(min_length=1), fields.OneOrMore(str)]
     """Files, relative to this one, with one declared pipeline each."""
-    differs: dict[str, TextValue] = Field(default_factory=dict)
+    differs: dict[str, fields.TextValue] = Field(default_factory=dict)
     """Paths at which runs of the code may differ from runs of a design, each with a reason."""
-    leaves_out: dict[str, TextValue] = Field(default_factory=dict)
+    leaves_out: dict[str, fields.TextValue] = Field(default_factory=dict)
     """Scenarios that cannot run on the code, as `file::scenario`, each with a reason."""
-    unseen: dict[Literal["sections", "filters"], TextValue] = Field(default_factory=dict)
+    unseen: dict[Literal["sections", "filters"], fields.TextValue] = Field(default_factory=dict)
     """Aspects that the code does not show, each with a reason; claims that need them are
     skipped."""
 
@@ -284,45 +268,47 @@ MODULE_NAME: Final = late_pattern(r"\w[\w-]*(\.\w[\w-]*)*")
 """The pattern of a module that is a program: any name that Python can import, `02-chat` too."""
 _CODE: Final = {
     "type": "string",
-    "pattern": f"^({FUNCTION_NAME.pattern}|{MODULE_NAME.pattern})$",
+    "pattern": f"^({fields.FUNCTION_NAME.pattern}|{MODULE_NAME.pattern})$",
 }
 
 
 def _code(value: Any) -> Any:
     is_module = isinstance(value, str) and MODULE_NAME.fullmatch(value)
-    return value if is_module else as_function(value)
+    return value if is_module else fields.as_function(value)
 
 
-class CodePipeline(YamlModel):
+class CodePipeline(fields.YamlModel):
     """A pipeline that is code, in its own file, for all its scenarios."""
 
     version: Version = 1
-    """The format's version: 1, if it is left out."""
-    pipeline: TextValue
+    """The format's version."""
+    pipeline: fields.TextValue
     """Its name."""
     code: Annotated[str, BeforeValidator(_code), WithJsonSchema(_CODE)]
     """`module:function`: the object that takes the user's message, or a function that makes it.
     With `app: {input: turns}` also a module alone, which runs as `python -m` does."""
-    app: AppOptions = defaults_of(AppOptions)
+    app: AppOptions = fields.defaults_of(AppOptions)
     """How its code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that the code may connect to."""
+    servers: Servers = Field(default_factory=dict)
+    """Server to its definition: MCP servers and HTTP addresses that scenarios answer."""
     implements: Implements | None = None
     """The declared pipelines that the code implements."""
 
 
-class ProgramPipeline(YamlModel):
+class ProgramPipeline(fields.YamlModel):
     """A pipeline that is a program in its own process, in any language."""
 
     version: Version = 1
-    """The format's version: 1, if it is left out."""
-    pipeline: TextValue
+    """The format's version."""
+    pipeline: fields.TextValue
     """Its name."""
-    program: Annotated[tuple[TextValue, ...], OneOrMore(str), BeforeValidator(_words)]
+    program: Annotated[tuple[fields.TextValue, ...], fields.OneOrMore(str), BeforeValidator(_words)]
     """The command that starts it, in this file's folder: `node desk.mjs`, or a list of words."""
-    app: AppOptions = defaults_of(AppOptions)
+    app: AppOptions = fields.defaults_of(AppOptions)
     """How it is run. Only `env` applies, because none of its code runs in this process."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that the program does not attribute itself."""
@@ -344,6 +330,7 @@ class App(msgspec.Struct, frozen=True):
     options: AppOptions
     agents: Mapping[str, AgentRule]
     allow_hosts: tuple[str, ...] = ()
+    servers: Mapping[str, Server] = {}
     implements: Implements | None = None
     program: tuple[str, ...] = ()
     """The command that starts it, if it is a program of its own; it then has no entry."""

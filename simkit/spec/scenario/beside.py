@@ -10,7 +10,15 @@ import msgspec
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from simkit.core import messages as m
-from simkit.spec.fields import Count, OrText, TextValue, YamlModel, refuse
+from simkit.spec.fields import (
+    Count,
+    OrText,
+    TextValue,
+    YamlModel,
+    list_schema,
+    mapping_schema,
+    refuse,
+)
 from simkit.trace.store import canonical
 
 EXTRA_WORDS: Final = ("thinking", "logprobs", "citations", "raw")
@@ -122,15 +130,11 @@ def _logprobs(value: Any) -> Any:
     return tuple(alternatives)
 
 
-_PROBABILITIES: Final = {
-    "type": "object",
-    "minProperties": 1,
-    "additionalProperties": {"type": "number", "maximum": 0},
-}
+_PROBABILITIES: Final = mapping_schema({"type": "number", "maximum": 0})
 LogprobsValue = Annotated[
     Any,
     BeforeValidator(_logprobs),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": _PROBABILITIES}),
+    WithJsonSchema(list_schema(_PROBABILITIES)),
 ]
 
 

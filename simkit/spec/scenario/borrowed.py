@@ -17,8 +17,8 @@ from simkit.language.yaml import Document, SourcePath, packed
 from simkit.spec.fields import shown_value
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, ScenarioCase, items_in, items_named, parted
+from simkit.spec.scenario.moments import WHOLE, waits
 from simkit.spec.scenario.simulated_users import END
-from simkit.spec.scenario.turns import WHOLE, waits
 
 SAYS_OF: Final = "says_of"
 _BESIDE_SAYS_OF: Final = ("persona", "answers", "sessions")
@@ -152,12 +152,13 @@ def with_replies_of(library: Library, document: Document) -> Document:
     changed = {
         agent: _borrowed(library, document, agent, lines)
         for agent, lines in _entries(document, "models")
-        if any(_names_file(line) for line in _listed(lines))
+        if any(_names_file(line) for line in as_list(lines))
     }
     return _with_entries(document, "models", changed)
 
 
-def _listed(lines: Any) -> Sequence[Any]:
+def as_list(lines: Any) -> Sequence[Any]:
+    """Return lines as a list, also a single one."""
     return lines if isinstance(lines, list) else [lines]
 
 
@@ -167,7 +168,7 @@ def _names_file(line: Any) -> bool:
 
 def _borrowed(library: Library, document: Document, agent: str, lines: Any) -> list[Any]:
     result: list[Any] = []
-    for index, line in enumerate(_listed(lines)):
+    for index, line in enumerate(as_list(lines)):
         if not _names_file(line):
             result.append(line)
             continue
@@ -203,7 +204,7 @@ def _lines_in(
             for other, lines in (turn.get("replies") or {}).items():
                 agents[other] = None
                 if other == agent:
-                    for line in _listed(lines):
+                    for line in as_list(lines):
                         if waits(line):
                             path = ("turns", index, "replies", agent)
                             where = scenario.document.position(path)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,10 +20,10 @@ from simkit.core.messages import value_said
 from simkit.language.matching.values import Content
 from simkit.language.paths import walk
 from simkit.trace import events as e
-from simkit.trace.views import log_fields
+from simkit.trace.views import log_fields, prefix_of
 
 if TYPE_CHECKING:
-    from simkit.trace.views import RunView, View
+    from simkit.trace.views import ContextView, RunView, View
 
 MESSAGE_NAMES: Final = ("role", "agent", "section", "turn", "id", "tool", "call_id")
 """Keys of a message whose values are names: they occur in no text."""
@@ -41,41 +42,11 @@ class Aspect(NamedTuple):
     """How code can show it, or what to claim instead."""
 
 
-ASPECTS: Final[Mapping[str, Aspect]] = {
-    "sections": Aspect("sections of contexts"),
-    "state": Aspect(
-        "the state", "Report it in the code, `simkit.state(name=value)`, or remove the claim."
-    ),
-    "runs": Aspect("runs of agents"),
-    "handoffs": Aspect("handoffs"),
-    "filters": Aspect(
-        "what filters drop", "Claim what is not sent, with `excludes`, or remove the claim."
-    ),
-    "logs": Aspect(
-        "log records",
-        "Say `app: {logs: true}` where the code runs in this process, or remove the claim.",
-    ),
-    "tools": Aspect(
-        "whether a tool ran that was asked for last",
-        "Claim what the model asked for: `runs: {agent: {messages: [{calls: …}]}}`.",
-    ),
-    "inputs": Aspect(
-        "what the code gave this run",
-        "Claim what its model was sent, under `context`, or remove the claim.",
-    ),
-    "received": Aspect(
-        "the state that the code gave this run",
-        "Report it with `POST /simkit/started` and `received`, claim what its model was sent, "
-        "under `context`, or remove the claim.",
-    ),
-    "definitions": Aspect(
-        "definitions of tools", "Run the scenario again: traces of format 2 have the names only."
-    ),
-    "goals": Aspect(
-        "for which goal this run works",
-        "Report it with `POST /simkit/started` and `goal`, or remove the claim.",
-    ),
-}
+@cache
+def aspect(name: str) -> Aspect:
+    """Return an aspect of `aspects.yaml`."""
+    text = Path(__file__).with_name("aspects.yaml").read_bytes()
+    return Aspect(**msgspec.yaml.decode(text)[name])
 
 
 ANY_SHAPE: Final = object()
@@ -100,12 +71,12 @@ class ClaimKind:
     check of its own compares the claim: one on a turn (`CHECKS`), `includes` and `excludes`."""
     phrase: str = ""
     """Its name in features, before a condition: ``the goal of {run}``. Empty if only phrases of its
-    own in `simkit/bdd/claims.py` make it."""
+    own in `simkit/bdd/vocabulary.py` make it."""
     example: str = ""
     """A line of a feature, if the phrase with its holes filled is no good one."""
     needs: tuple[str, ...] = ()
-    """The `ASPECTS` that a driver must see; the first that it does not see is reported. Claims on
-    runs need `runs` anyway."""
+    """The aspects (`aspects.yaml`) that a driver must see; the first that it does not see is
+    reported. Claims on runs need `runs` anyway."""
     null_needs: str = ""
     """The aspect that code did not show if the value is null."""
     recorded_in: tuple[type[e.AnyEvent], str] | None = None
@@ -228,6 +199,12 @@ def reply_of(run: RunView) -> Any:
     """Return the final message of a run, as a text and as the value in it; None if it has none."""
     message = run.message
     return None if message is None else Content(message.content, value_said(message))
+
+
+def measures_of(context: ContextView) -> dict[str, Any] | None:
+    """Return what claims measure of a request's prefix; None for an agent's first request."""
+    prefix = prefix_of(context)
+    return None if prefix is None else {"share": prefix.share, "tokens": prefix.tokens}
 
 
 def shares_of_all(view: View) -> Iterator[Any]:

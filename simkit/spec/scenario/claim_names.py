@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import HANDOFF_PREFIX
+from simkit.core.text import synonym_of
 from simkit.language.matching.kinds import check_kind
 from simkit.language.matching.lists import unique_parts
 from simkit.language.matching.operators import OF_ELEMENTS, OF_VALUE, inner_matchers
@@ -185,7 +186,9 @@ class ClaimNames:
         for claim in claims.claimed():
             # A section that was removed from the recipe is a finding, not an error in the file.
             if claim not in all_sections:
-                require(self._document, (*at, claim), claims.noun, claim, known, key=True)
+                # The sections of code are not known, but none has another tool's word for a claim.
+                names = CONTEXT_CLAIMS if synonym_of(claim, CONTEXT_CLAIMS) else known
+                require(self._document, (*at, claim), claims.noun, claim, names, key=True)
         for claim, matcher in claims.claimed().items():
             row, path = CONTEXT_CLAIMS.get(claim), (*at, claim)
             if claim in sections or claim == "dropped" or (row and row.form == "messages"):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
-from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from simkit.core.messages import ABSENT
 from simkit.core.text import late_pattern
 from simkit.language.matching import kinds
-from simkit.language.matching.polarity import Polarity, polarity_of
+from simkit.language.matching.contradictions import Polarity, polarity_of
 from simkit.spec.fields import (
     AS_MATCHER,
     MATCHER_SCHEMA,
@@ -20,6 +20,7 @@ from simkit.spec.fields import (
     FunctionName,
     MatcherValue,
     YamlModel,
+    is_own_key,
     matcher_of,
     refuse,
 )
@@ -31,6 +32,7 @@ from simkit.spec.scenario.claim_kinds import (
     claim_kinds,
     errors,
     log_records,
+    measures_of,
     replies,
     reply_of,
     run_replies,
@@ -117,6 +119,19 @@ class ContextClaims(YamlModel):
 
     model_config = ConfigDict(extra="allow")
     noun: ClassVar[str] = "claim on a context"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_claims(cls, data: Any) -> Any:
+        """Refuse a key that cannot be a section's name, since no list has the value below it."""
+        if isinstance(data, dict):
+            for key, value in data.items():
+                if key not in CONTEXT_CLAIMS and not is_own_key(key) and not _may_match_list(value):
+                    raise refuse(
+                        f"unknown {cls.noun} `{key}`", tuple(CONTEXT_CLAIMS), str(key), at=(key,)
+                    )
+        return data
+
     __pydantic_extra__: dict[str, MessagesMatcher]
 
     sections: Annotated[NamesMatcher, ClaimKind(
@@ -163,7 +178,7 @@ class ContextClaims(YamlModel):
     )] = None  # fmt: skip
     """The tools that every call offers; for code, under the names that the model received. Each is
     matched by its name, or by a mapping of `name`, `description`, `parameters` (the JSON Schema of
-    its arguments) and `strict`."""
+    its arguments), `strict` and `server`."""
     handoffs: Annotated[NamesMatcher, ClaimKind(
         read=lambda context: list(context.handoffs or ()), phrase="the handoffs in {context}",
         example="the handoffs in the context of the workout coach have an item that is "
@@ -184,6 +199,14 @@ class ContextClaims(YamlModel):
         needs=("sections",), is_assignable=False, values=shares_of_all, polarity="bounds",
     )] = None  # fmt: skip
     """The share of tokens by agent or section, of every call."""
+    prefix: Annotated[Any, matcher_of(kinds.PREFIX), AS_MATCHER, ClaimKind(
+        read=lambda context: measures_of(context), phrase="the prefix of {context}",
+        example="the prefix of the context of nutrition has share that is at least 0.9",
+        polarity="bounds",
+    )] = None  # fmt: skip
+    """The front of every request that equals the agent's request before in this session, tools
+    included: `tokens`, and their `share` of the request's. With `provider: true`, of these what
+    the provider's cache reuses at least. A first request is not judged."""
     settings: Annotated[Any, matcher_of(kinds.SETTINGS), AS_MATCHER, ClaimKind(
         read=lambda context: context.settings or {}, phrase="the settings of {context}",
         example="the settings of the context of nutrition have temperature 0", is_in_request=True,
@@ -353,6 +376,13 @@ class Expect(YamlModel):
     def questions(self) -> tuple[Question, ...]:
         """Return the questions to the judge."""
         return tuple(question_of(text, claim) for text, claim in (self.judge or {}).items())
+
+
+def _may_match_list(value: Any) -> bool:
+    """Return whether a value may be a matcher of a list: a list, operators, or positions."""
+    if isinstance(value, Mapping):
+        return all(str(key).startswith(("$", "[", "x-")) for key in value)
+    return not isinstance(value, (str, int, float))
 
 
 CONTEXT_CLAIMS: Final = claim_kinds(ContextClaims)

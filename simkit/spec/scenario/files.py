@@ -18,14 +18,7 @@ from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.loading import validated, validated_at
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.names import check_pipeline
-from simkit.spec.scenario.apps import (
-    MODULE_NAME,
-    TURNS,
-    App,
-    CodePipeline,
-    ProgramPipeline,
-    check_program,
-)
+from simkit.spec.scenario import apps
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.code_names import as_imported, meant_by, names_in
 from simkit.spec.scenario.filling import Filling, root_of_files, used_files
@@ -40,8 +33,8 @@ from simkit.spec.scenario.items import (
 )
 from simkit.spec.scenario.known import Subject
 from simkit.spec.scenario.model import Scenario, Shared, Turn, unmet
+from simkit.spec.scenario.moments import WHOLE, answered
 from simkit.spec.scenario.names import check_judge, check_scenario, check_shared
-from simkit.spec.scenario.turns import WHOLE, answered
 
 __all__ = ["Library", "Prepared", "ScenarioCase", "items_in", "scenario_files"]
 
@@ -85,7 +78,7 @@ class Prepared(msgspec.Struct, frozen=True):
         """Return the redactor for its secrets and the environment's."""
         documents = (self.document, self.pipeline_document, *self.used)
         secrets = {secret for document in documents for secret in document.secrets}
-        if isinstance(self.pipeline, App):
+        if isinstance(self.pipeline, apps.App):
             secrets.update(secrets_written_in({"env": self.pipeline.options.env}))
         return self.scenario.record.redactor(environ, secrets)
 
@@ -204,7 +197,7 @@ class Library:
         shared = tuple(validated(Shared, inner) for inner in filled)
         for shared_part, inner in zip(shared, filled, strict=True):
             check_shared(shared_part, inner, subject)
-        if isinstance(subject, App) and shared:
+        if isinstance(subject, apps.App) and shared:
             rules = {k: rule for shared_part in shared for k, rule in shared_part.agents.items()}
             subject = msgspec.structs.replace(subject, agents={**rules, **subject.agents})
         check_scenario(scenario, document, subject)
@@ -222,9 +215,9 @@ class Library:
         data = document.data
         if isinstance(data, dict) and "scenario" not in data:
             if "code" in data:
-                return _in_file(validated(CodePipeline, document), document, scenario)
+                return _in_file(validated(apps.CodePipeline, document), document, scenario)
             if "program" in data:
-                return _in_file(validated(ProgramPipeline, document), document, scenario)
+                return _in_file(validated(apps.ProgramPipeline, document), document, scenario)
         if scenario is not None and isinstance(data, dict) and "scenario" in data:
             return _app(scenario, document)
         return self.pipeline(document)
@@ -240,7 +233,9 @@ class Library:
 
     def _pipeline_document(self, document: Document, scenario: Scenario) -> Document:
         name = scenario.pipeline
-        is_program = scenario.app.input == TURNS and MODULE_NAME.fullmatch(name) is not None
+        is_program = (
+            scenario.app.input == apps.TURNS and apps.MODULE_NAME.fullmatch(name) is not None
+        )
         if (":" in name or is_program) and not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             return document
         key = document.file, name
@@ -323,12 +318,14 @@ def _nearest_name(name: str, document: Document) -> str:
         return advice
     if "." in name and FUNCTION_NAME.fullmatch(":".join(name.rsplit(".", 1))):
         return f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
+    if os.path.isfile(f"{file}{PIPELINE_SUFFIX}"):
+        return f"It is in a file of its own: write `pipeline: {name}{PIPELINE_SUFFIX}`."
     return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
 
 
-def _app(scenario: Scenario, document: Document) -> App:
+def _app(scenario: Scenario, document: Document) -> apps.App:
     """Return the code pipeline that a scenario names."""
-    is_program = scenario.app.input == TURNS
+    is_program = scenario.app.input == apps.TURNS
     if FUNCTION_NAME.fullmatch(scenario.pipeline) is None and not is_program:
         raise document.error(
             ("pipeline",),
@@ -337,15 +334,23 @@ def _app(scenario: Scenario, document: Document) -> App:
         )
     folder = str(Path(document.file).parent)
     name = scenario.pipeline
-    return App(name, name, folder, scenario.app, scenario.agents, scenario.allow_hosts)
+    return apps.App(
+        name,
+        name,
+        folder,
+        scenario.app,
+        scenario.agents,
+        scenario.allow_hosts,
+        servers=scenario.servers,
+    )
 
 
 def _in_file(
-    named: CodePipeline | ProgramPipeline, document: Document, scenario: Scenario | None
-) -> App:
+    named: apps.CodePipeline | apps.ProgramPipeline, document: Document, scenario: Scenario | None
+) -> apps.App:
     """Return a code pipeline in a file, with the scenario's additions."""
     check_implements(named, document)
-    app = App(
+    app = apps.App(
         named.pipeline,
         "",
         str(Path(document.file).parent),
@@ -353,15 +358,17 @@ def _in_file(
         named.agents,
         implements=named.implements,
     )
-    if isinstance(named, CodePipeline):
-        app = msgspec.structs.replace(app, entry=named.code, allow_hosts=named.allow_hosts)
+    if isinstance(named, apps.CodePipeline):
+        app = msgspec.structs.replace(
+            app, entry=named.code, allow_hosts=named.allow_hosts, servers=named.servers
+        )
     else:
         app = msgspec.structs.replace(app, program=named.program, channels=named.channels)
-        check_program(document, named.app)
+        apps.check_program(document, named.app)
     options = named.app
     if scenario is not None and "app" in scenario.model_fields_set:
         options = scenario.app
-    if app.entry and ":" not in app.entry and options.input != TURNS:
+    if app.entry and ":" not in app.entry and options.input != apps.TURNS:
         raise document.error(
             ("code",),
             f"`{app.entry}` is no `module:function`",
@@ -374,6 +381,7 @@ def _in_file(
         options=options,
         agents={**app.agents, **scenario.agents},
         allow_hosts=(*app.allow_hosts, *scenario.allow_hosts),
+        servers={**app.servers, **scenario.servers},
     )
 
 
@@ -404,7 +412,7 @@ def moved_paths(
     pipeline = prepared.pipeline
     if str(tree["pipeline"]).endswith(PIPELINE_SUFFIX):
         yield "pipeline", _relative(before / tree["pipeline"], now)
-    elif isinstance(pipeline, App) and pipeline.entry:
+    elif isinstance(pipeline, apps.App) and pipeline.entry:
         folders = pipeline.folders()
         if pipeline.options.path or folders != replace(pipeline, folder=str(now)).folders():
             places = [_relative(Path(place), now) for place in folders]

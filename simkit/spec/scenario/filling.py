@@ -20,8 +20,7 @@ from simkit.spec.fields import shown_value
 from simkit.spec.loading import validated_at
 from simkit.spec.scenario.fakes import Fakes, Person, TakenNames, Words, made_up, written_out
 from simkit.spec.scenario.model import DEFAULT_START, Given, UserMessage
-from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
-from simkit.spec.scenario.turns import (
+from simkit.spec.scenario.moments import (
     MOST,
     WHOLE,
     Spot,
@@ -30,6 +29,7 @@ from simkit.spec.scenario.turns import (
     spots,
     waiting,
 )
+from simkit.spec.scenario.simulated_users import END, SimulatedUser, sample
 from simkit.spec.scenario.wrong_references import (
     OF_TURNS,
     ROOTS,

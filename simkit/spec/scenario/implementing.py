@@ -9,14 +9,8 @@ import msgspec
 
 from simkit.language.yaml import Document, DocumentCache, SourcePath
 from simkit.spec.fields import require
+from simkit.spec.scenario import items
 from simkit.spec.scenario.apps import App, CodePipeline, Implements, ProgramPipeline
-from simkit.spec.scenario.items import (
-    PIPELINE_SUFFIX,
-    SCENARIO_SUFFIX,
-    ScenarioCase,
-    items_in,
-    scenario_files,
-)
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -31,7 +25,7 @@ class Standing(msgspec.Struct, frozen=True):
 HOLDS = Standing()
 
 
-def standing(item: ScenarioCase, app: App) -> Standing:
+def standing(item: items.ScenarioCase, app: App) -> Standing:
     """Return whether a scenario runs on code."""
     implements = app.implements
     if implements is None:
@@ -41,7 +35,7 @@ def standing(item: ScenarioCase, app: App) -> Standing:
     return Standing(left_out=implements.leaves_out.get(_key(item, app.folder), ""))
 
 
-def scenarios_of(app: App, cache: DocumentCache | None = None) -> dict[str, ScenarioCase]:
+def scenarios_of(app: App, cache: DocumentCache | None = None) -> dict[str, items.ScenarioCase]:
     """Return the scenarios, in the folder of a code pipeline's file, of its designs.
 
     Their keys are ``file::scenario``, relative to that folder.
@@ -51,8 +45,8 @@ def scenarios_of(app: App, cache: DocumentCache | None = None) -> dict[str, Scen
     designs = _designs(app.implements, app.folder)
     return {
         _key(item, app.folder): item
-        for file in scenario_files(app.folder)
-        for item in items_in(file, cache)
+        for file in items.scenario_files(app.folder)
+        for item in items.items_in(file, cache)
         if _holder(item) in designs
     }
 
@@ -75,10 +69,10 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
     for index, name in enumerate(code.implements.designs):
         path: SourcePath = ("implements", "designs")
         path = path if single else (*path, index)
-        if not name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)) or not os.path.isfile(
+        if not name.endswith((items.PIPELINE_SUFFIX, items.SCENARIO_SUFFIX)) or not os.path.isfile(
             folder / name
         ):
-            known = tuple(sorted(file.name for file in folder.glob(f"*{PIPELINE_SUFFIX}")))
+            known = tuple(sorted(file.name for file in folder.glob(f"*{items.PIPELINE_SUFFIX}")))
             raise document.error(
                 path,
                 f"there is no pipeline file `{name}` beside this one",
@@ -87,7 +81,7 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
             )
     if not code.implements.differs:
         return
-    from simkit.trace.diff import KINDS
+    from simkit.trace.diff.traces import KINDS
 
     for at in code.implements.differs:
         kind = at.partition(".")[0]
@@ -99,13 +93,13 @@ def _designs(implements: Implements, folder: str) -> set[str]:
     return {os.path.realpath(Path(folder) / name) for name in implements.designs}
 
 
-def _holder(item: ScenarioCase) -> str:
+def _holder(item: items.ScenarioCase) -> str:
     """Return the file with the pipeline of a scenario."""
     file = Path(item.file)
-    if item.pipeline.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
+    if item.pipeline.endswith((items.PIPELINE_SUFFIX, items.SCENARIO_SUFFIX)):
         file = file.parent / item.pipeline
     return os.path.realpath(file)
 
 
-def _key(item: ScenarioCase, folder: str) -> str:
+def _key(item: items.ScenarioCase, folder: str) -> str:
     return f"{Path(os.path.relpath(item.file, folder)).as_posix()}::{item.name}"

@@ -118,11 +118,23 @@ def misnamed(path: str | Path) -> str:
     return ""
 
 
+def readable(path: str) -> str:
+    """Return a path whose bytes that are no UTF-8 are shown as escapes."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def refuse_undecodable(path: str) -> None:
+    """Raise SourceError for a name that no report could hold: its bytes are no UTF-8."""
+    if not path.isprintable() and readable(path) != path:
+        raise SourceError(readable(path), "the name of this file is not UTF-8", advice="rename it")
+
+
 def items_in(file: str, cache: DocumentCache | None = None) -> list[ScenarioCase]:
     """Return the scenarios of a file; only their names and needs are read.
 
     A caller that runs them passes the cache of documents.
     """
+    refuse_undecodable(file)
     read = (DocumentCache() if cache is None else cache).heads
     items: list[ScenarioCase] = []
     for head in read(file):
@@ -214,6 +226,7 @@ def _refuse_twins(items: list[ScenarioCase]) -> None:
             raise SourceError(
                 f"{item.file}:{item.line}:1",
                 f"scenario {item.name!r} has the same name as the one in line {other.line}",
+                advice="Give each scenario of a file a name of its own.",
             )
 
 

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
-from simkit.spec.fields import (
-    Flag,
-    Number,
-    OrForm,
-    OrText,
-    Positive,
-    TextValue,
-    YamlModel,
-    defaults_of,
-    refuse,
-    shown_value,
-    text_as,
-)
+from simkit.spec import fields
 from simkit.spec.pipeline.model import Version
 from simkit.spec.pipeline.waivers import Waivers
 from simkit.spec.refers_to import AgentName, ChannelName
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect
-from simkit.spec.scenario.moments import FIFO, CutMoment, Duration, Order, Schedule, duration_ms
+from simkit.spec.scenario.moments import (
+    FIFO,
+    MOST,
+    CutMoment,
+    Duration,
+    Order,
+    Schedule,
+    duration_ms,
+)
 from simkit.spec.scenario.questions import JudgeModel
 from simkit.spec.scenario.replies import (
     Faults,
     Lines,
+    ToolAnswers,
     ToolResult,
     TurnScript,
+    answer_name,
     compiled_script,
 )
+from simkit.spec.scenario.servers import Servers
 from simkit.spec.scenario.simulated_users import CheckedUser, PlainMessage
-from simkit.spec.scenario.turns import MOST
 
 ADVICE: Final = "Write a distribution, or one with versions: `langgraph`, `'langgraph>=1.2'`."
 
@@ -48,13 +46,15 @@ def _requirement(value: Any) -> str:
     from packaging.requirements import InvalidRequirement, Requirement
 
     if not isinstance(value, str):
-        raise refuse(f"a need must be a text, not {shown_value(value)}", advice=ADVICE)
+        raise fields.refuse(
+            f"a need must be a text, not {fields.shown_value(value)}", advice=ADVICE
+        )
     try:
         requirement = Requirement(value)
     except InvalidRequirement:
-        raise refuse(f"`{value}` is no distribution with versions", advice=ADVICE) from None
+        raise fields.refuse(f"`{value}` is no distribution with versions", advice=ADVICE) from None
     if requirement.extras or requirement.marker or requirement.url:
-        raise refuse(
+        raise fields.refuse(
             f"`{value}` says more than a distribution and its versions",
             advice="Extras, markers and addresses cannot be looked up; name what they bring.",
         )
@@ -124,37 +124,40 @@ def _user(value: Any) -> Any:
     if isinstance(value, dict):
         return value
     if isinstance(value, list) or value is None:
-        raise refuse(
+        raise fields.refuse(
             "the user's message must be a text, not " + ("a list" if value else "nothing"),
             advice="Quote a text that starts with `[` or `{`, or that is empty.",
         )
     return {"text": value}
 
 
-UserValue = Annotated[UserMessage, BeforeValidator(_user), OrText]
+UserValue = Annotated[UserMessage, BeforeValidator(_user), fields.OrText]
 
 
-class Turn(YamlModel):
+class Turn(fields.YamlModel):
     """One user message, with replies and claims."""
 
     user: UserValue | None = None
     """The user's message."""
     resume: Any = None
     """The user's answer to an interrupt, instead of a message."""
-    session: TextValue = "s1"
+    session: fields.TextValue = "s1"
     """The session of the turn."""
-    project: TextValue = "p1"
+    project: fields.TextValue = "p1"
     """The project of the session."""
     pause: Duration | None = None
     """The virtual time that passes before this turn: `90 s`, `2 h`, `3 days`."""
-    restart: Flag = False
+    restart: fields.Flag = False
     """Whether a new process, which reads only the store, starts before this turn."""
-    repeat: Annotated[Positive, Field(le=MOST)] = 1
+    repeat: Annotated[fields.Positive, Field(le=MOST)] = 1
     """The number of times that the turn is taken, each as a turn of its own."""
     replies: dict[AgentName, Lines] = Field(default_factory=dict)
     """Agent to the answers of its model, in order."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Tool to its results."""
+    elicits: dict[str, ToolResult] = Field(default_factory=dict)
+    """MCP server to the user's answers to its questions, in place of the client's: `{files: {sure:
+    true}}`; `decline` and `cancel` refuse."""
     judge_replies: dict[str, Any] = Field(default_factory=dict)
     """Question to the judge to its answer."""
     faults: Faults = ()
@@ -172,8 +175,14 @@ class Turn(YamlModel):
     with one in the list, tools wait, too. Calls in a list of their own, `[[billing, refunds]]`, are
     answered at the same time. Calls beyond the list are answered in the order in which they were
     made."""
-    expect: Expect = defaults_of(Expect)
+    expect: Expect = fields.defaults_of(Expect)
     """Claims on this turn."""
+
+    @property
+    def results(self) -> Mapping[str, ToolAnswers]:
+        """The results of tools, and the user's answers to servers."""
+        answers = {answer_name(server): each for server, each in self.elicits.items()}
+        return {**self.tool_results, **answers} if answers else self.tool_results
 
     @property
     def is_cut(self) -> bool:
@@ -216,15 +225,15 @@ FAKES_MAX: Final = 1_000
 """The largest number of one name."""
 
 
-class Fake(YamlModel):
+class Fake(fields.YamlModel):
     """A made-up person or thing; `customer.email` and the like refer to it.
 
     A plain number is `count`, a plain text `locale`.
     """
 
-    count: Positive | None = None
+    count: fields.Positive | None = None
     """Their number, for a list `${customers[0].name}`; without it, a single one."""
-    locale: TextValue = ""
+    locale: fields.TextValue = ""
     """The language and country of its words: `de_DE`."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Values of its own beside Faker's; `${fake.…}` in them are its own words."""
@@ -232,24 +241,27 @@ class Fake(YamlModel):
 
 def _fake(value: Any) -> Any:
     if isinstance(value, (bool, list, float)) or value is None:
-        raise refuse(
-            f"what is made up must be how many, a locale or a mapping, not {shown_value(value)}",
+        raise fields.refuse(
+            "what is made up must be how many, a locale or a mapping, not "
+            f"{fields.shown_value(value)}",
             advice="Write `customers: 3`, `customer: de_DE`, or `customer: {}`.",
         )
     if not isinstance(value, dict):
         value = {"count" if isinstance(value, int) else "locale": value}
     count = value.get("count")
     if isinstance(count, int) and count > FAKES_MAX:
-        raise refuse(f"at most {FAKES_MAX:,} are made up, not {count:,}")
+        raise fields.refuse(f"at most {FAKES_MAX:,} are made up, not {count:,}")
     return value
 
 
 FakeValue = Annotated[
-    Fake, BeforeValidator(_fake), OrForm({"type": "integer", "minimum": 1}, {"type": "string"})
+    Fake,
+    BeforeValidator(_fake),
+    fields.OrForm({"type": "integer", "minimum": 1}, {"type": "string"}),
 ]
 
 
-class Given(YamlModel):
+class Given(fields.YamlModel):
     """The given state, and made-up people and things, before the first turn."""
 
     fakes: dict[str, FakeValue] = Field(default_factory=dict)
@@ -258,12 +270,12 @@ class Given(YamlModel):
     """Channel to its value."""
 
 
-class XFail(YamlModel):
+class XFail(fields.YamlModel):
     """The scenario is known to fail."""
 
-    reason: TextValue
+    reason: fields.TextValue
     """Why it fails."""
-    strict: Flag = True
+    strict: fields.Flag = True
     """Whether passing is an error."""
 
 
@@ -271,8 +283,8 @@ def _iso(value: Any) -> Any:
     try:
         moment = datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise refuse(
-            f"must be a time, not {shown_value(value)}",
+        raise fields.refuse(
+            f"must be a time, not {fields.shown_value(value)}",
             advice="Write it in ISO 8601: 2026-01-05T09:00:00Z.",
         ) from None
     if moment.tzinfo is None:
@@ -285,30 +297,30 @@ StartTime = Annotated[
 ]
 
 
-class ScenarioLimits(YamlModel):
+class ScenarioLimits(fields.YamlModel):
     """Limits that replace the pipeline's."""
 
-    agent_runs_per_turn: Positive | None = None
+    agent_runs_per_turn: fields.Positive | None = None
     """Agent runs in one turn."""
-    handoffs_per_turn: Positive | None = None
+    handoffs_per_turn: fields.Positive | None = None
     """Handoffs requested in one turn."""
-    model_calls_per_run: Positive | None = None
+    model_calls_per_run: fields.Positive | None = None
     """Model calls of one agent run."""
-    turns: Positive | None = None
+    turns: fields.Positive | None = None
     """Turns of a scenario."""
-    virtual_ms: Positive | None = None
+    virtual_ms: fields.Positive | None = None
     """Virtual time of a scenario."""
-    irrelevant_share: Number | None = None
+    irrelevant_share: fields.Number | None = None
     """The share of a context that may be irrelevant (lint CTX-11)."""
-    context_tokens: Positive | None = None
+    context_tokens: fields.Positive | None = None
     """The most tokens of one context (lint CTX-10)."""
 
 
-class RunSetup(YamlModel):
+class RunSetup(fields.YamlModel):
     """The part that scenarios and simulations share: the pipeline, and how it is run."""
 
     version: Version = 1
-    """The format's version: 1, if it is left out."""
+    """The format's version."""
     pipeline: str
     """A pipeline's name in this file, a `*.pipeline.yaml` file, or `module:function`."""
     seed: StrictInt = 0
@@ -319,26 +331,28 @@ class RunSetup(YamlModel):
     """Files with shared `given`, `tool_results` and `agents`."""
     env: tuple[str, ...] = ()
     """Environment variables that `${env.X}` may read."""
-    given: Given = defaults_of(Given)
+    given: Given = fields.defaults_of(Given)
     """The state before the first turn."""
     tags: tuple[str, ...] = ()
     """Words for selection; they become pytest marks."""
-    skip: TextValue | None = None
+    skip: fields.TextValue | None = None
     """Why it is not run."""
     needs: tuple[Need, ...] = ()
     """Distributions that it needs; without them it is skipped: `langgraph`, `'langgraph>=1.2'`."""
-    limits: ScenarioLimits = defaults_of(ScenarioLimits)
+    limits: ScenarioLimits = fields.defaults_of(ScenarioLimits)
     """The limits that differ from the pipeline's."""
     lints: Waivers = Field(default_factory=dict)
     """Lints, and findings of `simkit validate`, that are turned off, each with a reason:
     everywhere (`CTX-07: why`), or by place or effect (`RUN-02: {"app.py:265": why}`)."""
-    app: AppOptions = defaults_of(AppOptions)
+    app: AppOptions = fields.defaults_of(AppOptions)
     """How a pipeline that is code is built and run."""
     agents: Rules = Field(default_factory=dict)
     """Attribution rules, for model calls that a pipeline's code does not attribute itself."""
     allow_hosts: tuple[str, ...] = ()
     """Hosts that the code may connect to: exact, `*.example.com`, or with a port."""
-    record: RecordOptions = defaults_of(RecordOptions)
+    servers: Servers = Field(default_factory=dict)
+    """Server to its definition: MCP servers and HTTP addresses that the scenario answers."""
+    record: RecordOptions = fields.defaults_of(RecordOptions)
     """How requests are compared with recorded ones, and what must not be recorded."""
     judge: JudgeModel | None = None
     """The model that answers the questions under `judge` in claims: `openai/gpt-5-mini`."""
@@ -347,15 +361,15 @@ class RunSetup(YamlModel):
 class Scenario(RunSetup):
     """One test, with its conversation and its claims."""
 
-    scenario: TextValue
+    scenario: fields.TextValue
     """The scenario's name: a sentence."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
     """The conversation."""
-    expect: Expect = defaults_of(Expect)
+    expect: Expect = fields.defaults_of(Expect)
     """Claims on the whole run."""
     examples: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)] | None = None
     """A table; the scenario runs once for each row, and `${column.x}` reads the row."""
-    xfail: Annotated[XFail | None, text_as("reason"), OrText] = None
+    xfail: Annotated[XFail | None, fields.text_as("reason"), fields.OrText] = None
     """Whether, and why, it is known to fail."""
     faults: Faults = ()
     """Planned faults in every turn."""
@@ -383,14 +397,14 @@ class Scenario(RunSetup):
         return any([key in turn.expect.__pydantic_fields_set__ for turn in self.turns])
 
 
-class Shared(YamlModel):
+class Shared(fields.YamlModel):
     """A file named under `use`."""
 
     version: Version = 1
-    """The format's version: 1."""
+    """The format's version."""
     use: tuple[str, ...] = ()
     """Further files."""
-    given: Given = defaults_of(Given)
+    given: Given = fields.defaults_of(Given)
     """The state before the first turn."""
     tool_results: dict[str, ToolResult] = Field(default_factory=dict)
     """Results of tools, in turns that do not give any."""

@@ -15,7 +15,7 @@ from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath
 from simkit.providers.failures import FAILURES
 from simkit.spec.fields import ANYTHING, require, shown_value
-from simkit.spec.lint_catalogue import LINTS
+from simkit.spec.lint_catalogue import FINDINGS, LINTS, PREFIX
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.root_names import keys_in, leads_to
 from simkit.spec.pipeline.written_messages import message_of
@@ -26,8 +26,7 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.known import KnownNames, Subject, known_in, values_in
 from simkit.spec.scenario.model import Scenario, Shared, Turn
 from simkit.spec.scenario.moments import TOOL_MARK, flat_order, places_of_orders
-from simkit.spec.scenario.replies import ErrorLine, Fault, lines_of
-from simkit.spec.validation_catalogue import FINDINGS, PREFIX
+from simkit.spec.scenario.replies import ErrorLine, Fault, placed_lines
 
 _RULE: tuple[str, ...] = ("when", "score")
 _PLACE: Final = late_pattern(r"\[[1-9]\d*\]$")
@@ -95,11 +94,9 @@ def _check_shown(scenario: Scenario, document: Document) -> None:
 def _shown_by_a_wire(scenario: Scenario) -> Iterator[tuple[SourcePath, str]]:
     for number, turn in enumerate(scenario.turns):
         for agent, lines in turn.replies.items():
-            for index, line in enumerate(lines_of(lines)):
+            for at, line in placed_lines(lines, ("turns", number, "replies", agent)):
                 if _ON_A_WIRE.isdisjoint(line.__pydantic_fields_set__):
                     continue
-                at: SourcePath = ("turns", number, "replies", agent)
-                at = (*at, index) if isinstance(lines, tuple) else at
                 if _is_wire_only(kind := _kind(line.error)):
                     yield (*at, "error"), kind
                 if line.chunks == "bytes":
@@ -181,7 +178,7 @@ def _check_names(model: Scenario | Shared, document: Document, known: KnownNames
         require(document, path, refers_to.kind, word, names[refers_to.kind], is_key)
 
 
-APP_KEYS: Final = ("app", "agents", "allow_hosts")
+APP_KEYS: Final = ("app", "agents", "allow_hosts", "servers")
 """Keys of a scenario that only apply to a pipeline that is code."""
 
 
@@ -213,12 +210,12 @@ def _check_app(scenario: Scenario, document: Document, app: App) -> None:
                 "a program is answered as its requests come: simkit does not see what else it does",
                 key=True,
             )
-        if scenario.allow_hosts:
-            raise document.error(
-                ("allow_hosts",),
-                "nobody keeps a program from the network: it reaches any host",
-                key=True,
-            )
+        for key, problem in (
+            ("allow_hosts", "simkit cannot keep a program from the network: it reaches any host"),
+            ("servers", "a program reaches real servers: simkit answers only its models"),
+        ):
+            if key in scenario.model_fields_set:
+                raise document.error((key,), problem, key=True)
         return
     if scenario.given.state and app.options.given is None:
         raise document.error(
@@ -330,9 +327,7 @@ def _check_project(
 def _check_replies(turn: Turn, document: Document, at: SourcePath, known: KnownNames) -> None:
     """Check the tools that reply lines call, and what their `when` looks at."""
     for agent, lines in turn.replies.items():
-        for index, line in enumerate(lines_of(lines)):
-            path: SourcePath = (*at, "replies", agent)
-            inside = (*path, index) if isinstance(lines, tuple) else path
+        for inside, line in placed_lines(lines, (*at, "replies", agent)):
             if line.calls is not None and not line.unchecked:
                 tools = known.tools_of(agent)
                 _check_calls(agent, document, inside, tools, known.declared_tools)

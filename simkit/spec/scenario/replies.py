@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
@@ -22,20 +22,7 @@ from simkit.core import messages as m
 from simkit.language.matching import Matcher, compile_matcher, kinds
 from simkit.language.yaml import SourcePath, near
 from simkit.providers.failures import FAILURES, Failure
-from simkit.spec.fields import (
-    AS_MATCHER,
-    Count,
-    Flag,
-    FunctionName,
-    Number,
-    Positive,
-    TextValue,
-    YamlModel,
-    matcher_of,
-    one_key,
-    refuse,
-    shown_value,
-)
+from simkit.spec import fields
 from simkit.spec.loading import validated_inside
 from simkit.spec.refers_to import AgentName, RefersTo
 from simkit.spec.scenario.beside import (
@@ -52,41 +39,41 @@ from simkit.trace.store import canonical
 
 ANSWERS: Final = ("text", "json", "calls", "handoff", "interrupt", "error", "function")
 AROUND: Final = ("when", "usage", "latency_ms", "chunks", "unchecked", *EXTRA_WORDS)
-ContextMatcher = Annotated[Any, matcher_of(kinds.CONTEXT), AS_MATCHER]
-ArgumentsMatcher = Annotated[Any, matcher_of(kinds.ARGUMENTS), AS_MATCHER]
+ContextMatcher = Annotated[Any, fields.matcher_of(kinds.CONTEXT), fields.AS_MATCHER]
+ArgumentsMatcher = Annotated[Any, fields.matcher_of(kinds.ARGUMENTS), fields.AS_MATCHER]
 
 
-class HandoffLine(YamlModel):
+class HandoffLine(fields.YamlModel):
     """A reply that passes control."""
 
     to: AgentName
     """The target."""
     type: str | None = None
     """The handoff's type; optional if one contract exists for the pair."""
-    query: TextValue | None = None
+    query: fields.TextValue | None = None
     """The query for the target."""
     payload: Any = None
     """The payload."""
 
 
-class ErrorLine(YamlModel):
+class ErrorLine(fields.YamlModel):
     """A provider's failure in detail."""
 
-    status: Count | None = None
+    status: fields.Count | None = None
     """The HTTP status; without it, that of the type, or 500."""
     type: str = "server_error"
     """The failure's type: a name of the vocabulary, or one that the scenario defines."""
-    message: TextValue | None = None
+    message: fields.TextValue | None = None
     """The provider's message."""
-    retry_after: Number | None = None
+    retry_after: fields.Number | None = None
     """Seconds after which the client may retry; without it, a header tells the client not to."""
 
 
 def _error(value: Any) -> Any:
     if isinstance(value, str) and value not in FAILURES:
-        raise refuse(f"unknown error `{value}`", known=tuple(FAILURES), word=value)
+        raise fields.refuse(f"unknown error `{value}`", known=tuple(FAILURES), word=value)
     if not isinstance(value, (str, dict)):
-        raise refuse("an error must be a name, or a mapping with status, type, message")
+        raise fields.refuse("an error must be a name, or a mapping with status, type, message")
     return value
 
 
@@ -105,34 +92,23 @@ def _calls(value: Any) -> Any:
     elif isinstance(value, list):
         for entry in value:
             if not isinstance(entry, dict) or len(entry) != 1:
-                raise refuse("each call must be one tool with its arguments: `- tool: {…}`")
+                raise fields.refuse("each call must be one tool with its arguments: `- tool: {…}`")
             pairs += entry.items()
     else:
-        raise refuse("calls must be a list of `tool: arguments`")
+        raise fields.refuse("calls must be a list of `tool: arguments`")
     if not pairs:
-        raise refuse("calls must name at least one tool")
+        raise fields.refuse("calls must name at least one tool")
     for tool, args in pairs:
         if args is not None and not isinstance(args, dict):
-            raise refuse(f"the arguments of `{tool}` must be a mapping")
+            raise fields.refuse(f"the arguments of `{tool}` must be a mapping")
     return tuple(m.CallLine(tool, {} if args is None else canonical(args)) for tool, args in pairs)
 
 
-_CALL = {"type": "object", "additionalProperties": {"type": ["object", "null"]}}
+_CALLS: Final = fields.mapping_schema({"type": ["object", "null"]})
 CallsValue = Annotated[
     Any,
     BeforeValidator(_calls),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {**_CALL, "minProperties": 1},
-                {
-                    "type": "array",
-                    "minItems": 1,
-                    "items": {**_CALL, "minProperties": 1, "maxProperties": 1},
-                },
-            ]
-        }
-    ),
+    WithJsonSchema({"anyOf": [_CALLS, fields.list_schema({**_CALLS, "maxProperties": 1})]}),
 ]
 
 
@@ -141,7 +117,7 @@ class ReplyLine(BesideLine):
 
     noun: ClassVar[str] = "key of a reply line"
 
-    text: TextValue | None = None
+    text: fields.TextValue | None = None
     """The model answers with this text; may be combined with `calls` or `handoff`."""
     json_: Any = Field(default=None, alias="json")
     """The model answers with this value as JSON."""
@@ -153,19 +129,19 @@ class ReplyLine(BesideLine):
     """The agent asks the user and waits."""
     error: ErrorValue | None = None
     """The provider fails: a name, or `{status, type, message, retry_after}`."""
-    function: FunctionName | None = None
+    function: fields.FunctionName | None = None
     """A user's function of the messages answers."""
     when: ContextMatcher = None
     """The line is used only if this holds for the context."""
     usage: UsageValue | None = None
     """Token counts that the provider reports."""
-    latency_ms: Count = 0
+    latency_ms: fields.Count = 0
     """The duration of the answer in virtual milliseconds."""
-    chunks: Positive | tuple[Positive, ...] | Literal["bytes"] | None = None
+    chunks: fields.Positive | tuple[fields.Positive, ...] | Literal["bytes"] | None = None
     """How a stream is cut: into this number of pieces, at these sizes in characters, or byte by
     byte."""
 
-    unchecked: Flag = False
+    unchecked: fields.Flag = False
     """Whether the answer may leave the model's interface on purpose, with arguments or a value that
     its schema refuses, or a call of a tool that is not there."""
 
@@ -217,15 +193,15 @@ def _line(value: Any) -> Any:
     if isinstance(value, dict):
         if "text" in value and ("calls" in value or "handoff" in value):
             rest = {k: v for k, v in value.items() if k != "text"}
-            one_key(rest, "key of a reply line", ANSWERS, AROUND)
+            fields.one_key(rest, "key of a reply line", ANSWERS, AROUND)
         else:
-            one_key(value, "key of a reply line", ANSWERS, AROUND)
+            fields.one_key(value, "key of a reply line", ANSWERS, AROUND)
         check_beside(value)
         return value
     if isinstance(value, list):
-        raise refuse("a reply line must be a text or a mapping, not a list")
+        raise fields.refuse("a reply line must be a text or a mapping, not a list: write `- ` once")
     if value is None:
-        raise refuse('a reply line must not be empty; an empty reply is `""`')
+        raise fields.refuse('a reply line must not be empty; an empty reply is `""`')
     return {"text": value}
 
 
@@ -283,6 +259,14 @@ def lines_of(value: tuple[ReplyLine, ...] | ReplyLine) -> tuple[ReplyLine, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def placed_lines(
+    value: tuple[ReplyLine, ...] | ReplyLine, at: SourcePath
+) -> Iterator[tuple[SourcePath, ReplyLine]]:
+    """Yield an agent's lines, which are at a path of the file, each with its own path."""
+    for index, line in enumerate(lines_of(value)):
+        yield ((*at, index) if isinstance(value, tuple) else at), line
+
+
 class ScriptLine(msgspec.Struct, frozen=True):
     """A compiled reply line."""
 
@@ -323,6 +307,7 @@ class ToolAnswer(msgspec.Struct, frozen=True):
     latency_ms: int = 0
     when: Any = None
     """Matcher of the arguments; None fits all."""
+    is_unchecked: bool = False
 
 
 class ToolAnswers(msgspec.Struct, frozen=True):
@@ -335,7 +320,7 @@ class ToolAnswers(msgspec.Struct, frozen=True):
     """Whether it applies to every turn, so that unused results are no finding."""
 
 
-class ToolLine(YamlModel):
+class ToolLine(fields.YamlModel):
     """One scripted answer of a tool that is more than its result.
 
     A mapping with any other key is the result itself, unless the key is a misspelt one of these
@@ -344,19 +329,21 @@ class ToolLine(YamlModel):
 
     returns: Any = None
     """The result of the tool."""
-    error: TextValue | None = None
+    error: fields.TextValue | None = None
     """The message with which the tool fails instead."""
-    latency_ms: Count = 0
+    latency_ms: fields.Count = 0
     """The duration of the answer in virtual milliseconds."""
     when: ArgumentsMatcher = None
     """The answer is used only if this holds for the arguments."""
+    unchecked: fields.Flag = False
+    """The result may break the tool's `returns`, as those of real tools do: the call then fails."""
 
 
-_LONG: Final = frozenset(("returns", "error", "latency_ms", "when"))
+_LONG: Final = frozenset(("returns", "error", "latency_ms", "when", "unchecked"))
 
 
 def _is_long(value: Any) -> bool:
-    return isinstance(value, dict) and bool(value) and set(value) <= _LONG
+    return isinstance(value, dict) and bool(value.keys() - {"unchecked"}) and set(value) <= _LONG
 
 
 def _refuse_misspelt(value: Any) -> None:
@@ -367,7 +354,7 @@ def _refuse_misspelt(value: Any) -> None:
         return
     others = [str(key) for key in value if key not in _LONG]
     if all(near(key, _LONG) for key in others):
-        raise refuse(
+        raise fields.refuse(
             f"unknown key of a tool result `{others[0]}`",
             known=tuple(sorted(_LONG)),
             word=others[0],
@@ -381,21 +368,34 @@ def _tool_answer(value: Any, at: SourcePath = ()) -> ToolAnswer:
         return ToolAnswer(returns=canonical(value))
     long = validated_inside(ToolLine, value, at)
     if "returns" in value and "error" in value:
-        raise refuse("a tool either returns or fails: write `returns` or `error`")
+        raise fields.refuse("a tool either returns or fails: write `returns` or `error`")
     returns = canonical(long.returns)
-    return ToolAnswer(returns, long.error, long.latency_ms, long.when)
+    return ToolAnswer(returns, long.error, long.latency_ms, long.when, long.unchecked)
 
 
 def _tool_answers(value: Any) -> Any:
     if isinstance(value, list):
         if not value:
-            raise refuse(
+            raise fields.refuse(
                 "a list answers successive calls and must not be empty",
                 advice="A tool that returns an empty list is written `returns: []`.",
             )
         answers = tuple(_tool_answer(item, (index,)) for index, item in enumerate(value))
         return ToolAnswers(answers, successive=True)
     return ToolAnswers((_tool_answer(value),), successive=False)
+
+
+_OF_USER: Final = " (user)"
+
+
+def answer_name(server: str) -> str:
+    """Return the name under which the user's answers to a server stand beside tools' results."""
+    return f"{server}{_OF_USER}"
+
+
+def asking_server(name: str) -> str:
+    """Return the server whose question a result answers; empty for a tool's."""
+    return name.removesuffix(_OF_USER) if name.endswith(_OF_USER) else ""
 
 
 ToolResult = Annotated[Any, BeforeValidator(_tool_answers), WithJsonSchema({"not": {"const": []}})]
@@ -406,7 +406,7 @@ ToolResult = Annotated[Any, BeforeValidator(_tool_answers), WithJsonSchema({"not
 
 def _share(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
-        raise refuse(f"must be a share above 0 and up to 1, not {shown_value(value)}")
+        raise fields.refuse(f"must be a share above 0 and up to 1, not {fields.shown_value(value)}")
     return value
 
 
@@ -418,18 +418,18 @@ Share = Annotated[
 _PLACED: Final = ("call", "times")
 
 
-class Fault(YamlModel):
+class Fault(fields.YamlModel):
     """One planned fault: model calls that fail, whatever would have answered them."""
 
     noun: ClassVar[str] = "key of a fault"
 
     error: ErrorValue
     """How the provider fails: a name, or `{status, type, message, retry_after}`."""
-    agent: Annotated[TextValue, RefersTo("agent")] | None = None
+    agent: Annotated[fields.TextValue, RefersTo("agent")] | None = None
     """The agent whose model calls fail; without it, every agent."""
-    call: Positive = 1
+    call: fields.Positive = 1
     """The agent's model call in the turn that fails, from 1; retries count."""
-    times: Positive = 1
+    times: fields.Positive = 1
     """The number of consecutive calls that fail."""
     share: Share | None = None
     """Instead of `call`: the share of calls that fail, drawn from the seed."""
@@ -443,7 +443,7 @@ def _fault(value: Any) -> Any:
     if isinstance(value, dict) and "share" in value:
         placed = next((key for key in _PLACED if key in value), None)
         if placed is not None:
-            raise refuse(f"a fault has `share` or `{placed}`, not both")
+            raise fields.refuse(f"a fault has `share` or `{placed}`, not both")
     return value
 
 

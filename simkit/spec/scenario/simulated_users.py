@@ -9,17 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from simkit.language.paths import walk
 from simkit.language.yaml import SourcePath, near
-from simkit.spec.fields import (
-    Choice,
-    OneOrMore,
-    OrText,
-    Positive,
-    TextValue,
-    YamlModel,
-    refuse,
-    shown_value,
-    text_as,
-)
+from simkit.spec import fields
 from simkit.spec.pipeline.models import ModelOptions
 from simkit.spec.scenario.moments import Duration
 
@@ -33,11 +23,11 @@ SESSIONS_MAX: Final = 1_000
 """The most conversations that a user has at once."""
 
 
-class PlainMessage(Choice):
+class PlainMessage(fields.Choice):
     """A message of a user: a text, or a value."""
 
     noun: ClassVar[str] = "form of a user message"
-    text: TextValue | None = None
+    text: fields.TextValue | None = None
     """Plain text."""
     json_: Any = Field(default=None, alias="json")
     """A value, sent as JSON."""
@@ -53,11 +43,11 @@ def _plain(value: Any) -> Any:
 
 
 UserMessages = Annotated[
-    tuple[Annotated[PlainMessage, BeforeValidator(_plain), OrText], ...],
+    tuple[Annotated[PlainMessage, BeforeValidator(_plain), fields.OrText], ...],
     Field(min_length=1),
-    OneOrMore(),
+    fields.OneOrMore(),
 ]
-Durations = Annotated[tuple[Duration, ...], Field(min_length=1), OneOrMore()]
+Durations = Annotated[tuple[Duration, ...], Field(min_length=1), fields.OneOrMore()]
 
 
 def _next(value: Any) -> Any:
@@ -68,32 +58,22 @@ def _next(value: Any) -> Any:
         return dict.fromkeys(value, 1)
     if isinstance(value, dict) and value:
         return value
-    raise refuse(
-        f"must name a state, or several, not {shown_value(value)}",
+    raise fields.refuse(
+        f"must name a state, or several, not {fields.shown_value(value)}",
         advice="Write `then: asks`, `then: [asks, end]`, or weights: `then: {asks: 1, end: 3}`.",
     )
 
 
+_NAME: Final = {"type": "string"}
+_WEIGHT: Final = {"type": "integer", "minimum": 1}
 Next = Annotated[
-    dict[str, Positive],
+    dict[str, fields.Positive],
     BeforeValidator(_next),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": {"type": "integer", "minimum": 1},
-                },
-            ]
-        }
-    ),
+    WithJsonSchema({"anyOf": [_NAME, fields.list_schema(_NAME), fields.mapping_schema(_WEIGHT)]}),
 ]
 
 
-class UserState(YamlModel):
+class UserState(fields.YamlModel):
     """One state of a simulated user: what it says, and what follows."""
 
     noun: ClassVar[str] = "key of a state"
@@ -108,10 +88,10 @@ class UserState(YamlModel):
     nothing more."""
 
 
-Sessions = Annotated[Positive, Field(le=SESSIONS_MAX)]
+Sessions = Annotated[fields.Positive, Field(le=SESSIONS_MAX)]
 
 
-class SimulatedUser(YamlModel):
+class SimulatedUser(fields.YamlModel):
     """A user that nobody scripted: a state machine or a model, and what it knows."""
 
     noun: ClassVar[str] = "key of a user"
@@ -122,19 +102,19 @@ class SimulatedUser(YamlModel):
     says: UserMessages | None = None
     """Instead of states: a text or a value (`{json: …}`), or several of which one is chosen in
     each turn."""
-    start: TextValue | None = None
+    start: fields.TextValue | None = None
     """The first state; without it, the first one that is written."""
     states: dict[str, UserState] = Field(default_factory=dict)
     """State to what the user says there."""
-    says_of: TextValue | None = None
+    says_of: fields.TextValue | None = None
     """Instead of states: a scenario file, or `FILE::NAME`. The user says what the user there says,
     in order, rarely something twice, and rarely leaves something out."""
-    model: Annotated[ModelOptions, text_as("model"), OrText] | None = None
+    model: Annotated[ModelOptions, fields.text_as("model"), fields.OrText] | None = None
     """Instead of states: the model that says what the user says, `openai/gpt-5-mini`. It gets
     the goal, the persona, and the part of the conversation that the user sees."""
-    goal: TextValue | None = None
+    goal: fields.TextValue | None = None
     """The aim of a user with a model, as a text for the model."""
-    cassette: TextValue | None = None
+    cassette: fields.TextValue | None = None
     """The file with the recorded answers of the user's model, relative to this one or in a folder
     `cassettes`. `simkit live` writes it; everything else reads it, and asks no model."""
     answers: Any = None
@@ -164,29 +144,29 @@ def check_user(user: SimulatedUser) -> SimulatedUser:
 def _check_states(user: SimulatedUser) -> None:
     """Refuse states that are not there, or lead nowhere."""
     if END in user.states:
-        raise refuse(
+        raise fields.refuse(
             f"`{END}` is no state: after it a user says nothing more",
             advice="Give the state another name.",
             at=("states", END),
         )
     if isinstance(user.answers, (list, tuple)) and not user.answers:
-        raise refuse("must not be empty", at=("answers",))
+        raise fields.refuse("must not be empty", at=("answers",))
     known = (*user.states, END)
     if user.start is not None and user.start not in user.states:
-        raise refuse(
+        raise fields.refuse(
             f"there is no state `{user.start}`", tuple(user.states), user.start, at=("start",)
         )
     for name, state in user.states.items():
         if state.says is None and state.pause is None:
-            raise refuse("a state has `says`, `pause`, or both", at=("states", name))
+            raise fields.refuse("a state has `says`, `pause`, or both", at=("states", name))
         for then in state.then:
             if then not in known:
-                raise refuse(
+                raise fields.refuse(
                     f"there is no state `{then}`", known, then, at=("states", name, "then")
                 )
     for name in user.states:
         if _waits_for_ever(user, name):
-            raise refuse(
+            raise fields.refuse(
                 f"a user in state `{name}` only waits: it may come back without a word",
                 advice="Give a state on the way `says`.",
                 at=("states", name),
@@ -197,21 +177,21 @@ def _check_ways_to_speak(user: SimulatedUser) -> None:
     """Raise a refusal for a user with two ways to speak, none, or parts of one."""
     ways = (user.says, user.states or None, user.says_of, user.model)
     if sum(way is not None for way in ways) != 1:
-        raise refuse("a user has either `says`, `states`, `says_of` or `model`")
+        raise fields.refuse("a user has either `says`, `states`, `says_of` or `model`")
     if user.model is None:
         for key in _OF_MODELS:
             if key in user.model_fields_set:
-                raise refuse(
+                raise fields.refuse(
                     f"`{key}` is for a user with a `model`",
                     advice="Add `model: openai/gpt-5-mini`, or leave it out.",
                     at=(key,),
                 )
         return
     if user.start is not None:
-        raise refuse("a user with a `model` has no states", at=("start",))
+        raise fields.refuse("a user with a `model` has no states", at=("start",))
     for key, advice in _OF_MODELS.items():
         if not (getattr(user, key) or "").strip():
-            raise refuse(f"a user with a `model` needs a `{key}`", advice=advice)
+            raise fields.refuse(f"a user with a `model` needs a `{key}`", advice=advice)
 
 
 _OF_MODELS: Final[Mapping[str, str]] = {
@@ -241,11 +221,11 @@ def check_samples(value: Any, at: SourcePath = ()) -> Any:
     for path, mapping in _mappings(value, at):
         for key, options in mapping.items():
             if key == SAMPLE and (len(mapping) > 1 or not isinstance(options, (list, tuple))):
-                raise refuse(_NO_SAMPLE, advice=_ADVICE, at=path)
+                raise fields.refuse(_NO_SAMPLE, advice=_ADVICE, at=path)
             if key == SAMPLE and not options:
-                raise refuse("`$sample` has no value to choose", advice=_ADVICE, at=path)
+                raise fields.refuse("`$sample` has no value to choose", advice=_ADVICE, at=path)
             if key != SAMPLE and str(key).startswith("$") and near(str(key), (SAMPLE,)):
-                raise refuse(f"unknown key `{key}`", (SAMPLE,), str(key), at=(*path, key))
+                raise fields.refuse(f"unknown key `{key}`", (SAMPLE,), str(key), at=(*path, key))
     return value
 
 
@@ -253,7 +233,7 @@ def refuse_samples(value: Any, at: SourcePath = ()) -> Any:
     """Return a value without a `$sample`, where none is chosen; else raise a refusal."""
     for _, mapping in _mappings(value, at):
         if SAMPLE in mapping:
-            raise refuse(
+            raise fields.refuse(
                 "`$sample` is not read here",
                 advice="Write it in a `persona:`, and here `${persona.NAME}`.",
                 at=at,
@@ -291,10 +271,10 @@ def check_users(users: dict[str, SimulatedUser]) -> dict[str, SimulatedUser]:
     known: set[str] = set()
     for name, user in users.items():
         if not name:
-            raise refuse("a user needs a name", at=(name,))
+            raise fields.refuse("a user needs a name", at=(name,))
         sessions = {session_name(name, number, user.sessions) for number in range(user.sessions)}
         if twice := sorted(sessions & known):
-            raise refuse(
+            raise fields.refuse(
                 f"`{twice[0]}` is the session of another user, too",
                 advice="Give the user another name.",
                 at=(name,),

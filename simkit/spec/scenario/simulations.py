@@ -15,21 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from simkit.language.paths import as_text, lookup, walk, with_texts
 from simkit.language.yaml import Document, SourcePath, path_text
 from simkit.providers.failures import FAILURES
-from simkit.spec.fields import (
-    MATCHER_SCHEMA,
-    Count,
-    Flag,
-    OneOrMore,
-    OrText,
-    Positive,
-    TextValue,
-    YamlModel,
-    as_list,
-    defaults_of,
-    one_key,
-    refuse,
-    shown_value,
-)
+from simkit.spec import fields
 from simkit.spec.loading import validated
 from simkit.spec.scenario.borrowed import with_replies_of, with_says_of
 from simkit.spec.scenario.claims import Expect
@@ -58,9 +44,9 @@ _FAMILIES: Final[Mapping[str, str]] = {
 
 def _thing(value: Any) -> Any:
     if not isinstance(value, dict) or not any(key in value for key in _FAMILIES):
-        raise refuse(
+        raise fields.refuse(
             "must be an event (`kind`), a tool call (`tool`) or a handoff (`from`, `to`), not "
-            f"{shown_value(value)}",
+            f"{fields.shown_value(value)}",
             advice="Write `{tool: refund}`, `{from: desk, to: billing}` or `{kind: LimitReached}`.",
         )
     return value
@@ -69,7 +55,7 @@ def _thing(value: Any) -> Any:
 NeverThings = Annotated[
     tuple[Annotated[dict[str, Any], BeforeValidator(_thing)], ...],
     Field(min_length=1),
-    WithJsonSchema({"type": "array", "minItems": 1, "items": dict(MATCHER_SCHEMA)}),
+    WithJsonSchema(fields.list_schema(fields.MATCHER_SCHEMA)),
 ]
 
 
@@ -165,11 +151,11 @@ _FIRST_TURN: Final = "Hello."
 class ModelLine(ReplyLine):
     """One answer that a model may give: a reply line, with its weight."""
 
-    weight: Positive = 1
+    weight: fields.Positive = 1
     """How likely it is, beside the weights of the agent's other lines."""
-    anything: Flag = False
+    anything: fields.Flag = False
     """Whether the model answers anything that its request permits, instead of a line."""
-    replies_of: TextValue | None = None
+    replies_of: fields.TextValue | None = None
     """A scenario file: each line that is written there for the agent, instead of a line."""
 
 
@@ -178,9 +164,9 @@ def _model_line(value: Any) -> Any:
         return {"text": value}
     refuse_samples(value)
     if "anything" in value:
-        one_key(value, "key of a line", ("anything",), ("weight",))
+        fields.one_key(value, "key of a line", ("anything",), ("weight",))
         if value["anything"] is False:
-            raise refuse(
+            raise fields.refuse(
                 "there is no answer here",
                 advice="Leave the line out, or write `anything: true`.",
                 at=("anything",),
@@ -189,18 +175,18 @@ def _model_line(value: Any) -> Any:
     line = {key: inner for key, inner in value.items() if key != "weight"}
     if "text" in line and ("calls" in line or "handoff" in line):
         line.pop("text")
-    one_key(line, "key of a reply line", ANSWERS, (*AROUND, "weight"))
+    fields.one_key(line, "key of a reply line", ANSWERS, (*AROUND, "weight"))
     return value
 
 
 ModelLines = Annotated[
-    tuple[Annotated[ModelLine, BeforeValidator(_model_line), OrText], ...],
+    tuple[Annotated[ModelLine, BeforeValidator(_model_line), fields.OrText], ...],
     Field(min_length=1),
-    OneOrMore(),
+    fields.OneOrMore(),
 ]
 
 
-class SimulatedTool(YamlModel):
+class SimulatedTool(fields.YamlModel):
     """The answers that a tool may give."""
 
     noun: ClassVar[str] = "key of a tool"
@@ -209,9 +195,9 @@ class SimulatedTool(YamlModel):
     """The result; `{$sample: […]}` is one of several. Without it, a value of the tool's schema."""
     fails: Share | None = None
     """The share of calls that fail."""
-    error: TextValue = "unavailable"
+    error: fields.TextValue = "unavailable"
     """The message with which it fails."""
-    latency_ms: Count = 0
+    latency_ms: fields.Count = 0
     """The duration of its answer in virtual milliseconds."""
 
 
@@ -220,7 +206,9 @@ def _shares(noun: str, known: Sequence[str]) -> BeforeValidator:
         if isinstance(value, dict):
             for key in value:
                 if key not in known:
-                    raise refuse(f"unknown {noun} `{key}`", tuple(known), str(key), at=(key,))
+                    raise fields.refuse(
+                        f"unknown {noun} `{key}`", tuple(known), str(key), at=(key,)
+                    )
         return value
 
     return BeforeValidator(check)
@@ -230,13 +218,13 @@ Misbehaviours = Annotated[dict[str, Share], _shares("misbehaviour", MISBEHAVIOUR
 SimulatedFaults = Annotated[dict[str, Share], _shares("fault", FAULTS)]
 
 
-MostTurns = Annotated[Positive, Field(le=TURNS_LIMIT)]
+MostTurns = Annotated[fields.Positive, Field(le=TURNS_LIMIT)]
 
 
 class Simulation(RunSetup):
     """Conversations that may happen, and the claims that must hold in all of them."""
 
-    simulation: TextValue
+    simulation: fields.TextValue
     """The simulation's name: a sentence that says what must hold."""
     turns: MostTurns = TURNS_MAX
     """The most turns of one conversation."""
@@ -259,12 +247,12 @@ class Simulation(RunSetup):
     """The order in which model calls that wait at the same time are answered: any (`random`), one
     of priorities that change once (`pct`), as they are made (`fifo`), or every one in turn
     (`exhaustive`): every conversation within the bound is then run, as by `--exhaustive`."""
-    always: Expect = defaults_of(Expect)
+    always: Expect = fields.defaults_of(Expect)
     """Claims on every turn in which what they speak of took place."""
     never: NeverThings = ()
     """Events (`kind: …`), tool calls (`tool: …`) and handoffs (`from`, `to`) that must not happen;
     with `twice_with: args`, not twice in a conversation with the same values there."""
-    finally_: Expect = defaults_of(Expect, alias="finally")
+    finally_: Expect = fields.defaults_of(Expect, alias="finally")
     """Claims on each whole conversation."""
 
 
@@ -407,7 +395,7 @@ def _lines_data(data: Any, simulation: Simulation) -> dict[str, list[Any]]:
     return {
         agent: [
             _line_data(line, model)
-            for line, model in zip(as_list(data["models"][agent]), models, strict=True)
+            for line, model in zip(fields.as_list(data["models"][agent]), models, strict=True)
         ]
         for agent, models in simulation.models.items()
     }

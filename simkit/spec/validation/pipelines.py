@@ -11,8 +11,7 @@ import msgspec
 from simkit.core.errors import ReferenceInvalid
 from simkit.language.paths import follow, parse, references_in, walk
 from simkit.language.yaml import Document, SourcePath
-from simkit.spec.pipeline.agents import channels_of, members_of, tools_of
-from simkit.spec.pipeline.graph_shape import AT, ELSE, listed, reach
+from simkit.spec.pipeline.agents import AT, ELSE, channels_of, listed, members_of, reach, tools_of
 from simkit.spec.pipeline.model import Agent, Contract, Defaults, Edge, GraphFlow, Pipeline
 from simkit.spec.pipeline.names import IMPLIED_CHANNELS
 from simkit.spec.pipeline.recipe import LOG, Item, Recipe, items_of, placed_items

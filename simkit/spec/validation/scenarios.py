@@ -12,14 +12,13 @@ from simkit.core.text import counted
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.paths import walk
 from simkit.language.yaml import SourcePath
-from simkit.spec.pipeline.agents import members_of, startable, summarisers_of, tools_of
-from simkit.spec.pipeline.graph_shape import listed
+from simkit.spec.pipeline.agents import listed, members_of, startable, summarisers_of, tools_of
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.claim_kinds import Domain
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Expect
 from simkit.spec.scenario.model import Scenario, Turn
-from simkit.spec.scenario.replies import HandoffLine, ReplyLine, lines_of
+from simkit.spec.scenario.replies import HandoffLine, ReplyLine, lines_of, placed_lines
 from simkit.spec.validation.problems import Flaw
 from simkit.trace.store import canonical
 
@@ -86,8 +85,7 @@ class _Lines:
             problem = f"agent `{agent}` has reply lines, but nothing can ever start it"
             yield Flaw("VAL-20", at, problem, key=True)
             return
-        for index, line in enumerate(lines_of(reply_lines)):
-            path = (*at, index) if isinstance(reply_lines, tuple) else at
+        for path, line in placed_lines(reply_lines, at):
             if line.handoff is not None:
                 yield from self._of_handoff(agent, line.handoff, (*path, "handoff"), speaks)
             elif line.function is None and line.error is None:
@@ -286,7 +284,7 @@ def _of_channels(state: Any, at: SourcePath, pipeline: Pipeline) -> Iterator[Fla
 def _certain(matcher: Any, at: SourcePath, domain: Domain | None) -> Iterator[Flaw]:
     if domain is not None and _always(matcher, domain):
         noun = {"list": "list", "count": "number of tokens"}.get(domain, "value")
-        yield Flaw("VAL-24", at, f"this holds of every {noun}, so it cannot fail", _BETTER)
+        yield Flaw("VAL-24", at, f"this matches every {noun}, so it cannot fail", _BETTER)
     else:
         yield from _inside(matcher, at)
 

@@ -25,15 +25,8 @@ from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, SIMULATION_SUFFIX
 from simkit.spec.scenario.model import Scenario, Shared
-from simkit.spec.validation.functions import missing_functions, missing_in_scenario
-from simkit.spec.validation.pipelines import (
-    channel_use,
-    graph_flaws,
-    private_reads,
-    unused,
-    unused_channels,
-)
-from simkit.spec.validation.problems import Flaw, Problems
+from simkit.spec.validation import pipelines
+from simkit.spec.validation.problems import Flaw, Problems, missing_functions, missing_in_scenario
 from simkit.spec.validation.scenarios import Read, calls_in, line_flaws, unreachable, vacuous_claims
 
 WORDS_MIN: Final = 4
@@ -79,7 +72,7 @@ def unread_state(
     values that the turns repeat or a claim denies, because lints compare contexts and queries with
     given values.
     """
-    use = channel_use(pipeline, document)
+    use = pipelines.channel_use(pipeline, document)
     if use.sees_all or claimed.by_code:
         return
     private = {name for agent in pipeline.agents.values() for name in agent.private}
@@ -261,7 +254,7 @@ class Usage:
         """Report what no scenario uses, for files whose scenarios were all read."""
         for (file, _), use in self._pipelines.items():
             if file in complete and use.scenarios and not use.by_code:
-                flaws = unused_channels(use.pipeline, use.document, use.words)
+                flaws = pipelines.unused_channels(use.pipeline, use.document, use.words)
                 self._problems.add(use.document, flaws)
         for file, shared_use in self._shared.items():
             if file in complete:
@@ -273,10 +266,10 @@ class Usage:
 
 def _pipeline_flaws(pipeline: Pipeline, document: Document) -> Iterator[Flaw]:
     yield from unreachable(pipeline)
-    yield from graph_flaws(pipeline)
-    yield from private_reads(pipeline, document)
+    yield from pipelines.graph_flaws(pipeline)
+    yield from pipelines.private_reads(pipeline, document)
     yield from missing_functions(pipeline)
-    yield from unused(pipeline)
+    yield from pipelines.unused(pipeline)
 
 
 def _called(scenario: Scenario, tools: set[str]) -> set[str]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from simkit.core.messages import ABSENT
 from simkit.trace import events as e
+from simkit.trace.asides import without_asides
 from simkit.trace.diff.calls import CallDiff, Calls, Changed, MessageEdit, Same
 from simkit.trace.diff.values import Edit, ItemEdit, aligned, edits, item_edits, key_of, plain
 from simkit.trace.views import TurnView, View
@@ -82,7 +83,7 @@ def trace_diff(left: View, right: View) -> TraceDiff:
     declared = tuple(edits(_declared(left), _declared(right)))
     first = None
     if _driver(left) == _driver(right):
-        first = _first_difference(left.events, right.events)
+        first = _first_difference(*(without_asides(view.events) for view in (left, right)))
         if first is None:
             return TraceDiff(declared, None)
     are_native = [_driver(view) == NATIVE for view in (left, right)]

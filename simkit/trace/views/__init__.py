@@ -8,11 +8,11 @@ from simkit.trace.events import Made as MadePart
 from simkit.trace.views.arrivals import Arrival
 from simkit.trace.views.contexts import (
     ContextView,
-    Messages,
     ShownPart,
     StreamView,
     pieces_of,
 )
+from simkit.trace.views.prefixes import Prefix, Relation, Relations, prefix_of, shows_past
 from simkit.trace.views.turns_and_calls import (
     LOG_FIELDS,
     CallView,
@@ -25,25 +25,3 @@ from simkit.trace.views.turns_and_calls import (
     run_ids,
 )
 from simkit.trace.views.view import View, said_in, view_of
-
-__all__ = [
-    "LOG_FIELDS",
-    "Arrival",
-    "CallView",
-    "ContextView",
-    "HandoffView",
-    "MadePart",
-    "Messages",
-    "RunView",
-    "ShownPart",
-    "StreamView",
-    "ToolView",
-    "TurnView",
-    "View",
-    "event_fields",
-    "log_fields",
-    "pieces_of",
-    "run_ids",
-    "said_in",
-    "view_of",
-]

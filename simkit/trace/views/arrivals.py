@@ -7,7 +7,8 @@ short value in other words. So the answer has three parts: arrived, lost, or not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
@@ -102,7 +103,10 @@ class Arrivals:
             self._turn, self._call = self._turn + 1, 0
 
     def _look(self, handoff: HandoffView, run: RunView) -> Iterator[Arrival]:
-        texts = list(dict.fromkeys(self._lines(handoff, run)))
+        # Texts of earlier turns are read only for a value that no newer text brought.
+        is_all_new = handoff.turn == run.turn
+        new = [line for line in self._lines(handoff, run, not is_all_new) if not line.is_old]
+        all_lines = cache(lambda: [*dict.fromkeys(self._lines(handoff, run))])
         address = (handoff.event.to_agent, handoff.event.from_agent)
         values = list(islice(_values_of(handoff.payload), VALUES_MAX))
         longer = [value for _, _, value in values if isinstance(value, str)]
@@ -112,16 +116,22 @@ class Arrivals:
             name = path.rpartition(".")[2].partition("[")[0]
             sought = Sought(value, name)
             if key in _OWN_KEYS or (path == key and value in address):
-                yield Arrival(key, path, value, "unknown", reason="a name that simkit knows")
+                yield Arrival(key, path, value, "unknown", reason="it names the handoff itself")
             elif sought.is_empty:
                 yield Arrival(key, path, value, "unknown", reason="an empty value")
             else:
                 whole = str(value)
                 around = [text for text in longer if len(text) > len(whole) and whole in text]
-                yield _arrival(key, path, sought, texts, around, handoff.event.is_taken)
+                is_taken = handoff.event.is_taken
+                yield _arrival(key, path, sought, new, all_lines, around, is_taken)
 
-    def _lines(self, handoff: HandoffView, run: RunView) -> Iterator[Line]:
-        """Yield the texts that a run was sent, once or more often."""
+    def _lines(
+        self, handoff: HandoffView, run: RunView, with_settled: bool = True
+    ) -> Iterator[Line]:
+        """Yield the texts that a run was sent, once or more often.
+
+        Without ``with_settled``, those are left out that a history shows of turns that are over.
+        """
         first_new = self._first_new(handoff)
         facts = self._view.pipeline.agents.get(run.agent)
         template = "" if facts is None else facts.instructions
@@ -140,7 +150,7 @@ class Arrivals:
                         is_old = is_old or text == self._view.messages[of].content
                     source = template if section == _INSTRUCTIONS else ""
                     yield Line(section, text, is_old and section != _HANDOFF, source)
-                for section, message in _shown_messages(context):
+                for section, message in _shown_messages(context, with_settled):
                     yield from self._of_message(message, section, handoff, run, first_new)
             for message in context.own_messages:
                 yield from self._of_message(message, "run", handoff, run, first_new)
@@ -179,34 +189,33 @@ def _arrival(
     key: str,
     path: str,
     sought: Sought,
-    texts: Sequence[Line],
+    new: Sequence[Line],
+    all_lines: Callable[[], Sequence[Line]],
     around: Sequence[str],
     is_taken: bool,
 ) -> Arrival:
-    brought_by: dict[str, None] = {}
-    chances: dict[str, None] = {}
-    olds: dict[str, None] = {}
-    for line in texts:
-        if not sought.is_in(line.text):
-            continue
-        if line.is_old or _is_of_template(sought, line):
-            olds[line.section] = None
-        elif _is_brought(sought, line, around):
-            brought_by[line.section] = None
-        else:
-            chances[line.section] = None
+    fresh = [line for line in new if sought.is_in(line.text) and not _is_of_template(sought, line)]
+    brought_by = dict.fromkeys(line.section for line in fresh if _is_brought(sought, line, around))
     if brought_by:
         return Arrival(key, path, sought.value, "arrived", tuple(brought_by), is_somewhere=True)
-    for sections, why in ((olds, "with or without the handoff"), (chances, "maybe by chance")):
-        if sections:
-            reason = f"in {', '.join(sections)} {why}"
-            return Arrival(key, path, sought.value, "unknown", (), reason, is_somewhere=True)
+    if reason := _why_unknown(sought, fresh, all_lines()):
+        return Arrival(key, path, sought.value, "unknown", (), reason, is_somewhere=True)
     if is_taken:
         reason = "a function of the application received it"
         return Arrival(key, path, sought.value, "unknown", (), reason)
     if isinstance(sought.value, bool):
         return Arrival(key, path, sought.value, "unknown", (), "texts say yes and no in many words")
     return Arrival(key, path, sought.value, "lost")
+
+
+def _why_unknown(sought: Sought, fresh: Sequence[Line], lines: Sequence[Line]) -> str:
+    """Return in which sections a value stands that proves nothing; empty if in none."""
+    lines = [line for line in lines if sought.is_in(line.text)]
+    old = [line for line in lines if line.is_old or _is_of_template(sought, line)]
+    for some, why in ((old, "with or without the handoff"), (fresh, "maybe by chance")):
+        if some:
+            return f"in {', '.join(dict.fromkeys(line.section for line in some))} {why}"
+    return ""
 
 
 def _is_of_template(sought: Sought, line: Line) -> bool:
@@ -267,13 +276,11 @@ def _made_texts(context: ContextView) -> Iterator[tuple[str, str, int]]:
             yield part.section, part.summary.content, 0
 
 
-def _shown_messages(context: ContextView) -> Iterator[tuple[str, Message]]:
+def _shown_messages(context: ContextView, with_settled: bool) -> Iterator[tuple[str, Message]]:
     """Yield logged messages with their section: this turn's, then the newest of earlier turns."""
     for part in context.parts:
         if isinstance(part, ShownPart) and part.rendered is None:
-            yield from ((part.section, message) for message in _tail(part))
-
-
-def _tail(part: ShownPart) -> Iterator[Message]:
-    yield from part.tail[max(0, part.lo - part.hi) :]
-    yield from part.stream.entries[max(part.lo, part.hi - SETTLED_MAX) : part.hi]
+            messages = part.tail[max(0, part.lo - part.hi) :]
+            if with_settled:
+                messages += part.stream.entries[max(part.lo, part.hi - SETTLED_MAX) : part.hi]
+            yield from ((part.section, message) for message in messages)

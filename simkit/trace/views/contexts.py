@@ -24,6 +24,14 @@ class StreamView:
         self.entries: list[Message] = []
         self.tokens: list[int] = []
         self.cuts: list[e.Cut] = []
+        self._sums = [0]
+        """The tokens of the first entries together, by their number."""
+
+    def size(self, lo: int, hi: int) -> int:
+        """Return the tokens of a range of entries, in constant time beside new ones."""
+        for tokens in self.tokens[len(self._sums) - 1 : hi]:
+            self._sums.append(self._sums[-1] + tokens)
+        return self._sums[hi] - self._sums[lo]
 
 
 def pieces_of(part: MadePart) -> Iterator[Message]:
@@ -70,6 +78,17 @@ class ShownPart:
             index -= 1
         return replace(self.entry(self.lo + index), section=self.section)
 
+    def tokens_at(self, index: int) -> int:
+        """Return the tokens of the message at an index of the context."""
+        if self.rendered is not None:
+            return self.rendered_tokens
+        if self.summary is not None:
+            if index == 0:
+                return self.summary_tokens
+            index -= 1
+        place = self.lo + index
+        return self.stream.tokens[place] if place < self.hi else self.tail_tokens[place - self.hi]
+
 
 class Messages(Sequence[Message]):
     """The messages of a context, or of one of its sections, made one by one on access."""
@@ -83,6 +102,15 @@ class Messages(Sequence[Message]):
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Message]:
+        for part in self._parts:
+            if isinstance(part, MadePart):
+                yield part.message
+            elif isinstance(part, ShownPart):
+                yield from map(part.message, range(len(part)))
+            else:
+                yield from part
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
@@ -188,6 +216,8 @@ class ContextView:
         definitions: Mapping[int, ToolName],
     ) -> None:
         """``definitions`` are those of the trace so far, by number."""
+        self.before: ContextView | None = None
+        """The context of the agent's call before in this session; None for its first call."""
         self.parts, self.inner = parts, inner
         """``inner`` has the histories that are rendered in the pieces of a part, by its index."""
         self.named: Callable[[Sequence[Message]], list[Message]] | None = None
@@ -200,7 +230,7 @@ class ContextView:
         if event.definitions:
             self.offers = [definitions[number] for number in event.definitions]
         """The tools offered: names, each with its definition if the trace has it."""
-        self.hidden = event.hidden
+        self.hidden, self.marks, self.at = event.hidden, event.marks, event.at
         self.handoffs = event.handoffs
         """The agents that it may pass control to; None if not known."""
         self.handoff_tools = dict(event.handoff_tools)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
-from simkit.core.messages import JsonValue, Message
+from simkit.core.messages import JsonValue, Message, Usage
 from simkit.trace import events as e
 from simkit.trace.views.contexts import ContextView
 from simkit.trace.views.states import States
@@ -67,6 +67,7 @@ class ToolView:
         "edited_by": attrgetter("edited_by"),
         "result": attrgetter("result"),
         "error": attrgetter("error"),
+        "server": attrgetter("server"),
         "call_id": attrgetter("call_id"),
         "called_at": attrgetter("at"),
         "returned_at": attrgetter("returned_at"),
@@ -82,6 +83,8 @@ class ToolView:
         self.returned_at: int | None = None
         self.edited_by: str | None = None
         """The editor of the call, if it was edited."""
+        self.server: str | None = None
+        """The scenario's server that answered, if one did."""
 
     def fields(self) -> dict[str, JsonValue]:
         """Return the fields for claims."""
@@ -113,6 +116,8 @@ class CallView:
         """Its index among the agent's calls in the turn."""
         self.context, self.at = context, event.at
         self.reply: Message | None = None
+        self.usage: Usage | None = None
+        """The tokens of the call; None if nobody counted them."""
         self.error: e.ModelFailed | None = None
 
 

@@ -84,6 +84,8 @@ class View:
         self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
         self.error, self.projects, self.requests, self.definitions = None, {}, {}, {}
         self._tools: dict[str, ToolView] = {}
+        self._last_contexts: dict[tuple[str, str], ContextView] = {}
+        """Session and agent to the context of its last call."""
         self.edits: dict[str, e.CallEdited] = {}
         """Tool call to its last edit."""
         self._asked_at: dict[str, tuple[int, int]] = {}
@@ -231,7 +233,11 @@ class View:
 
     def _tool_defined(self, event: e.ToolDefined) -> None:
         self.definitions[event.number] = ToolName(
-            event.tool, event.description, event.parameters, event.strict
+            event.tool,
+            event.description,
+            event.parameters,
+            event.strict,
+            event.server or None,
         )
 
     def _context_built(self, event: e.ContextBuilt) -> None:
@@ -245,6 +251,8 @@ class View:
         if event.said:
             context.own_messages = [self.messages[number] for number in event.said]
             context.said_tokens = [self.tokens[number] for number in event.said]
+        key = event.session, event.agent
+        context.before, self._last_contexts[key] = self._last_contexts.get(key), context
         turn = self.turns[-1]
         by_agent = turn.calls_by_agent
         if event.agent not in by_agent:
@@ -303,6 +311,7 @@ class View:
 
     def _model_replied(self, event: e.ModelReplied) -> None:
         call = self.calls[event.call]
+        call.usage = event.usage
         if event.message in self.messages:
             call.reply = self.messages[event.message]
 
@@ -325,10 +334,12 @@ class View:
     def _tool_returned(self, event: e.ToolReturned) -> None:
         tool = self._tools[event.call_id]
         tool.result, tool.returned_at = self.resolved(event.result), event.at
+        tool.server = event.server or None
 
     def _tool_failed(self, event: e.ToolFailed) -> None:
         tool = self._tools[event.call_id]
         tool.error, tool.returned_at = event.error, event.at
+        tool.server = event.server or None
 
     def _handoff_requested(self, event: e.HandoffRequested) -> None:
         newest = next(reversed(self.messages), 0)

@@ -7,6 +7,7 @@ import contextvars
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +16,15 @@ from typing import Final
 
 import pytest
 
-from simkit.adapters.concurrency.pools import carrying_contexts, keep_in_step, taking_turns
+from simkit.adapters.concurrency.pools import (
+    PATIENCE_S,
+    carrying_contexts,
+    hearing_loops,
+    keep_in_step,
+    taking_turns,
+    wait_for_rest,
+    wait_for_thread,
+)
 from simkit.adapters.concurrency.thread_turns import ThreadTurns
 from simkit.capture.http.processes import Children
 from simkit.capture.http.request_router import passing_through
@@ -47,6 +56,12 @@ def test_every_piece_of_work_carries_the_context_of_who_submits_it() -> None:
     assert pairs == [("ann!", 3), ("ben!", 3)]
 
 
+def test_where_threads_take_no_turns_nothing_waits() -> None:
+    wait_for_rest()
+
+    assert not wait_for_thread(lambda: False)
+
+
 def test_nothing_changes_where_no_scenario_runs() -> None:
     before = ThreadPoolExecutor.submit
     with ThreadPoolExecutor(1) as pool, carrying_contexts:
@@ -75,13 +90,13 @@ class Closed:
         raise AssertionError
 
 
-async def order_of_two() -> list[str]:
+async def order_of_two(wait_s: float) -> list[str]:
     """The first thread waits for the second, unless it runs alone."""
     keep_in_step()
     second, ended = threading.Event(), []
 
     def slow() -> None:
-        second.wait(0.2)
+        second.wait(wait_s)
         ended.append("first")
 
     def fast() -> None:
@@ -94,11 +109,44 @@ async def order_of_two() -> list[str]:
 
 def test_while_a_scenario_runs_threads_run_one_by_one() -> None:
     with passing_through(Closed()):  # type: ignore[arg-type]
-        assert asyncio.run(order_of_two()) == ["first", "second"]
+        assert asyncio.run(order_of_two(0.2)) == ["first", "second"]
 
 
 def test_otherwise_they_run_beside_each_other() -> None:
-    assert asyncio.run(order_of_two()) == ["second", "first"]
+    assert asyncio.run(order_of_two(60)) == ["second", "first"]
+
+
+def test_an_error_that_no_run_takes_is_its_loops(caplog: pytest.LogCaptureFixture) -> None:
+    async def complain() -> None:
+        facts = {"message": "a socket is odd", "transport": None}
+        asyncio.get_running_loop().call_exception_handler(facts)
+
+    with hearing_loops:
+        asyncio.run(complain())
+
+    assert "a socket is odd" in caplog.text
+
+
+def test_a_thread_that_waits_for_the_loop_is_not_waited_for() -> None:
+    async def answered() -> str:
+        return "by the loop"
+
+    async def ask_loop(loop: asyncio.AbstractEventLoop) -> str:
+        def work() -> str:
+            return asyncio.run_coroutine_threadsafe(answered(), loop).result()
+
+        keep_in_step()
+        return await asyncio.to_thread(work)
+
+    async def timed() -> tuple[str, float]:
+        started = time.perf_counter()
+        return await ask_loop(asyncio.get_running_loop()), time.perf_counter() - started
+
+    with passing_through(Closed()):  # type: ignore[arg-type]
+        answer, seconds = asyncio.run(timed())
+
+    assert answer == "by the loop"
+    assert seconds < PATIENCE_S / 2
 
 
 HEAD: Final = """
@@ -401,6 +449,7 @@ def test_a_failure_of_the_provider_that_is_planned_is_none(module: tuple[str, Pa
     assert findings_of(module, text) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_cannot_go_on_prints_nothing_of_its_threads(tmp_path: Path) -> None:
     (tmp_path / "desk.py").write_text(HEAD + "\n\n" + dedent(ASKS_IN_A_THREAD))
     (tmp_path / "desk.scenario.yaml").write_text(

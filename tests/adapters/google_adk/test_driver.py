@@ -30,7 +30,7 @@ from simkit.adapters.google_adk.log import AdkLog, Place, States, place_now
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Prepared
-from simkit.testing.silence import without_spans
+from simkit.testing.rules import without_spans
 from tests.adapters.running import APPS, digests_of, passes, run_app, scenario_in
 
 pytestmark = [

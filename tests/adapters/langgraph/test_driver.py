@@ -12,7 +12,7 @@ import pytest
 if find_spec("langgraph") is None:
     pytest.skip("langgraph is not installed", allow_module_level=True)
 
-from simkit.adapters.langgraph import callbacks, stream_observers
+from simkit.adapters.langgraph import messages, stream_observers
 from simkit.core.errors import SourceError
 from simkit.trace import events as e
 from tests.adapters import running
@@ -71,7 +71,7 @@ def test_nothing_is_left_in_the_framework_after_a_run() -> None:
     check_app("compiled", TWO)
 
     assert stream_observers.installation.replaced == []
-    assert callbacks.listeners.current() is None
+    assert messages.listeners.current() is None
 
 
 @pytest.mark.slow
@@ -316,9 +316,8 @@ def test_a_graph_that_takes_several_texts_must_be_told_which() -> None:
     assert str(caught.value).partition(": ")[2] == (
         "`langgraph_cases:two_texts` takes `question`, `language`, `answer`, and no `messages`: "
         "which is the user's message?\n"
-        'Say it: `app: {input: {question: "${user}", language: language, answer: answer}}`, or '
-        "name a function of the message that returns the graph's input: `app: {input: "
-        "module:function}`."
+        'Say it: `app: {input: {question: "${user}"}}`, or name a function of the message that '
+        "returns the graph's input: `app: {input: module:function}`."
     )
 
 

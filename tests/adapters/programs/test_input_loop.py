@@ -89,11 +89,7 @@ def replies_of(result: Ran) -> list[object]:
     return [turn.reply for turn in result.view.turns]
 
 
-def test_turns_are_typed_in_and_what_is_printed_is_the_reply(tmp_path: Path) -> None:
-    check_program(tmp_path, PLAIN, TALK)
-
-
-def test_two_runs_have_one_digest(tmp_path: Path) -> None:
+def test_turns_are_typed_in_and_what_is_printed_is_the_reply_in_each_run(tmp_path: Path) -> None:
     first, second = check_program(tmp_path, PLAIN, TALK), check_program(tmp_path, PLAIN, TALK)
 
     assert first.trace.digest() == second.trace.digest()

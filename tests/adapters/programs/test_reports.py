@@ -101,7 +101,7 @@ MISTAKES: dict[str, tuple[list[Report], str]] = {
     ),
     "a report of no kind": (
         [("stated", {"update": {}})],
-        "stated is nothing that a program can tell. "
+        "stated: unknown report. "
         "Did you mean POST /simkit/started? Known: POST /simkit/started, POST",
     ),
 }

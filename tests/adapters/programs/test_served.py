@@ -396,7 +396,8 @@ def test_whether_it_is_there_may_be_asked(method: str) -> None:
     response = program.send(method, "/")
 
     assert response.status == 200
-    assert json.loads(response.body)["ANTHROPIC_BASE_URL"] == URL
+    about = json.loads(response.body)
+    assert (about["simkit"], about["turn"], about["ANTHROPIC_BASE_URL"]) == ("serve", 0, URL)
     assert not program.run.unknown
 
 

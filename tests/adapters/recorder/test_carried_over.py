@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from simkit.adapters.recorder import carried_over
-from simkit.adapters.recorder.carried_over import ScenarioTexts, holder_of, is_written_in
+from simkit.adapters.recorder.carried_over import ScenarioTexts, is_written_in
+from simkit.adapters.recorder.left_values import holder_of
 from simkit.core.messages import Message
 
 LONG = "My order A-1042 never arrived."
@@ -105,19 +107,14 @@ def test_a_message_with_a_tool_s_result_is_not_looked_at() -> None:
     assert [*ScenarioTexts("two").find_carried([Message("tool", "1")])] == []
 
 
-class Store:
-    def __init__(self, text: str) -> None:
-        self.by_user = {"ada": [{"content": text}]}
-
-
 def test_the_variable_that_keeps_a_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("keeping")
-    module.__file__ = __file__
-    module.STORE = Store(LONG)  # type: ignore[attr-defined]
-    monkeypatch.setitem(__import__("sys").modules, "keeping", module)
+    vars(module).update(__file__=__file__, store=SimpleNamespace(texts=[LONG]))
+    monkeypatch.setitem(sys.modules, "keeping", module)
 
-    assert holder_of(LONG, lambda name, file: name == "keeping") == "keeping.STORE"
-    assert holder_of("nobody said this", lambda name, file: name == "keeping") == ""
+    names = [holder_of(text, lambda name, _: name == "keeping") for text in (LONG, "nobody's")]
+
+    assert names == ["keeping.store", ""]
 
 
 def test_a_text_in_the_source_is_the_application_s_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ pytest.importorskip("agents", reason="openai-agents is not installed")
 pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
 pytest.importorskip("langgraph", reason="langgraph is not installed")
 
-from simkit.adapters.recorder.renaming import RenamingSink
-from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.sessions import RenamingSink, Run
 from simkit.core.errors import SourceError
 from simkit.core.messages import Message, ToolCall
 from simkit.trace import events as e

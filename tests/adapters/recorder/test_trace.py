@@ -142,7 +142,7 @@ def test_a_tools_result_that_comes_back_with_the_context_answers_the_call() -> N
     (result,) = desk.view.turns[-1].tools
     assert result.fields() == {
         "agent": "a", "tool": "look", "args": {"at": "sky"}, "asked": {"at": "sky"},
-        "edited_by": None,
+        "edited_by": None, "server": None,
         "result": {"sky": "grey"}, "error": None, "call_id": "call1",
         "called_at": 0, "returned_at": 0,
     }  # fmt: skip

@@ -154,6 +154,23 @@ Feature: The desk
     And the clerk replies "Hello."
     And count returns 1
     Then the lint RUN-01 is found
+    When the user says "And who is Ada?"
+    And the clerk calls look_up with name "Ada"
+    And the clerk replies "Ada is 44."
+    Then the reply is "Ada is 44."
+
+  Scenario: Keys of a scenario file for which there is no phrase
+    Given the scenario has:
+      """
+      schedule: fifo
+      """
+    When the user says "Hello"
+    And the clerk replies "Good day."
+    And the turn has:
+      """
+      faults: [{agent: clerk, call: 1, error: timeout}]
+      """
+    Then the turn ends with the error timeout
 
   Scenario: A line in YAML, and claims in YAML
     When the user says "Hello"

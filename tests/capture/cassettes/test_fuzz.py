@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.capture.cassettes import Cassette, Player, encoded, load, save, scan
+from simkit.capture.cassettes import Cassette, Player, encoded, load, save, scan_file
 from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.providers.http import HttpRequest
 from tests.capture.cassettes.requests import KEYING, chat, recorded
@@ -77,7 +77,7 @@ def test_mutated_file_is_a_cassette_or_an_error_and_stays_as_it_is(
         played(file)
 
         with suppress(CassetteInvalid):
-            list(scan([file], KEYING.redactor))
+            list(scan_file(file, KEYING.redactor).leaks)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: mutant}
 
     mutated()

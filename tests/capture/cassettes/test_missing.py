@@ -95,8 +95,7 @@ def test_miss_shows_the_place_where_long_lines_part() -> None:
     text = missed(near, call=chat("so " * 60 + "it was eighteen"))
 
     assert (
-        "        - …o so so so so so it was seventeen\n"
-        "        + …o so so so so so it was eighteen\n"
+        "        - …so so so so so it was seventeen\n        + …so so so so so it was eighteen\n"
     ) in text
 
 

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.capture.cassettes import Keying, Leak, Recorder, encoded, save, scan
-from simkit.capture.cassettes.encodings import with_body
+from simkit.capture.cassettes import Keying, Leak, Recorder, encoded, save, scan_file
 from simkit.capture.cassettes.redacting import redacted, redacted_response
-from simkit.capture.cassettes.values import Cassette, Interaction
+from simkit.capture.cassettes.values import Cassette, Interaction, with_body
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
 from tests.capture.cassettes.requests import CHAT_URL, chat, record
@@ -237,7 +236,7 @@ def test_scan_names_each_place_and_rule_and_shows_no_secret(tmp_path: Path) -> N
              Interaction(request=request, response=answered))  # fmt: skip
     file.write_bytes(encoded(Cassette(file, items)) + f"# {SHAPED[0]}\n".encode())
 
-    matches = list(scan([file], KEYING.redactor))
+    matches = list(scan_file(file, KEYING.redactor).leaks)
 
     lines = file.read_text().splitlines()
     assert [(leak.at.removeprefix("interactions[1]."), leak.rule) for leak in matches] == [
@@ -262,7 +261,7 @@ def test_scan_finds_what_the_addresses_in_headers_hold(tmp_path: Path) -> None:
     item = Interaction(request=HttpRequest("GET", "https://x.com/a"), response=moved)
     file.write_bytes(encoded(Cassette(file, (item,))))
 
-    matches = list(scan([file], KEYING.redactor))
+    matches = list(scan_file(file, KEYING.redactor).leaks)
 
     assert [(leak.at, leak.rule) for leak in matches] == [
         ("interactions[0].response.headers.location", "parameter")
@@ -276,7 +275,7 @@ def test_secret_of_a_block_is_told_once_at_its_own_line(tmp_path: Path) -> None:
     item = Interaction(request=request, response=HttpResponse(200, (), (b"",)))
     file.write_bytes(encoded(Cassette(file, (item,))))
 
-    (leak,) = scan([file], KEYING.redactor)
+    (leak,) = scan_file(file, KEYING.redactor).leaks
 
     assert SHAPED[1] in file.read_text().splitlines()[leak.line - 1]
     assert leak.at == "interactions[0].request.body"
@@ -286,7 +285,7 @@ def test_scan_looks_through_files_that_are_no_cassettes(tmp_path: Path) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(f'interactions: [\n  "api_key": "abc",\n  {SHAPED[0]}\n')
 
-    matches = list(scan([file], KEYING.redactor))
+    matches = list(scan_file(file, KEYING.redactor).leaks)
 
     assert matches == [Leak(str(file), 2, "", "api_key"), Leak(str(file), 3, "", "anthropic")]
 
@@ -300,6 +299,6 @@ def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
     )
     file.write_bytes(gzip.compress(content.encode()))
 
-    matches = list(scan([file], KEYING.redactor))
+    matches = list(scan_file(file, KEYING.redactor).leaks)
 
     assert matches == [Leak(str(file), 3, "interactions[0].response.body", "anthropic")]

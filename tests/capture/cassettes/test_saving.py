@@ -82,7 +82,7 @@ def test_recorder_refuses_a_body_that_is_not_what_its_headers_say() -> None:
     with pytest.raises(CassetteInvalid) as caught:
         record(recorder, chat("a"), HttpResponse(200, (("content-encoding", "gzip"),), (b"plain",)))
 
-    assert str(caught.value) == "a response cannot be recorded: its bytes are no gzip"
+    assert str(caught.value) == "a response cannot be recorded: its bytes are not gzip"
 
 
 def test_cut_stream_is_recorded_as_far_as_it_came() -> None:

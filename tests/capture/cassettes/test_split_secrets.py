@@ -1,4 +1,4 @@
-"""A secret that a stream says in pieces stands in no cassette, and `scan` finds it in any."""
+"""A secret that a stream says in pieces stands in no cassette, and a scan finds it in any."""
 
 from __future__ import annotations
 
@@ -9,19 +9,24 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.capture.cassettes import Keying, Recorder, encoded, save, scan
+from simkit.capture.cassettes import Keying, Recorder, encoded, load, save, scan_file
 from simkit.capture.cassettes.redacting import redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction
 from simkit.core.redact import Redactor
+from simkit.providers import eventstream
 from simkit.providers.http import HttpResponse
-from simkit.providers.sse import events
+from simkit.providers.streams import events, frames_of
 from tests.capture.cassettes.requests import chat, record
+from tests.conftest import IS_NIGHTLY
 from tests.planted import MIXED, SHAPED, key
 
 REDACTOR: Final = Redactor({"MY_TOKEN": "hush-hush-0815"})
 SSE: Final = (("content-type", "text/event-stream"),)
+FRAMES: Final = (("content-type", eventstream.CONTENT_TYPE),)
 NDJSON: Final = (("content-type", "application/x-ndjson"),)
 NAMED: Final = key("pass", "word")
+STEP: Final = 1 if IS_NIGHTLY else 7
+"""Between the places at which texts are cut."""
 
 
 def chat_delta(field: str) -> Callable[[str], dict[str, Any]]:
@@ -61,6 +66,17 @@ CARRIERS: Final[dict[str, Callable[[str], dict[str, Any]]]] = {
     "anthropic arguments": anthropic("input_json_delta", "partial_json"),
     "anthropic thinking": anthropic("thinking_delta", "thinking"),
     "gemini text": gemini,
+    "cohere text": lambda piece: {
+        "type": "content-delta",
+        "index": 0,
+        "delta": {"message": {"content": {"text": piece}}},
+    },
+    "bedrock text": lambda piece: {"contentBlockIndex": 0, "delta": {"text": piece}},
+    "bedrock arguments": lambda piece: {
+        "contentBlockIndex": 1,
+        "delta": {"toolUse": {"input": piece}},
+    },
+    "bedrock-anthropic text": anthropic("text_delta", "text"),
     "unknown": lambda piece: {"x": [[{"deep": piece}]]},
 }
 OTHERS: Final[tuple[dict[str, Any], ...]] = (
@@ -73,15 +89,25 @@ def stream(carrier: str, pieces: list[str]) -> HttpResponse:
     """A stream that says the pieces, with events of others between them; each a chunk."""
     carried = CARRIERS[carrier]
     results = [event for piece in pieces for event in (carried(piece), OTHERS[len(piece) % 2])]
+    if carrier.startswith("bedrock"):
+        payloads = [json.dumps(event).encode() for event in results]
+        if "anthropic" in carrier:
+            payloads = [eventstream.chunk_of(payload) for payload in payloads]
+        frames = tuple(eventstream.frame(payload, "chunk") for payload in payloads)
+        return HttpResponse(200, FRAMES, frames, "", (1,) * len(frames))
     chunks = [f"data: {json.dumps(event)}\n\n".encode() for event in results]
     return HttpResponse(200, SSE, (*chunks, b"data: [DONE]\n\n"), "", (1,) * (len(chunks) + 1))
+
+
+def eventstream_frames(body: bytes) -> list[eventstream.Frame]:
+    return frames_of(HttpResponse(200, FRAMES, (body,)))
 
 
 def content_of(response: HttpResponse, carrier: str) -> str:
     shape = CARRIERS[carrier]("\0")
     path = _path(shape)
     results = []
-    for _, data in events(response.body):
+    for _, data in events(response):
         if data == "[DONE]" or (event := json.loads(data)) in OTHERS:
             continue
         for step in path:
@@ -118,7 +144,7 @@ def check(carrier: str, pieces: list[str]) -> None:
 def test_secret_of_each_kind_is_gone_wherever_deltas_cut_it(kind: str) -> None:
     text = f"use {SHAPED[kind]} now"
 
-    for at in range(1, len(text), 2):
+    for at in range(1, len(text), STEP):
         check("chat text", [text[:at], text[at:]])
 
 
@@ -143,7 +169,7 @@ def test_secret_of_each_kind_is_gone_from_each_kind_of_delta(carrier: str) -> No
     ids=["named", "a number", "shaped", "escaped", "JSON in JSON"],
 )
 def test_secret_in_arguments_is_gone_wherever_deltas_cut_it(carrier: str, arguments: str) -> None:
-    for at in range(1, len(arguments)):
+    for at in range(1, len(arguments), STEP):
         response = stream(carrier, [arguments[:at], arguments[at:]])
 
         result = redacted_response(response, REDACTOR)
@@ -154,13 +180,27 @@ def test_secret_in_arguments_is_gone_wherever_deltas_cut_it(carrier: str, argume
         assert len(result.chunks) == len(response.chunks)
 
 
-def test_bytes_of_a_stream_may_be_cut_anywhere() -> None:
-    body = stream("chat text", ["use sk-proj-", MIXED[:10], MIXED[10:20]]).body
-    for at in range(1, len(body)):
-        response = redacted_response(HttpResponse(200, SSE, (body[:at], body[at:])), REDACTOR)
+@pytest.mark.parametrize("carrier", ["chat text", "bedrock text", "bedrock-anthropic text"])
+def test_bytes_of_a_stream_may_be_cut_anywhere(carrier: str) -> None:
+    whole = stream(carrier, ["use sk-proj-", MIXED[:10], MIXED[10:20]])
+    for at in range(1, len(whole.body), STEP):
+        chunks = whole.body[:at], whole.body[at:]
+        response = redacted_response(HttpResponse(200, whole.headers, chunks), REDACTOR)
 
-        assert content_of(response, "chat text") == "use [redacted:openai]"
+        assert content_of(response, carrier) == "use [redacted:openai]"
         assert len(response.chunks) == 2
+
+
+@pytest.mark.parametrize("carrier", ["bedrock text", "bedrock-anthropic text"])
+def test_a_damaged_or_cut_frame_hides_no_secret(carrier: str) -> None:
+    whole = stream(carrier, ["use ", SHAPED["openai"]])
+    wrong = whole.body[:-1] + bytes((whole.body[-1] ^ 1,))
+
+    for body in (wrong, whole.body[:-1], whole.body[: len(whole.body) - 6]):
+        result = redacted_response(HttpResponse(200, whole.headers, (body,)), REDACTOR).body
+        scanned = b"".join(frame.content for frame in eventstream_frames(result))
+
+        assert SHAPED["openai"].encode() not in result + scanned
 
 
 def test_value_of_the_environment_is_gone_in_lines_of_json_and_in_a_list() -> None:
@@ -177,14 +217,18 @@ def test_value_of_the_environment_is_gone_in_lines_of_json_and_in_a_list() -> No
     assert len(in_lines.chunks) == 2
 
 
-@pytest.mark.parametrize("suffix", ["yaml", "json"])
+@pytest.mark.parametrize(
+    ("suffix", "carrier"),
+    [("yaml", "chat text"), ("json", "chat text"), ("yaml", "bedrock text"),
+     ("yaml", "bedrock-anthropic text")],
+)  # fmt: skip
 def test_recorded_file_holds_no_split_secret_and_scan_finds_it_in_others(
-    tmp_path: Path, suffix: str
+    tmp_path: Path, suffix: str, carrier: str
 ) -> None:
     ours, theirs = tmp_path / f"ours.{suffix}", tmp_path / f"theirs.{suffix}"
-    for kind, secret in SHAPED.items():
+    for kind, secret in list(SHAPED.items())[::STEP]:
         half = len(secret) // 2
-        response = stream("chat text", ["use ", secret[:half], secret[half:], " now"])
+        response = stream(carrier, ["use ", secret[:half], secret[half:], " now"])
         recorder = Recorder(REDACTOR)
         record(recorder, chat("hello"), response)
         theirs.write_bytes(
@@ -194,9 +238,10 @@ def test_recorded_file_holds_no_split_secret_and_scan_finds_it_in_others(
         ours.unlink(missing_ok=True)
         save(ours, recorder.interactions(), Keying(REDACTOR))
 
-        assert f"[redacted:{kind}]" in ours.read_text()
-        assert list(scan([ours], REDACTOR)) == []
-        assert [leak.rule for leak in scan([theirs], REDACTOR)] == [kind], kind
+        stored = Cassette(ours, load(ours).interactions).interactions[0].response
+        assert f"[redacted:{kind}]" in content_of(stored, carrier)
+        assert scan_file(ours, REDACTOR).leaks == ()
+        assert [leak.rule for leak in scan_file(theirs, REDACTOR).leaks] == [kind], kind
 
 
 def test_two_choices_are_not_read_as_one_text() -> None:

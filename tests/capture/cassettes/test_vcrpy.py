@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from simkit.capture.cassettes import Cassette, Interaction, Keying, encoded, loa
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpRequest, HttpResponse
+from tests.processes import run_python
 
 SERIALIZERS = {".yaml": yamlserializer, ".json": jsonserializer}
 FILES = sorted((Path(__file__).parent / "vcrpy").iterdir())
@@ -186,9 +185,7 @@ def test_reading_a_file_of_today_imports_neither_vcrpy_nor_the_clients_that_it_i
         "print({'vcr', 'requests', 'httpx', 'aiohttp'} & set(sys.modules))\n"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, FILES)], capture_output=True, text=True, check=True
-    )
+    done = run_python("-c", code, *map(str, FILES))
 
     assert done.stdout == "set()\n"
 

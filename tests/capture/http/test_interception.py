@@ -31,6 +31,7 @@ from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 from tests.capture.http.clients import ALL, ASYNC, BLOCKING, SENT_MESSAGES, Pieces, shared
 from tests.capture.http.conftest import ZIPPED, Server
 from tests.capture.http.gates import EVENTS, HALT, JSON, Always, answering, json_answer, listening
+from tests.processes import run_python
 
 URL = "https://api.example.com/v1/things"
 STREAMED = HttpResponse(200, EVENTS, (b"data: 0\n\n", b"data: 1\n\n", b"data: [DONE]\n\n"))
@@ -513,9 +514,7 @@ def test_library_that_is_imported_during_the_run_is_patched(library: str, called
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
     """Runs code in a new interpreter."""
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=120
-    )
+    return run_python("-c", code)
 
 
 ALIASED = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +13,7 @@ from simkit.core.errors import SourceError
 from simkit.trace.events import UncontrolledEffect
 from tests.adapters.running import run_app
 from tests.apps import ways_out
+from tests.processes import run_python
 
 ROOT = Path(__file__).parents[3]
 NOT_HELD = (
@@ -76,19 +76,20 @@ def test_a_client_that_connects_by_itself_reaches_hosts_that_are_allowed(way: st
     assert re.search("connect", error.message, re.IGNORECASE)
 
 
-@pytest.mark.parametrize("way", ["thread", "at exit"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ways_out.LATER)
 def test_what_outlives_a_scenario_reaches_no_network(way: str) -> None:
     code = f"""
-import tests.apps.ways_out, sys
+import tests.apps.ways_out, signal, sys
 sys.modules["ways_out"] = tests.apps.ways_out
 from tests.adapters.running import run_app
 ran = run_app("ways_out:run", "turns: [{{user: {way}}}]")
 assert ran.turn().reply == "done"
 tests.apps.ways_out.OVER.set()
+if {way!r} == "signal":
+    signal.raise_signal(signal.SIGTERM)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = run_python("-c", code, folder=ROOT)
 
     assert "NetworkRefused: code of a scenario that is over reached" in done.stderr
 

@@ -239,6 +239,16 @@ def test_code_may_send_the_users_words_as_often_as_they_were_said(
     assert bool(hits_of("CTX-16", story.trace)) is is_found
 
 
+def test_an_example_in_the_prompt_may_equal_the_users_words() -> None:
+    story = Story(AGENTS, observes=("runs",))
+    number = story.turn("yes")
+    example = story.message("assistant", "No model of this run said this.")
+    story.answers("a", "Done.", history("s1/a/history", tail=[number, example, number]))
+    story.end()
+
+    assert hits_of("CTX-16", story.trace) == []
+
+
 def test_a_window_may_leave_the_second_appearance_out() -> None:
     story = send_parts("a", CURRENT, history("s1/a/history", tail=[1], lo=1))
 

@@ -306,7 +306,7 @@ def test_a_payload_that_reaches_no_section_is_found(payload: Any) -> None:
     assert hits_of("HND-12", story.trace) == [
         Hit(
             "HND-12",
-            "nothing of the payload that 'a' handed to 'b' in turn 1 is in what 'b' is sent",
+            "'b' is sent nothing of the payload that 'a' handed to it in turn 1",
             1, "b", 0, data=PAIR,
         )
     ]  # fmt: skip
@@ -363,7 +363,7 @@ def test_a_key_of_a_payload_that_is_lost_is_found(facts: dict[str, Any], keys: s
     assert hits_of("HND-12", story.trace) == [
         Hit(
             "HND-12",
-            f"of the payload that 'a' handed to 'b' in turn 1, 'b' is not sent {keys}",
+            f"'b' is not sent {keys} of the payload that 'a' handed to it in turn 1",
             1, "b", 0, data={**PAIR, "missing": [key.strip("`") for key in keys.split(", ")]},
         )
     ]  # fmt: skip

@@ -35,7 +35,7 @@ def test_a_reply_stored_under_a_second_id_is_found_once() -> None:
     assert hits_of("CTX-07", story.trace) == [
         Hit(
             "CTX-07", "agent 'a' is sent message m2 = m3 twice (section history) in turn 2",
-            2, "a", 0, data={"ids": [["m2", "m3"]], "sections": ["history", "history"]},
+            2, "a", 0, "W", {"ids": [["m2", "m3"]], "sections": ["history", "history"]},
         )
     ]  # fmt: skip
 
@@ -75,7 +75,8 @@ def test_one_message_through_two_histories_is_found_once_for_all() -> None:
     story.call(history(STREAM, tail=[4]), history("s1/a/log", tail=[4], section="log"))
 
     assert texts_of("CTX-07", story.trace) == [
-        "agent 'a' is sent 3 messages twice (sections history and log): m1, m2, m3 in turn 2"
+        "agent 'a' is sent all of the earlier turns again in turn 2: "
+        "3 messages twice (sections history and log): m1, m2, m3"
     ]
 
 

@@ -183,6 +183,14 @@ def test_a_value_that_becomes_private_later_is_found_in_what_has_settled() -> No
     assert [hit.call for hit in hits_of("CTX-06", story.trace)] == [1]
 
 
+def test_a_private_value_in_a_restarted_history_is_found() -> None:
+    story = keeping()
+    story.call(history(STREAM, numbers=[1]))
+    story.call(history(STREAM, numbers=[2], restarts=True))
+
+    assert [hit.call for hit in hits_of("CTX-06", story.trace)] == [1]
+
+
 def test_the_owner_may_see_it_and_others_what_is_not_it() -> None:
     story = keeping()
     story.call(

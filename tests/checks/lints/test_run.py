@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
 from simkit.checks.findings import Hit
 from simkit.trace import events as e
+from tests.adapters.running import run_app
 from tests.checks.traces import Story, hits_of, ran
 
 PATH = ("turns", 0, "replies", "b")
@@ -52,7 +54,7 @@ def test_lines_that_are_left_over_are_found() -> None:
     assert hits_of("RUN-01", story.trace) == [
         Hit(
             "RUN-01",
-            "agent 'b' has 1 unused reply line in turn 1: [1]. It made 1 model call. "
+            "agent 'b' has 1 unused reply line in turn 1: number 2. It made 1 model call. "
             "Remove it, or let the agent be asked again.",
             1, "b", data={"lines": [1], "calls": 1}, path=PATH,
         )
@@ -107,9 +109,9 @@ NATIVE = """\
 version: 1
 pipeline: small
 agents:
-  a: {{instructions: I am a., handoffs: [b], tools: [look]}}
+  a: {{instructions: I am a., handoffs: [b], tools: [look, bad]}}
   b: {{instructions: I am b.}}
-tools: {{look: {{}}}}
+tools: {{look: {{}}, bad: {{}}}}
 flow: {{handoffs: {{start: a}}}}
 ---
 version: 1
@@ -117,7 +119,7 @@ scenario: one
 pipeline: small
 turns:
   - user: hello
-    tool_results: {{look: nothing}}
+    tool_results: {{look: nothing, bad: {{error: No such order.}}}}
     replies: {{{replies}}}
 """
 
@@ -129,18 +131,23 @@ turns:
          "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply for it.\n"
          "Add one under turns[0].replies.a, or expect the turn to stop earlier.",
          "a", 1, ("turns", 0, "replies", "a")),
+        ("a: [{calls: {bad: {}}}]",
+         "the call of tool 'bad' by 'a' failed in turn 1: No such order.\n"
+         "agent 'a' made model call #2 in turn 1, but the scenario has 1 reply for it.\n"
+         "Add one under turns[0].replies.a, or expect the turn to stop earlier.",
+         "a", 1, ("turns", 0, "replies", "a")),
         ("a: {handoff: {to: b}}",
          "agent 'b' made a model call in turn 1, but the scenario has no reply for it "
          "(the turn has replies for a).\n"
          "Add one under turns[0].replies.b, or expect another agent to run.",
          "b", 0, ("turns", 0)),
         ("a: [{text: Hi., when: {turn: 7}}]",
-         "agent 'a' made model call #1 in turn 1, but none of its unused lines [0] has a `when` "
-         "that holds for the context.\n  [0] at turn: wanted 7, found 1\n"
+         "agent 'a' made model call #1 in turn 1, but none of its unused lines (1) has a `when` "
+         "that holds for the context.\n  1. at turn: wanted 7, found 1\n"
          "Change a `when` under turns[0].replies.a, or add a line without one.",
          "a", 0, ("turns", 0, "replies", "a")),
     ],
-    ids=["one line too few", "no lines", "no line fits"],
+    ids=["one line too few", "a tool that failed", "no lines", "no line fits"],
 )  # fmt: skip
 def test_a_call_without_a_line_is_found_where_one_would_stand(
     tmp_path: Path, replies: str, problem: str, agent: str, call: int, path: tuple[str | int, ...]
@@ -228,3 +235,35 @@ def test_requests_that_drifted_are_found_at_the_cassette() -> None:
 
 def test_requests_that_are_as_recorded_pass() -> None:
     assert hits_of("RUN-05", played().trace) == []
+
+
+def test_an_agent_inside_a_tool_that_is_answered_is_told_of(tmp_path: Path) -> None:
+    code = """
+        from openai import OpenAI
+
+        def ask(system, text):
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": text}]
+            answer = OpenAI().chat.completions.create(model="gpt-5", messages=messages)
+            return answer.choices[0].message.content
+
+        def consult(question):
+            return ask("You are the expert.", question)
+
+        def run(text):
+            return ask("You are the desk.", text) + consult(text)
+        """
+    (tmp_path / "consulted.py").write_text(dedent(code), encoding="utf-8")
+    scenario = """
+        app: {path: [.], tools: {consult: consulted:consult}}
+        agents: {desk: {system: {$contains: desk}}, expert: {system: {$contains: expert}}}
+        turns:
+          - {user: Hm, replies: {desk: ok, expert: Yes.}, tool_results: {consult: No.}}
+        """
+
+    ran = run_app("consulted:run", scenario, tmp_path, fits=False)
+
+    (finding,) = [each for each in ran.judgement.findings if each.id == "RUN-01"]
+    assert finding.what.endswith(
+        "If the agent is asked inside `consult`: a result under `tool_results` takes the place of "
+        "the function, and of its agents."
+    )

@@ -112,7 +112,7 @@ def test_two_agents_that_look_up_the_same_are_found(
     desk.ends("Two.")
 
     assert problems_of("FLW-10", desk) == count * [
-        "agent 'b' asks 'list_orders' in turn 1 what 'a' asked it before, {\"of\": \"ada\"}, and "
+        "agent 'b' asks 'list_orders' in turn 1 what 'a' asked it before, {\"of\":\"ada\"}, and "
         "is not sent the answer"
     ]
 

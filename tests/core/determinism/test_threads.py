@@ -52,7 +52,7 @@ def test_worlds_in_two_threads_give_what_each_gives_alone() -> None:
     together: dict[int, list[Any]] = {}
 
     def work(number: int) -> None:
-        together[number] = answers(world(number), lambda: steps.wait(10))
+        together[number] = answers(world(number), lambda: steps.wait(60))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in (1, 2)]
     for thread in threads:
@@ -118,7 +118,7 @@ def draw(context: Any) -> str:
     results = []
     for _ in range(5):
         for step in _steps:
-            step.wait(10)
+            step.wait(60)
         results.append(f"{random.random()} {uuid.uuid4()} {uuid.uuid1()} {random.gauss(0, 1)}")
     return "\n".join(results)
 

@@ -17,6 +17,7 @@ from simkit.core.redact import Redactor
 from simkit.core.text import cut_both, short, short_both, short_end
 from simkit.language.matching.misses import differing, line, near
 from simkit.providers.http import HttpResponse
+from tests.conftest import IS_NIGHTLY
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED
 
 REDACTOR: Final = Redactor({"MY_PASSWORD": "Zq83kPx0vBn4"})
@@ -34,6 +35,7 @@ ENCODED: Final[dict[str, Callable[[str], bytes]]] = {
     "quoted-printable": lambda text: quopri.encodestring(f"use {text} now".encode()),
 }
 SSE: Final = (("content-type", "text/event-stream"),)
+CUTS: Final = 12 if IS_NIGHTLY else 4
 
 
 def bodies(secret: bytes) -> dict[str, bytes]:
@@ -72,7 +74,7 @@ def test_no_report_shows_a_part_of_a_secret_wherever_it_cuts(kind: str) -> None:
     parts = {core[at : at + 16] for at in range(4, max(len(core) - 15, 5))}
     lead = "word " * 30
     text = f"{lead}'{secret}' and {'more ' * 60}"
-    sizes = range(len(lead) + 2, len(lead) + len(secret) + 6, max(1, len(secret) // 12))
+    sizes = range(len(lead) + 2, len(lead) + len(secret) + 6, max(1, len(secret) // CUTS))
     excerpts = [cut(text, most) for most in sizes for cut in (short, short_end)]
     for most in (40, 80, 120, 160):
         excerpts += [*short_both(text, f"{text[:-30]}x", most), *cut_both(text, "word", most)]

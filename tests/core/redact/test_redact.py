@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.redact import Redactor, secrets_written_in
-from simkit.core.redact.names import NAMES, secrets_of
-from simkit.core.redact.shapes import PERSONAL, SHAPES
+from simkit.core.redact.shapes import NAMES, PERSONAL, SHAPES, secrets_of
 from simkit.core.text import short
 from simkit.language.yaml import load_text
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS

@@ -6,7 +6,8 @@ import pytest
 
 from simkit.core.errors import MatcherError
 from simkit.language.json_schema import schema_errors
-from simkit.language.matching import OPERATORS, check, matcher_json_schema
+from simkit.language.matching import check, matcher_json_schema
+from simkit.language.matching.operators import descriptions
 
 SCHEMA = {"$ref": "#/$defs/matcher", "$defs": matcher_json_schema()}
 MATCHERS: list[Any] = [
@@ -62,5 +63,5 @@ def test_editor_describes_every_operator() -> None:
     described = SCHEMA["$defs"]["mapping_matcher"]["properties"]  # type: ignore[index]
 
     assert {name: entry["description"] for name, entry in described.items()} == {
-        name: operator.says for name, operator in OPERATORS.items()
+        name: operator.says for name, operator in descriptions().items()
     }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, overload
 
 import pytest
 
-from simkit.core.messages import ABSENT
+from simkit.core.messages import ABSENT, Message
 from simkit.language.matching import compile_matcher, holds, mismatches
 from simkit.language.yaml.parsing import SourceFloat
 
@@ -196,12 +197,39 @@ EVERY: list[Any] = [
         ({"$len": 2}, [[1, 2]]),
         ({"$len": 1}, ["1", {"a": "pizza"}]),
         ({"$len": {"$gt": 1}}, ["pizza for lunch", [1, 2]]),
+        ({"$json": 1}, ["1"]),
+        ({"$not": {"$json": {"$any": True}}}, [value for value in EVERY if value != "1"]),
     ],
 )
 def test_operator_holds_of_these_values_and_no_others(matcher: Any, expected: list[Any]) -> None:
     texts = [repr(value) for value in EVERY if holds(matcher, value)]
 
     assert texts == [repr(value) for value in expected]
+
+
+@pytest.mark.parametrize(
+    ("matcher", "text", "is_held"),
+    [
+        ({"data": [{"sales": 3}]}, '{"data":[{"sales":3}], "more": 1}', True),
+        ({"data": [{"sales": 3}]}, '{ "data": [ {"sales": 4} ] }', False),
+        ({"$exact": {"data": 3}}, '{"data": 3, "more": 1}', False),
+        ([1, 2], "[1,2]", True),
+        (None, "null", True),
+        ({"$any": True}, "NaN", False),
+        ({"$any": True}, "{'a': 1}", False),
+        ({"$any": True}, "[" * 100_000, False),
+        ({"$any": True}, "", False),
+    ],
+)
+def test_the_value_of_a_text_of_json_is_matched_however_it_is_spaced(
+    matcher: Any, text: str, is_held: bool
+) -> None:
+    message = Message("assistant", text)
+
+    assert holds({"$json": matcher}, text) is is_held
+    assert holds({"$json": matcher}, message) is is_held
+    assert holds({"args": {"$json": matcher}}, {"args": text}) is is_held
+    assert not holds({"$json": matcher}, json.loads(text) if is_held else ABSENT)
 
 
 def test_json_is_searched_with_letters_as_they_are_and_keys_in_their_order() -> None:

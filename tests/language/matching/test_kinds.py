@@ -28,11 +28,29 @@ from tests.checks.judging import MEALS, describe_findings
 
 
 @pytest.mark.parametrize(
+    ("kind", "key", "operator"),
+    [
+        (MESSAGE, "contains", "$contains"),
+        (MESSAGES, "has", "$has"),
+        (AGENTS, "length", "$len"),
+        (TOOL_CALLS, "unordered", "$unordered"),
+        (ERROR, "matches", "$regex"),
+    ],
+)
+def test_an_operator_without_its_dollar_is_named(kind: Kind, key: str, operator: str) -> None:
+    with pytest.raises(MatcherError) as caught:
+        check_kind({key: "x"}, kind)
+
+    assert caught.value.args[2:] == ("", (), f"Write `{operator}`: without `$` it is a key.")
+
+
+@pytest.mark.parametrize(
     ("kind", "matcher", "label"),
     [
         (MESSAGE, [{"$contains": "hello"}], "can never match a message"),
         (MESSAGE, {"$not": ["x"]}, "can never match a message"),
         (MESSAGE, {"$either": ["a", ["b"]]}, "can never match a message"),
+        (MESSAGE, {"contains": "A-1"}, "a message has no `contains`"),
         (MESSAGE, {"rôle": "user"}, "a message has no `rôle`"),
         (MESSAGE, {"role": {"name": "user"}}, "the key `name` can never match the role"),
         (MESSAGE, {"role": ["user"]}, "can never match the role"),

@@ -87,7 +87,7 @@ def test_element_that_is_not_found_comes_with_the_nearest_one() -> None:
             (),
             '$has: {kind: "B", n: 3}',
             '[{kind: "A", n: 1}, {kind: "B", n: 2}]',
-            "nearest is [1]: at [1].n wanted 3, found 2",
+            "nearest is number 2: at n wanted 3, found 2",
             ("$has", 0),
         ),
     )
@@ -96,7 +96,11 @@ def test_element_that_is_not_found_comes_with_the_nearest_one() -> None:
 def test_element_that_only_another_ones_match_fits_is_told_so() -> None:
     assert mismatches({"$has": [1, 1]}, [1, 2]) == (
         Mismatch(
-            (), "$has: 1", "[1, 2]", "[0] fits, but is the match of another element", ("$has", 1)
+            (),
+            "$has: 1",
+            "[1, 2]",
+            "number 1 fits, but is the match of another element",
+            ("$has", 1),
         ),
     )
 
@@ -106,11 +110,17 @@ def test_subsequence_says_after_which_element_one_is_missing() -> None:
         Mismatch(
             (),
             '$in_order: "a"',
-            "none after [1], which is element 0 of those wanted",
-            "one that fits is at [0], too early",
+            "none after number 2, which is element 1 of those wanted",
+            "number 1 fits, but is too early",
             ("$in_order", 1),
         ),
     )
+
+
+def test_subsequence_names_each_missing_element_but_of_those_too_early_the_first() -> None:
+    misses = mismatches({"$in_order": ["x", "b", "a", "y", "a"]}, ["a", "b", "c"])
+
+    assert [miss.at[-1] for miss in misses] == [0, 2, 3]
 
 
 def test_whole_list_in_any_order_names_what_is_missing_and_what_is_too_much() -> None:
@@ -164,7 +174,7 @@ def test_the_second_of_two_equal_elements_is_named_with_the_first() -> None:
             (2,),
             '$unique: {of: {tool: "refund"}, by: "args"}',
             "{order: 1.0}",
-            "[0] has the same",
+            "number 1 has the same",
             ("$unique",),
         ),
     )

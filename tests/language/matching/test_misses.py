@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -134,10 +135,25 @@ def test_an_end_that_is_not_there_shows_the_end() -> None:
     assert miss.actual.endswith('Until next week."')
 
 
+@pytest.mark.parametrize(
+    ("words", "shows"),
+    [
+        ("the parcel 4711 was lost on Monday", "The parcel 4711 was sent by rail on Monday."),
+        ("nothing but PARCEL 4711", "The parcel 4711"),
+        ("parcl 4711", "parcel 4711 was sent"),
+    ],
+)
+def test_the_words_that_are_rare_say_what_is_near(words: str, shows: str) -> None:
+    (miss,) = mismatches({"$contains": words}, TEXT)
+
+    assert shows in miss.actual
+    assert set(re.findall(r"\w+", miss.actual)) <= set(re.findall(r"\w+", TEXT))
+
+
 def test_a_value_with_nothing_in_common_shows_its_head() -> None:
     (miss,) = mismatches({"$contains": "qqq"}, TEXT)
 
-    assert miss.actual.startswith('"Nothing of interest')
+    assert miss.actual.startswith('nothing near it in 764 characters: "Nothing of interest')
 
 
 @pytest.mark.parametrize("operator", ["$has", "$in_order", "$unordered"])
@@ -151,7 +167,7 @@ def test_of_elements_that_differ_in_as_many_places_the_most_alike_is_near(operat
 
     first = mismatches({operator: [data]}, value)[0]
 
-    assert first.note.startswith("nearest is [1]")
+    assert first.note.startswith("nearest is number 2")
 
 
 def test_a_role_is_not_near_another_for_its_letters() -> None:

@@ -35,6 +35,16 @@ TYPES = (
             ),
         ),
         (
+            {"$matches": "x"},
+            (
+                ("$matches",),
+                "no operator is named `$matches`",
+                "$regex",
+                tuple(sorted(OPERATORS)),
+                "write `$$matches` for a key that starts with `$`",
+            ),
+        ),
+        (
             {"$any": False},
             (
                 ("$any",),
@@ -53,7 +63,7 @@ TYPES = (
             (
                 ("$regex",),
                 "`$regex: (` is no regular expression: "
-                "missing ), unterminated subpattern at position 0",
+                "missing ), unterminated subpattern at position 0; for plain text: `$contains`",
                 "(",
                 (),
                 "",
@@ -139,6 +149,10 @@ TYPES = (
         (
             {"$keys": "a"},
             (("$keys",), '`$keys` takes a list of keys, or operators, not "a"', "", (), ""),
+        ),
+        (
+            {"$keys": ["a", 1]},
+            (("$keys",), '`$keys` takes a list of keys, not ["a", 1]', "", (), ""),
         ),
         (
             {"$not": {}},

@@ -84,7 +84,7 @@ def test_a_fault_below_a_head_is_told_with_the_documents(tmp_path: Path, parsed:
         with pytest.raises(SourceError) as raised:
             cache.documents(file)
         assert str(raised.value) == (
-            f"{file}:3:13: the key `b` is here twice; the first is on line 3\n  at x-a.b"
+            f"{file}:3:13: the key `b` is here twice; the first is on line 3: join them\n  at x-a.b"
         )
     assert parsed == [file]
 

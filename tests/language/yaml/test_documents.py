@@ -236,7 +236,8 @@ def test_heads_are_the_keys_that_a_collector_needs(tmp_path: Path) -> None:
         ("# nothing", "1:1: the file holds no document"),
         (
             "scenario: a\nscenario: b",
-            "2:1: the key `scenario` is here twice; the first is on line 1\n  at scenario",
+            "2:1: the key `scenario` is here twice; the first is on line 1: join them\n"
+            "  at scenario",
         ),
     ],
 )

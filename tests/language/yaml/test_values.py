@@ -81,9 +81,12 @@ def test_source_numbers_are_numbers_and_survive_pickle_and_copies(number: Any) -
     [
         (
             "turns:\n  - a: 1\n    b: 2\n    a: 3",
-            "4:5: the key `a` is here twice; the first is on line 2\n  at turns[0].a",
+            "4:5: the key `a` is here twice; the first is on line 2: join them\n  at turns[0].a",
         ),
-        ("1: a\n'1': b", "2:1: the key `1` is here twice; the first is on line 1\n  at 1"),
+        (
+            "1: a\n'1': b",
+            "2:1: the key `1` is here twice; the first is on line 1: join them\n  at 1",
+        ),
         (
             "x-a: &a {b: 1}\nc:\n  <<: *a",
             "3:3: the merge key `<<` is not supported\n  at c.<<\n"

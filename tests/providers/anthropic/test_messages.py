@@ -14,6 +14,7 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, ToolCall, Usage
 from simkit.providers import sse
 from simkit.providers.anthropic.messages import PROTOCOL
+from simkit.providers.body_reader import MessageCache
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
@@ -321,3 +322,35 @@ GOOD_REQUEST = json.loads(
 def test_what_is_nested_too_deep_is_refused(deep: bytes) -> None:
     with pytest.raises(WireInvalid):
         PROTOCOL.parse_request(HttpRequest("POST", URL, body=deep))
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("body", "marks"),
+    [
+        ({}, ()),
+        ({"tools": [{"name": "look", "input_schema": {}, **MARK}]}, ((0, 0),)),
+        ({"system": [{"type": "text", "text": "Be kind.", **MARK},
+                     {"type": "text", "text": "It is 9."}]}, ((0, 8),)),
+        ({"system": [{"type": "text", "text": "Be kind."},
+                     {"type": "text", "text": "It is 9.", **MARK}]}, ((0, 17),)),
+        ({"system": "Be kind.", "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "Hi", **MARK}]}]}, ((2, 0),)),
+        ({"messages": [{"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "a", "content": "8"},
+            {"type": "text", "text": "Hi", **MARK}]}]}, ((2, 0),)),
+        (MARK, ((1, 0),)),
+    ],
+    ids=["none", "tools", "a part of the system", "the system", "a message", "with a result",
+         "the whole request"],
+)  # fmt: skip
+def test_marks_of_what_the_provider_keeps_are_places(
+    body: dict[str, Any], marks: tuple[tuple[int, int], ...]
+) -> None:
+    again = PROTOCOL.parse_again
+    assert again is not None
+
+    assert parse_body(**body).marks == marks
+    assert again(request(**body), MessageCache()).marks == marks

@@ -76,7 +76,7 @@ def test_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> N
         counter_named(name)
 
     assert str(missing.value) == (
-        f"token counter `{name}` needs the extra `tokens`: pip install 'agent-simkit[tokens]'"
+        f"token counter `{name}` needs its vocabulary: pip install 'bpe-openai>=0.1.4'"
     )
 
 

@@ -194,10 +194,10 @@ def test_call_for_which_no_when_holds_is_told_with_the_lines_that_wait() -> None
 
     assert ran.error() == (
         "ReplyMissing",
-        "agent 'helper' made model call #1 in turn 1, but none of its unused lines [0], [1] has a "
+        "agent 'helper' made model call #1 in turn 1, but none of its unused lines (1, 2) has a "
         "`when` that holds for the context.\n"
-        "  [0] at turn: wanted 5, found 1\n"
-        "  [1] at turn: wanted 6, found 1\n"
+        "  1. at turn: wanted 5, found 1\n"
+        "  2. at turn: wanted 6, found 1\n"
         "Change a `when` under turns[0].replies.helper, or add a line without one.",
     )
 
@@ -240,7 +240,7 @@ def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
         "[{calls: [look: {}, log_meal: {food: x, kcal: much}]}, Done.]", "{look: 1}"
     ) == (
         "turns[0].replies.helper[0] calls tool 'log_meal' with arguments that its schema refuses: "
-        ".kcal: 'much' is not of type 'integer'. Correct the line, or the tool's `args`."
+        "kcal: 'much' is not of type 'integer'. Correct the line, or the tool's `args`."
     )
 
 
@@ -249,18 +249,18 @@ def test_arguments_that_the_tools_schema_refuses_are_told() -> None:
     [
         (
             "{rows: {data: [{text: it's up}]}}",
-            ".rows: {'data': [{'text': \"it's up\"}]} is not of type 'string'. The tool takes the "
+            "rows: {'data': [{'text': \"it's up\"}]} is not of type 'string'. The tool takes the "
             'JSON as a text; write it as a text: \'{"data":[{"text":"it\'\'s up"}]}\'.',
         ),
         (
             "{rows: '{}', more: [[1]]}",
-            ".more[0]: [1] is not of type 'string'. The tool takes the JSON as a text; "
+            "more[0]: [1] is not of type 'string'. The tool takes the JSON as a text; "
             "write it as a text: '[1]'.",
         ),
-        ("{rows: 3}", ".rows: 3 is not of type 'string'. Correct the line, or the tool's `args`."),
+        ("{rows: 3}", "rows: 3 is not of type 'string'. Correct the line, or the tool's `args`."),
         (
             "{rows: '{}', count: {}}",
-            ".count: {} is not of type 'integer'. Correct the line, or the tool's `args`.",
+            "count: {} is not of type 'integer'. Correct the line, or the tool's `args`.",
         ),
     ],
     ids=["an object", "a list inside a list", "a number", "an object where no text is wanted"],
@@ -294,9 +294,9 @@ flow: {handoffs: {start: analyst}}
     ("line", "text"),
     [
         ("{json: {too: helper}}", "'to' is a required property"),
-        ("{json: {to: nobody}}", ".to: 'nobody' is not one of ['helper', 'bare']"),
+        ("{json: {to: nobody}}", "to: 'nobody' is not one of ['helper', 'bare']"),
         ("Let me see.", "'Let me see.' is not of type 'object'"),
-        ("'{\"to\": 3}'", ".to: 3 is not one of ['helper', 'bare']"),
+        ("'{\"to\": 3}'", "to: 3 is not one of ['helper', 'bare']"),
     ],
 )
 def test_reply_that_the_output_schema_refuses_is_told(line: str, text: str) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simkit import load, simulate
+from simkit.trace.store import read_trace
+from simkit.trace.views import view_of
 from tests.own_processes import OWN_PROCESSES
+from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -36,12 +37,23 @@ def run(text):
         raise KeyboardInterrupt
     if text == "signal":
         os.kill(os.getpid(), signal.SIGKILL)
+    if text == "secret":
+        text = os.environ["SERVICE_TOKEN"] = "t0ken-9f3b61ac"
     HISTORY.append({{"role": "user", "content": text}})
     messages = [{{"role": "system", "content": "You are the bot."}}, *HISTORY]
     reply = openai.OpenAI().chat.completions.create(model="m", messages=messages)
     answer = reply.choices[0].message.content
     HISTORY.append({{"role": "assistant", "content": answer}})
     return answer
+"""
+TICKETS = """\
+import itertools, openai
+IDS = itertools.count(1)
+
+def run(text):
+    messages = [{"role": "user", "content": f"Ticket {next(IDS)}: {text}"}]
+    reply = openai.OpenAI().chat.completions.create(model="m", messages=messages)
+    return reply.choices[0].message.content
 """
 SCENARIO = """\
 version: 1
@@ -74,11 +86,7 @@ def chat(module: str, top: str = "") -> None:
 
 def replay(*arguments: str) -> tuple[int, dict[str, Any]]:
     """Replay in a process; return the exit code, and each scenario's outcome and findings."""
-    done = subprocess.run(
-        [sys.executable, "-m", "simkit", "replay", "--format", "json", *arguments],
-        capture_output=True, text=True, check=False, timeout=120, encoding="utf-8",
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    done = run_python("-m", "simkit", "replay", "--format", "json", *arguments)
     assert done.stdout, done.stderr
     return done.returncode, {
         scenario["name"]: scenario for scenario in json.loads(done.stdout)["scenarios"]
@@ -109,6 +117,7 @@ def two(module: str, app: str = "") -> None:
         )
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 def test_a_list_in_a_module_reaches_no_other_scenario() -> None:
     chat("listing")
@@ -135,6 +144,7 @@ def test_digests_are_equal_alone_in_company_in_reverse_at_a_time_and_in_one_proc
     assert alone == {"second": together["second"]}
 
 
+@pytest.mark.slow
 def test_in_one_process_what_is_carried_over_is_an_error() -> None:
     chat("listing")
     two("listing")
@@ -148,6 +158,22 @@ def test_in_one_process_what_is_carried_over_is_an_error() -> None:
     assert [other["id"] for other in others] == ["claim"]
 
 
+@pytest.mark.slow
+def test_in_one_process_a_changed_variable_alone_is_a_note() -> None:
+    write("tickets.py", TICKETS)
+    for name in ("first", "second"):
+        write(f"{name}.scenario.yaml", scenario(name, "Hi", module="tickets"))
+
+    _, results = replay("--in-process", "first.scenario.yaml", "second.scenario.yaml")
+
+    assert [result["outcome"] for result in results.values()] == ["held", "held"]
+    assert results["first"]["noted"] == []
+    (note,) = results["second"]["noted"]
+    assert note["id"] == "RUN-08"
+    assert note["what"].endswith("\n`tickets.IDS` by 'first'")
+
+
+@pytest.mark.slow
 @OWN_PROCESSES
 @pytest.mark.parametrize(
     ("text", "how"),
@@ -157,18 +183,44 @@ def test_in_one_process_what_is_carried_over_is_an_error() -> None:
         ("signal", "by signal SIGKILL"),
     ],
 )
-def test_the_end_of_its_process_is_a_finding_and_the_next_one_runs(text: str, how: str) -> None:
+def test_the_end_of_its_process_is_a_finding_with_its_trace_and_the_next_one_runs(
+    text: str, how: str
+) -> None:
     chat("ending")
-    write("a.scenario.yaml", scenario("it ends", text, module="ending"))
+    first = "turns: [{user: secret, replies: {bot: Hello.}}, "
+    a = scenario("it ends", text, module="ending").replace("turns: [", first)
+    write("a.scenario.yaml", a)
     write("b.scenario.yaml", scenario("it goes on", "Hi", module="ending"))
 
     code, results = replay("a.scenario.yaml", "b.scenario.yaml")
 
     (finding,) = results["it ends"]["findings"]
-    assert (code, finding["id"], finding["turn"]) == (1, "RUN-09", 1)
-    assert "ended in turn 1" in finding["what"]
+    assert (code, finding["id"], finding["turn"]) == (1, "RUN-09", 2)
+    assert "ended in turn 2" in finding["what"]
     assert how in finding["what"]
     assert results["it goes on"]["outcome"] == "held"
+    trace = read_trace(results["it ends"]["trace"])
+    view = view_of(trace.events)
+    assert [call.reply.content for call in view.calls.values() if call.reply] == ["Hello."]
+    assert [turn.error and turn.error.type for turn in view.turns] == [None, "ProcessEnded"]
+    assert b"[redacted:env]" in trace.encoded()
+    assert b"t0ken" not in trace.encoded()
+
+
+def test_where_a_scenario_asks_for_its_process_its_end_is_told_alike() -> None:
+    chat("ending_alone")
+    first = "turns: [{user: Hi, replies: {bot: Hello.}}, "
+    text = scenario("it ends", "exit", module="ending_alone", app="process: own")
+    write("a.scenario.yaml", text.replace("turns: [", first))
+    (case,) = load("a.scenario.yaml")
+
+    outcome = simulate(case)
+
+    (finding,) = outcome.judgement.findings
+    assert (finding.id, finding.turn) == ("RUN-09", 2)
+    assert finding.what.endswith("ended in turn 2: ending_alone.py:16 called os._exit(3)")
+    assert [c.reply.content for c in outcome.view.calls.values() if c.reply] == ["Hello."]
+    assert [turn.error and turn.error.type for turn in outcome.view.turns] == [None, "ProcessEnded"]
 
 
 @OWN_PROCESSES
@@ -202,6 +254,7 @@ def test_what_an_import_leaves_open_is_not_shared(top: str) -> None:
     assert (code, Path("imports").read_text()) == (0, "xxx")
 
 
+@pytest.mark.slow
 @OWN_PROCESSES
 def test_an_application_is_imported_once_for_all() -> None:
     chat("once", "open('imports', 'a').write('x')")
@@ -250,9 +303,6 @@ def test_pytest_gives_a_scenario_a_process_of_its_own_where_it_asks_for_one() ->
     chat("asked")
     two("asked", "process: own")
 
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "first.scenario.yaml", "second.scenario.yaml"],
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+    done = run_python("-m", "pytest", "-q", "first.scenario.yaml", "second.scenario.yaml")
 
     assert done.returncode == 0, done.stdout

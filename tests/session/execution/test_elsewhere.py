@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.session.execution.starts import STARTS, noting_starts
+from simkit.session.execution.own_process import STARTS, noting_starts
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -29,6 +26,7 @@ from simkit.trace.events import JudgeAnswered
 from simkit.update.proposals import fixes
 from simkit.viewer.run_data import run_data
 from tests.plugins import OTHERS_OFF
+from tests.processes import run_python
 from tests.recording import APP, Provider, prepared
 from tests.recording import server as server
 from tests.scripted_providers import KEY, MODELS, point_clients
@@ -450,11 +448,7 @@ Feature: the judge
 
     def run_feature(answer: str) -> str:
         Path("desk.feature").write_text(steps.replace("ANSWER", answer), encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-            env={**os.environ, "PYTEST_ADDOPTS": OTHERS_OFF},
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = run_python("-m", "pytest", "-q", "-p", "no:cacheprovider", PYTEST_ADDOPTS=OTHERS_OFF)
         return done.stdout
 
     assert "1 passed" in run_feature("yes")

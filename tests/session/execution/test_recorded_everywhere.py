@@ -18,6 +18,8 @@ from tests.recording import Provider, prepared
 from tests.recording import server as server
 from tests.scripted_providers import DESK, SCENARIO, Desk, point_clients, write_desk
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[3]
 
 FEATURE = """\
@@ -76,7 +78,6 @@ def ran(*words: str, code: int = 0) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 def test_scenario_files_features_and_python_replay_one_cassette(folder: Path) -> None:
     (folder / "desk.feature").write_text(FEATURE, encoding="utf-8")
     (folder / "test_desk.py").write_text(TESTS, encoding="utf-8")
@@ -86,7 +87,6 @@ def test_scenario_files_features_and_python_replay_one_cassette(folder: Path) ->
     assert "4 passed" in text
 
 
-@pytest.mark.slow
 def test_the_command_expects_verifies_and_lists_it(folder: Path) -> None:
     bare = SCENARIO[: SCENARIO.index("    expect:")]
     write_desk(folder, scenario=bare)
@@ -103,7 +103,6 @@ def test_the_command_expects_verifies_and_lists_it(folder: Path) -> None:
     assert ran("simkit", "validate", "--strict", ".").startswith("2 files, 1 scenario: fine")
 
 
-@pytest.mark.slow
 def test_what_is_shipped_is_what_its_stand_in_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

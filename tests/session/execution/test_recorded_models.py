@@ -287,45 +287,7 @@ def test_tools_of_a_declared_pipeline_are_not_recorded(folder: Path) -> None:
     )
 
 
-# Modes
-
-
-def test_once_replays_what_is_there(folder: Path, server: Provider) -> None:
-    file = write_desk(folder)
-    recorded(file, "once")
-    server.requests.clear()
-
-    done = recorded(file, "once")
-
-    assert done.note == (
-        "nothing was recorded: cassettes/desk.yaml answered; --mode all records it anew"
-    )
-    assert server.requests == []
-
-
-def test_new_episodes_adds_what_the_cassette_does_not_answer(
-    folder: Path, server: Provider
-) -> None:
-    recorded(write_desk(folder))
-    server.requests.clear()
-    server.answer = Desk({"triage": (says("Bye."),)})
-    longer = SCENARIO + "  - {user: Thanks, expect: {reply: Bye.}}\n"
-
-    done = recorded(write_desk(folder, scenario=longer), "new_episodes")
-
-    assert says_of(done) == []
-    assert len(server.requests) == 1
-    assert len(load(CASSETTE).interactions) == 4
-
-
-def test_verify_tells_what_is_asked_and_answered_otherwise(folder: Path, server: Provider) -> None:
-    recorded(write_desk(folder))
-    server.answer = Desk({**DESK, "triage": (says("I am sorry."),)})
-
-    done = recorded(write_desk(folder), "verify")
-
-    assert any("gets another answer than the recorded one" in text for text in says_of(done))
-    assert done.note == ""
+# What answers
 
 
 def test_what_answers_nothing_is_a_finding(folder: Path) -> None:

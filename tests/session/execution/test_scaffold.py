@@ -11,7 +11,7 @@ import pytest
 from simkit.core.messages import Message
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import Offer, ParsedRequest
-from simkit.session.execution.scaffold import MANNERS, Manner, ScaffoldedReplies
+from simkit.session.execution.first_run import MANNERS, Manner, ScaffoldedReplies
 
 PLAN: Any = {
     "type": "object",
@@ -48,9 +48,26 @@ def reply_to(
     return replies._message(call, recorder), replies
 
 
-def request(**options: Any) -> ParsedRequest:
+def request(system: str = "", **options: Any) -> ParsedRequest:
     """Returns a request."""
-    return ParsedRequest("openai-chat", "m", (Message("user", "Hi"),), **options)
+    messages = (Message("system", system), Message("user", "Hi"))
+    return ParsedRequest("openai-chat", "m", messages, **options)
+
+
+def test_a_model_may_say_a_word_of_its_instructions_by_which_code_routes() -> None:
+    routes = request("Answer billing, repair or other.")
+    message, replies = reply_to(routes)
+
+    assert message.content == "Reply 1."
+    (manner,) = [manner for manner in MANNERS if replies.differs_in(manner)]
+    assert reply_to(routes, manner)[0].content == "billing"
+    assert not reply_to(request("Be kind."))[1].differs_in(manner)
+
+
+def test_what_somebody_says_for_the_models_is_said_first() -> None:
+    replies = ScaffoldedReplies(MANNERS[0], ["price: Rome"])
+
+    assert [replies._text(request()), replies._text(request())] == ["price: Rome", "Reply 1."]
 
 
 def test_a_list_has_an_item_so_that_what_works_it_off_runs() -> None:

@@ -16,6 +16,8 @@ from simkit.vcr import register, vcr_config
 from tests.recording import prepared, write
 from tests.vcr.standin import PICTURE, standing_outside
 
+pytestmark = pytest.mark.slow
+
 APP = """\
 import asyncio
 import json
@@ -118,7 +120,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write(tmp_path, SCENARIO.replace("REPLY", json.dumps(REPLY)), APP)
 
 
-@pytest.mark.slow
 def test_what_simkit_records_of_services_and_models_is_replayed(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +139,6 @@ def test_what_simkit_records_of_services_and_models_is_replayed(
     assert set(re.findall(r"session=([^;'\s]*)", text)) == {"[redacted:set_cookie]"}
 
 
-@pytest.mark.slow
 def test_services_on_hosts_that_are_allowed_are_left_alone(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +156,6 @@ def test_services_on_hosts_that_are_allowed_are_left_alone(
     assert [(item.agent, item.protocol) for item in items] == [("clerk", "openai-chat")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_configured", [False, True], ids=["vcrpy alone", "simkit.vcr"])
 def test_what_vcrpy_records_of_both_is_replayed_by_simkit(
     file: Path, monkeypatch: pytest.MonkeyPatch, is_configured: bool

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.session.live.estimates import Rate, percentile
+from simkit.session.live.meter import Rate, percentile
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def turns(desk: Simulation) -> list[TurnOutcome]:
 Asking = Callable[[Any], Any]
 PAIRS_BY_NAME: dict[str, tuple[tuple[Asking, str], ...]] = {
     "findings": (
-        (lambda r: "CTX-1" not in r.findings, "unknown lint `CTX-1`; did you mean `CTX-1"),
+        (lambda r: "CTX-1" not in r.findings, "unknown lint `CTX-1`; did you mean `CTX-"),
         (lambda r: partial({"id": "CTX-1"}) not in r.findings, "unknown lint `CTX-1`"),
         (lambda r: r.findings != ["CTX-1"], "unknown lint"),
         (lambda r: not_(has(partial({"id": "CTX-1"}))) == r.findings, "unknown lint"),
@@ -226,7 +226,10 @@ PAIRS_BY_NAME: dict[str, tuple[tuple[Asking, str], ...]] = {
         (lambda r: gt(3) not in r.context("triage", 0).left_out, "`$gt` can never match what was"),
     ),
 }  # fmt: skip
-PLAIN = {"reply", "interrupt", "judge", "number", "context.tokens", "context.settings"}
+PLAIN = {
+    *("reply", "interrupt", "judge", "number"),
+    *("context.tokens", "context.prefix", "context.settings"),
+}
 """What a turn has of the user's own, or of a judge: any value may be equal to it, or in it."""
 
 

@@ -342,8 +342,8 @@ E           ]
 
 test_it.py:13: AssertionError
 ______________________________ test_a_line_is_unused _______________________________
-test_it.py:17:11: RUN-01: agent 'triage' has 1 unused reply line in turn 1: [1]. It made 1 model
-  call. Remove it, or let the agent be asked again.
+test_it.py:17:11: RUN-01: agent 'triage' has 1 unused reply line in turn 1: number 2. It made 1
+  model call. Remove it, or let the agent be asked again.
     run = desk.say(
         "Hello",
         replies={"triage": ["Hi.", "Never said."]},

@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -182,20 +181,6 @@ def test_a_pool_tries_again_if_a_worker_dies(calls: ModuleType) -> None:
         assert pool.submit(die_once).result() == 8
         with pytest.raises(WorkerDied):
             pool.submit(lambda own: own.call(os._exit, 3)).result()
-
-
-def test_each_task_of_a_fresh_pool_has_a_process_of_its_own(calls: ModuleType) -> None:
-    with Pool(2, start_worker, is_fresh=True) as pool:
-        works = [partial(_double, calls, number) for number in range(4)]
-        done = [future.result() for future in [pool.submit(work) for work in works]]
-
-    assert [number for number, _ in done] == [0, 2, 4, 6]
-    assert len({process for _, process in done}) == 4
-
-
-def _double(calls: ModuleType, number: int, own: Worker) -> tuple[int, int]:
-    result: tuple[int, int] = own.call(calls.double, number)
-    return result
 
 
 # The application process

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 from jsonschema import Draft202012Validator
 
-from simkit.cli.schema import schemas
 from simkit.language.yaml import Document, load_text
+from simkit.spec.json_schemas import schemas
 from tests.building import load
 from tests.refusals import Case, parametrized, table
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.language.yaml import load_text
@@ -100,7 +100,6 @@ def test_a_text_that_no_block_can_hold_is_none() -> None:
 
 
 @given(st.dictionaries(ANY_TEXT.filter(bool), VALUES, min_size=1, max_size=4))
-@settings(max_examples=60, deadline=None)
 def test_what_is_written_is_read_back_by_simkit_and_by_readers_of_yaml_1_1(
     data: dict[str, Any],
 ) -> None:

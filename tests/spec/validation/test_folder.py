@@ -6,14 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.projects import ECHO, write
 from tests.spec.validation.cases import problems_of
 
-PIPELINE = """\
-version: 1
-pipeline: echo
-agents: {a: {instructions: Say.}}
-flow: {handoffs: {start: a}}
-"""
 SCENARIO = """\
 version: 1
 scenario: it answers
@@ -23,18 +18,14 @@ turns: [{user: hi, replies: {a: hello}}]
 ORPHAN = """\
 spare.pipeline.yaml:2:1: warning VAL-31: no scenario names this pipeline
   at pipeline
-  Write a scenario for it, or remove it."""
-
-
-def write(name: str, text: str) -> None:
-    Path(name).parent.mkdir(parents=True, exist_ok=True)
-    Path(name).write_text(text, encoding="utf-8")
+  Write a scenario for it. Before you remove it, look for its name in features and tests of other \
+folders."""
 
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    write("echo.pipeline.yaml", PIPELINE)
+    write("echo.pipeline.yaml", ECHO)
     write("inside/echo.scenario.yaml", SCENARIO.replace("echo.p", "../echo.p"))
 
 
@@ -43,7 +34,7 @@ def test_a_folder_in_which_all_is_used_is_fine() -> None:
 
 
 def test_a_pipeline_that_no_scenario_names_is_found() -> None:
-    write("spare.pipeline.yaml", PIPELINE)
+    write("spare.pipeline.yaml", ECHO)
 
     assert problems_of(".") == ORPHAN
     assert problems_of("spare.pipeline.yaml") == ""
@@ -58,24 +49,25 @@ def test_a_pipeline_that_no_scenario_names_is_found() -> None:
     ],
 )
 def test_a_pipeline_that_code_or_a_feature_names_is_used(file: str, text: str) -> None:
-    write("below/spare.pipeline.yaml", PIPELINE)
+    write("below/spare.pipeline.yaml", ECHO)
     write(file, text)
 
     assert problems_of("below") == ""
 
 
 def test_a_pipeline_that_a_broken_scenario_names_is_not_called_an_orphan() -> None:
-    write("spare.pipeline.yaml", PIPELINE)
+    write("spare.pipeline.yaml", ECHO)
     broken = SCENARIO.replace("echo.p", "spare.p").replace("user: hi", "user: hi, expect: 1")
     write("broken.scenario.yaml", broken)
 
     assert problems_of(".") == (
-        "broken.scenario.yaml:4:28: VAL-02: must be a mapping, not a number\n  at turns[0].expect"
+        "broken.scenario.yaml:4:28: VAL-02: must be a mapping, not a number\n  at turns[0].expect\n"
+        "  Write names and values: `key: value`, or braces around all: `{…}`."
     )
 
 
 def test_a_pipeline_may_say_why_no_scenario_names_it() -> None:
-    write("spare.pipeline.yaml", PIPELINE + "lints: {VAL-31: the service loads it}\n")
+    write("spare.pipeline.yaml", ECHO + "lints: {VAL-31: the service loads it}\n")
 
     assert problems_of(".") == ""
 
@@ -93,7 +85,7 @@ def test_a_scenario_in_a_file_of_another_name_is_found(name: str) -> None:
 
 
 def test_a_pipeline_in_a_file_of_another_name_is_found() -> None:
-    write("lost.yaml", PIPELINE)
+    write("lost.yaml", ECHO)
 
     assert problems_of(".") == (
         "lost.yaml:2:1: warning VAL-32: a pipeline stands in a file that is not named as one\n"

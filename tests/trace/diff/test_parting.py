@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from simkit.checks.comparative_runs import Parting, first_parting, plain
 from simkit.core.messages import Message, ToolCall
-from simkit.trace.diff.parting import Parting, first_parting, plain
 from simkit.trace.reducers import Appended
 from tests.building import Ran, run_yaml
 
@@ -191,7 +191,7 @@ def test_message_that_was_equal_before_is_not_compared_again(
         compared.append(value)
         return plain(value)
 
-    monkeypatch.setattr("simkit.trace.diff.parting.plain", noting)
+    monkeypatch.setattr("simkit.checks.comparative_runs.plain", noting)
 
     def looked_at(turns: int) -> int:
         places = [FIRST] * turns

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from simkit.core.messages import ABSENT
 from simkit.trace import events as e
-from simkit.trace.diff import Changed, Edit, Removed, Same, TraceDiff, TurnDiff, trace_diff, without
+from simkit.trace.diff.calls import Changed, Removed, Same
+from simkit.trace.diff.traces import TraceDiff, TurnDiff, trace_diff, without
+from simkit.trace.diff.values import Edit
 from simkit.trace.store import decoded
 from simkit.trace.views import view_of
 from tests.building import trace_yaml

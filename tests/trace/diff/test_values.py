@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.messages import ABSENT, Message, ToolCall
-from simkit.trace.diff import Edit, ItemEdit, Span, aligned
-from simkit.trace.diff.values import edits, item_edits, plain
+from simkit.trace.diff.values import Edit, ItemEdit, Span, aligned, edits, item_edits, plain
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_all_of_many_keys_are_judged(tmp_path: Path) -> None:
 
     assert len(rows(trace)) == 72
     (hit,) = hits_of("HND-12", trace)
-    assert hit.what.endswith("is in what 'clerk' is sent; its contract requires `kind`")
+    assert hit.what.endswith("in turn 1; its contract requires `kind`")
 
 
 PAYLOADS: Final[list[dict[str, Any]]] = [

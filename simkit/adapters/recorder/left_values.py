@@ -1,0 +1,276 @@
+"""Values that scenarios leave in variables of the pipeline's modules, for later scenarios.
+
+A value that was left and reaches a request may stand in the source too, or be what a cache would
+hold anyway. Only a run without it tells: `restore` prepares one, in a copy of this process.
+*Not seen*: what libraries' objects, `lru_cache`, slots and generators keep.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from itertools import count as numbers
+from random import Random
+from types import CellType, FunctionType, ModuleType
+from typing import Any, Final, NamedTuple
+
+_DEPTH_MAX: Final = 8
+_VALUES_MAX: Final = 20_000
+"""The number of values that are searched in one variable."""
+_BITS_MAX: Final = 1_000
+"""The size of a number that is written out: Python refuses to write very large ones."""
+_SCALARS: Final = (int, float, str)
+_PLAIN: Final = (*_SCALARS, dict, list, set, tuple, frozenset, deque)
+_EMPTY: Final = CellType()
+_CACHED: Final = type(lru_cache(len))
+
+IsOwn = Callable[[str, str], bool]
+"""Function of a module's name and file: whether it belongs to the pipeline."""
+
+
+class _Content(NamedTuple):
+    """The content of a variable at some time."""
+
+    texts: frozenset[str]
+    """The texts, numbers and truth values in it, as they are written."""
+    size: object
+    """Another value, if something else is kept in it."""
+    put_back: tuple[Callable[[], object], ...]
+    """Functions that give it, and the containers, classes and cells in it, this content."""
+
+
+class _Process:
+    """The variables of the pipeline's modules, and the environment, by name, in this process."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, _Content] = {}
+        """As a scenario first saw them."""
+        self.at_begin: dict[str, _Content] = {}
+        """As the last scenario saw them."""
+        self.at_end: dict[str, frozenset[str]] = {}
+        """The texts in them when a scenario ended."""
+        self.left_by: dict[str, dict[str, str]] = {}
+        """Those of them that a scenario left, each with the scenario."""
+        self.left_to_last: dict[str, dict[str, str]] = {}
+        """Those of them that the last scenario has found, of others."""
+        self.changed_by: dict[str, str] = {}
+        """The variables that are no more as they were first, each with the scenario after which."""
+        self.last_scenario = ""
+        self.is_own: IsOwn = lambda name, file: False
+
+
+_process: Final = _Process()
+
+
+def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
+    """Note what the variables, and the environment, hold before a scenario.
+
+    ``given`` are the variables of the environment that it sets itself.
+    """
+    contents, _process.is_own = dict(_contents(is_own)), is_own
+    environment = frozenset(
+        # One by one: runs side by side set and remove variables meanwhile.
+        (name, os.environ.get(name))
+        for name in os.environ
+        if name not in given and not name.startswith("PYTEST_")
+    )
+    contents["os.environ"] = _Content(frozenset(), environment, ())
+    # Modules that are gone keep nothing alive.
+    first = {name: old for name, old in _process.first.items() if name in contents}
+    _process.first = {**contents, **first}
+    _process.changed_by = {
+        name: _process.changed_by.get(name, _process.last_scenario)
+        for name, content in contents.items()
+        if _process.first[name].size != content.size
+    }
+    _process.last_scenario = scenario
+    _process.left_to_last = {
+        name: {text: by for text, by in texts.items() if by != scenario}
+        for name, texts in _process.left_by.items()
+        # If a fixture has changed it since then, nobody knows whose a value is.
+        if name in contents and contents[name].texts == _process.at_end[name]
+    }
+    # Only then it is needed, and it keeps objects alive.
+    _process.at_begin = contents if any(_process.left_to_last.values()) else {}
+
+
+def end(scenario: str) -> None:
+    """Note what a scenario has left in them."""
+    if scenario != _process.last_scenario:
+        return  # Several run at once: nobody knows whose it is.
+    for name, content in _contents(_process.is_own):
+        if name in _process.first:
+            by = _process.left_by.get(name, {})
+            new = content.texts - _process.first[name].texts
+            _process.left_by[name] = {text: by.get(text, scenario) for text in new}
+            _process.at_end[name] = content.texts
+
+
+def changed_variables() -> list[tuple[str, str]]:
+    """Return the variables that were changed before the last scenario, each by another one."""
+    pairs = _process.changed_by.items()
+    return [(name, by) for name, by in pairs if by != _process.last_scenario]
+
+
+def sizes_in(is_own: IsOwn) -> dict[str, object]:
+    """Return the variables of the pipeline's modules, each with another size if it keeps more."""
+    return {name: content.size for name, content in _contents(is_own)}
+
+
+def left_to(scenario: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the variables with what others left in them to a scenario, each text by whom.
+
+    It is empty if another scenario has begun meanwhile.
+    """
+    return _process.left_to_last if scenario == _process.last_scenario else {}
+
+
+def restore(without: str) -> None:
+    """Let the variables be as the last scenario found them, but one as the first one did."""
+    contents = [*_process.at_begin.items()]
+    if without:  # It comes last: two variables may be one list.
+        contents.append((without, _process.first[without]))
+    for _, content in contents:
+        for put_back in content.put_back:
+            put_back()
+
+
+def forget_all() -> None:
+    """Forget what scenarios of this process left."""
+    _process.__init__()  # type: ignore[misc]
+
+
+def holder_of(text: str, is_own: IsOwn) -> str:
+    """Return the variable of the pipeline's modules that holds a text; empty if none does."""
+    modules = dict(own_modules(is_own))
+    for name, module in modules.items():
+        for variable, value in _variables(module):
+            values = _Search(modules, is_wide=True).values_in(value)
+            if any(isinstance(inner, str) and text in inner for inner in values):
+                return f"{name}.{variable}"
+    return ""
+
+
+def own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
+    """Yield the modules of the pipeline, by name."""
+    for name, module in sys.modules.copy().items():
+        file = getattr(module, "__file__", None)
+        if isinstance(module, ModuleType) and file and is_own(name, file):
+            yield name, module
+
+
+def _module_of(value: object) -> str:
+    """Return the module that defines a function or a class, or the class of an object."""
+    kind = value if isinstance(value, type | FunctionType) else type(value)
+    return str(getattr(kind, "__module__", ""))
+
+
+def _variables(home: ModuleType | type) -> list[tuple[str, Any]]:
+    """Return what a module or a class holds; underscores begin what is Python's own."""
+    pairs = [*vars(home).items()]
+    return [(name, value) for name, value in pairs if not name.startswith("__")]
+
+
+def _contents(is_own: IsOwn) -> Iterator[tuple[str, _Content]]:
+    modules = dict(own_modules(is_own))
+    for home, module in modules.items():
+        for name, value in _variables(module):
+            values = [*_Search(modules).values_in(value)]
+            texts = [str(inner) for inner in values if isinstance(inner, _SCALARS)]
+            put_back = [each for inner in values for each in _put_back(inner, modules)]
+            if _may_keep([value], modules):
+                put_back.append(partial(_set_variable, module, name, value))
+            yield f"{home}.{name}", _Content(frozenset(texts), hash((*texts,)), (*put_back,))
+
+
+def _put_back(holder: Any, homes: Collection[str]) -> Iterator[Callable[[], object]]:
+    if isinstance(holder, dict | set | list | deque) and not _may_keep(
+        holder.values() if isinstance(holder, dict) else holder, homes
+    ):
+        return
+    if isinstance(holder, dict | set):
+        content = {**holder} if isinstance(holder, dict) else {*holder}
+        yield from (holder.clear, partial(holder.update, content))
+    elif isinstance(holder, list | deque):
+        yield from (holder.clear, partial(holder.extend, [*holder]))
+    elif isinstance(holder, CellType) and holder != _EMPTY:
+        yield partial(setattr, holder, "cell_contents", holder.cell_contents)
+    elif isinstance(holder, type) and _module_of(holder) in homes:
+        yield from [
+            partial(_set_variable, holder, name, value) for name, value in _variables(holder)
+        ]
+
+
+def _may_keep(values: Iterable[Any], homes: Collection[str]) -> bool:
+    """Return whether all are plain or the pipeline's: a task that is kept tells no error."""
+    return all(
+        value is None or isinstance(value, _PLAIN) or _module_of(value) in homes for value in values
+    )
+
+
+def _set_variable(home: ModuleType | type, name: str, value: object) -> None:
+    if vars(home).get(name) is not value:  # Not every class can be changed.
+        setattr(home, name, value)
+
+
+class _Search:
+    """Searches one variable; ``is_wide``: also the objects of libraries."""
+
+    def __init__(self, homes: Collection[str], *, is_wide: bool = False) -> None:
+        self._homes, self._is_wide, self._left = homes, is_wide, _VALUES_MAX
+        self._visited: set[int] = set()
+
+    def values_in(self, value: Any, depth: int = _DEPTH_MAX) -> Iterator[Any]:
+        """Yield a value, and those in it, so many objects deep."""
+        is_huge = isinstance(value, int) and value.bit_length() > _BITS_MAX
+        yield None if is_huge else value
+        self._left -= 1
+        is_known = isinstance(value, _SCALARS) or id(value) in self._visited
+        if is_known or self._left < 0 or depth < 0:
+            return
+        self._visited.add(id(value))
+        for inner in self._inner(value):
+            yield from self.values_in(inner, depth - 1)
+
+    def _inner(self, value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            yield from [*value.keys(), *value.values()]
+        elif isinstance(value, list | tuple | set | frozenset | deque):
+            yield from [*value]
+        elif isinstance(value, CellType):
+            yield None if value == _EMPTY else value.cell_contents
+        elif isinstance(value, ContextVar):
+            yield value.get(None)
+        elif (size := _size_of(value)) is not None:
+            yield size
+        elif _module_of(value) in self._homes:
+            yield from _parts(value)
+        elif self._is_wide and not isinstance(value, type | ModuleType):
+            yield getattr(value, "__dict__", None)
+
+
+def _size_of(value: Any) -> str | None:
+    """Return what changes with an object of the standard library; None if that cannot be seen."""
+    if isinstance(value, Random):
+        return str(hash(value.getstate()))
+    if isinstance(value, numbers):
+        return repr(value)
+    if type(value).__module__ == "sqlite3":
+        with suppress(Exception):  # It may be another thread's.
+            return f"{value.total_changes} changes"
+    return f"{value.cache_info().currsize} cached" if isinstance(value, _CACHED) else None
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield what an object of the pipeline keeps; a function, in its defaults and its closure."""
+    if isinstance(value, FunctionType):
+        yield from (*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__)
+    if isinstance(value, type):
+        yield [inner for _, inner in _variables(value)]
+    else:
+        yield getattr(value, "__dict__", None)

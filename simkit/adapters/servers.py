@@ -1,0 +1,237 @@
+"""The scenario's servers: MCP servers and HTTP routes that it answers in their place.
+
+A request or a process reaches a server by its address or its command line. A call of a tool is
+answered by `tool_results`, as if the code had a function for it: no framework is patched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from shlex import join
+from typing import Any
+
+import msgspec
+
+from simkit.adapters.concurrency.thread_turns import ThreadTurns
+from simkit.adapters.mcp_http import McpOverHttp
+from simkit.adapters.mcp_servers import DeclaredServer, ForeignServer, ServerSession
+from simkit.adapters.model_calls import Answerer, GatedTraffic, OtherRequests, RemoteCall
+from simkit.adapters.tool_use import ToolUse
+from simkit.capture.http.request_router import Decision, Later, Pauses
+from simkit.capture.http.stdio_servers import (
+    StdioServers,
+    stdio_servers_of_run,
+    watching_stdio,
+)
+from simkit.core.context_values import Inside
+from simkit.core.errors import ScriptBroken, ScriptMisfit, SimkitError
+from simkit.core.text import short
+from simkit.language.matching import Matcher, compile_matcher
+from simkit.providers import a2a, mcp
+from simkit.providers.http import HttpRequest, HttpResponse
+from simkit.providers.values import JSON
+from simkit.spec.scenario.servers import (
+    DECLARED,
+    REAL,
+    RECORDED,
+    HttpAnswer,
+    McpServer,
+    RemoteAgent,
+    Server,
+)
+
+
+class ScriptedServers:
+    """The servers of one scenario."""
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server],
+        use: ToolUse,
+        pauses: Pauses,
+        others: Answerer | None,
+        folder: str,
+    ) -> None:
+        """``others`` answers recorded servers, if it is the scenario's cassette.
+
+        ``folder`` is where files of cards are.
+        """
+        traffic, self._use = others if isinstance(others, GatedTraffic) else None, use
+        self.ends: list[str] = []
+        """How servers have ended before their time."""
+        self._matchers = {name: _matcher_of(name, server) for name, server in servers.items()}
+        self._mcp = {
+            name: self._mcp_server(name, server.mcp, use, traffic)
+            for name, server in servers.items()
+            if server.mcp is not None
+        }
+        self._routes = [
+            (name, route, answers)
+            for name, server in servers.items()
+            for route, answers in (server.http or {}).items()
+        ]
+        self._remote = {
+            name: (server.a2a, a2a.Tasks())
+            for name, server in servers.items()
+            if server.a2a is not None
+        }
+        """Remote agent to its declaration and its tasks."""
+        for name, (agent, _) in self._remote.items():
+            if agent.source == RECORDED and traffic is None:
+                raise _without_cassette(name)
+        self._folder = folder
+        self._requests: Counter[str] = Counter()
+        """Route to the number of its requests."""
+        self._pauses = pauses
+        self._stdio = StdioServers(self._server_of)
+        self._servers = servers
+        self.reached: set[str] = set()
+        """The servers that were talked to."""
+        self._others: dict[str, None] = {}
+        """The commands and addresses that were nobody's."""
+        use.serves_others = any(isinstance(each, ForeignServer) for each in self._mcp.values())
+        self._over_http = {name: McpOverHttp(each, pauses) for name, each in self._mcp.items()}
+
+    def _mcp_server(
+        self, name: str, server: McpServer, use: ToolUse, traffic: GatedTraffic | None
+    ) -> DeclaredServer | ForeignServer:
+        def ended(how: str) -> None:
+            self.ends.append(f"server `{name}` {how}")
+
+        if server.source == DECLARED:
+            return DeclaredServer(name, server, use, ended)
+        if server.source == REAL:
+            return ForeignServer(name, use, None, ended)
+        if traffic is None:
+            raise _without_cassette(name)
+        return ForeignServer(name, use, traffic, ended)
+
+    @contextmanager
+    def serving(self, requests: OtherRequests, turns: ThreadTurns) -> Iterator[None]:
+        """Answer requests of a run, and processes that it starts."""
+        requests.of_servers, turns.is_awaited = self.decide, self._are_busy
+        self._use.end_overdue = lambda: turns.end_overdue(is_outside=True)
+        requests.remote_agent = self.remote_agent
+        with watching_stdio:
+            try:
+                yield
+            finally:
+                self._stdio.close()
+
+    def _are_busy(self) -> bool:
+        return any(each.is_asked for each in self._over_http.values()) or self._stdio.are_busy()
+
+    def caused(self, problem: SimkitError) -> SimkitError:
+        """Return an error of the script; where a server has ended, that is its cause."""
+        if not self.ends or not isinstance(problem, ScriptBroken):
+            return problem
+        return type(problem)("\n".join((*self.ends, problem.what)), problem.path)
+
+    def started_here(self) -> Inside[StdioServers]:
+        """Let processes that code in here starts be servers."""
+        return stdio_servers_of_run(self._stdio)
+
+    def decide(self, request: HttpRequest) -> Decision | Later | None:
+        """Answer a request to one of the servers; None for one to somebody else."""
+        line = f"{request.method} {request.url}"
+        for name, route, answers in self._routes:
+            if fnmatchcase(line, route) or fnmatchcase(line.partition("?")[0], route):
+                self._requests[route] += 1
+                self.reached.add(name)
+                answer = answers[min(self._requests[route], len(answers)) - 1]
+                return _response(answer, self._pauses)
+        for name, over_http in self._over_http.items():
+            if self._matchers[name].holds(request.url):
+                self.reached.add(name)
+                return over_http.take(request)
+        if (remote := self._of_remote(request)) is not None:
+            return remote
+        self._others[line] = None
+        return None
+
+    def remote_agent(self, request: HttpRequest) -> RemoteCall | None:
+        """Return the remote agent that a request asks; None if it asks none."""
+        name, _, exchange = self._remote_of(request)
+        is_for_agent = request.method == "POST" and exchange.is_for_agent
+        return RemoteCall(name, exchange) if is_for_agent else None
+
+    def _remote_of(self, request: HttpRequest) -> tuple[str, RemoteAgent, a2a.Exchange]:
+        """Return the name of the remote agent at an address, it, and what it is asked."""
+        for name, (agent, tasks) in self._remote.items():
+            if self._matchers[name].holds(request.url):
+                self.reached.add(name)
+                body = mcp.decoded(request.body) or {}
+                return name, agent, a2a.Exchange(body, tasks, as_task=agent.answers == "task")
+        return "", RemoteAgent(), a2a.Exchange({}, {}, as_task=False)
+
+    def _of_remote(self, request: HttpRequest) -> HttpResponse | None:
+        """Answer what no agent is asked: its card, and its tasks."""
+        name, agent, exchange = self._remote_of(request)
+        if not name or agent.source == RECORDED:
+            return None
+        if request.method == "POST":
+            return exchange.answer()
+        card = a2a.card_for(request, name, self._card(name, agent.card))
+        return HttpResponse(404 if card is None else 200, JSON, (msgspec.json.encode(card),))
+
+    def _card(self, name: str, card: Mapping[str, Any] | str) -> Mapping[str, Any]:
+        """Return a card; read the file that holds it. Raise ScriptMisfit if it is none."""
+        if not isinstance(card, str):
+            return card
+        try:
+            return msgspec.json.decode((Path(self._folder) / card).read_bytes(), type=dict)
+        except (OSError, msgspec.DecodeError) as problem:
+            text = f"the card of `{name}` cannot be read: {problem}"
+            raise ScriptMisfit(text, ("servers", name, "a2a", "card")) from None
+
+    def _server_of(self, command: Sequence[str]) -> ServerSession | None:
+        """Return the server that a command line starts; None for another program."""
+        line = join(command)
+        for name, server in self._mcp.items():
+            if self._matchers[name].holds(line):
+                self.reached.add(name)
+                return server.session(is_process=True)
+        self._others[line] = None
+        return None
+
+    def check(self) -> None:
+        """Raise ScriptMisfit for a server that nobody talked to."""
+        for name, server in self._servers.items():
+            if name in self.reached:
+                continue
+            lines = "".join(f"\n  {short(other, 90)}" for other in self._others)
+            looked_for = "its `match`" if server.match is not None else f"the word `{name}`"
+            raise ScriptMisfit(
+                f"no process and no request was for server `{name}`: none has {looked_for} in its "
+                f"command line or its address.\nThose of others: {lines or 'none'}",
+                ("servers", name),
+            )
+
+
+def _response(answer: HttpAnswer, pauses: Pauses) -> Decision | Later:
+    is_json = "body" in answer.model_fields_set
+    body = msgspec.json.encode(answer.body) if is_json else answer.text.encode()
+    kind = "application/json" if is_json else "text/plain; charset=utf-8"
+    headers = {key.lower(): value for key, value in answer.headers.items()}
+    headers = {"content-type": kind, **headers}
+    response, wait_ms = HttpResponse(answer.status, (*headers.items(),), (body,)), answer.latency_ms
+    return Later(pauses, wait_ms, lambda: response) if wait_ms else response
+
+
+def _without_cassette(name: str) -> ScriptMisfit:
+    return ScriptMisfit(
+        f"server `{name}` is recorded, and the scenario has no `cassette`.\n"
+        "Name one: `cassette: NAME`; `simkit record` fills it from the real server.",
+        ("servers", name),
+    )
+
+
+def _matcher_of(name: str, server: Server) -> Matcher:
+    if server.match is not None:
+        return compile_matcher(server.match)
+    return compile_matcher({"$regex": rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])"})

@@ -1,0 +1,1 @@
+"""Traces that other tools exported: their formats, and what of a conversation they tell. Pure."""

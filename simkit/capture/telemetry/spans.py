@@ -1,0 +1,280 @@
+"""Steps of OTLP's spans: by GenAI conventions of several versions, OpenInference and Langfuse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from simkit.capture.telemetry import conventions as names
+from simkit.capture.telemetry.exports import Span, reading
+from simkit.capture.telemetry.messages import (
+    ContentMissing,
+    answer_in,
+    loaded,
+    messages_in,
+    of_openinference,
+    offers_in,
+    unflattened,
+)
+from simkit.capture.telemetry.steps import (
+    Kind,
+    Reading,
+    Step,
+    node_metadata,
+    or_absent,
+    tool_result,
+    user_text,
+)
+from simkit.core.messages import ABSENT, JsonValue
+
+
+def steps_of_spans(spans: Sequence[Span], problems: list[str]) -> list[Step]:
+    """Return the step of each span, without those that cannot be read."""
+    limit = _length_limit(spans)
+    steps = []
+    for span in spans:
+        with reading(f"span {span.name!r}", problems):
+            steps.append(_step(span, limit))
+    return steps
+
+
+def _length_limit(spans: Sequence[Span]) -> int:
+    """Return the length at which an exporter cut texts; 0 if it cut none.
+
+    It shows in a text that begins as JSON, ends before its end, and is the longest.
+    """
+    texts = [v for span in spans for v in span.attributes.values() if isinstance(v, str)]
+    longest = max(map(len, texts), default=0)
+    is_cut = any(
+        len(text) == longest and text.startswith(("{", "[")) and loaded(text) is text
+        for text in texts
+    )
+    return longest if is_cut else 0
+
+
+_SESSIONS: Final = (names.RUN, names.SCENARIO, *names.SESSIONS)
+"""All sessions of a run that simkit exported are one scenario again."""
+
+
+class _Attributes(dict[str, Any]):
+    """Attributes of a span; one that was cut off raises ContentMissing when it is read."""
+
+    def __init__(self, values: Mapping[str, Any], limit: int) -> None:
+        super().__init__(values)
+        self.limit = limit
+
+    def first(self, *keys: str) -> Any:
+        """Return the first attribute of these names; None if there is none."""
+        for key in keys:
+            value = self.get(key)
+            if value is not None:
+                if self.limit and isinstance(value, str) and len(value) == self.limit:
+                    raise ContentMissing(f"{key} is cut off after {self.limit} characters")
+                return value
+        return None
+
+    def check(self, prefix: str) -> None:
+        """Raise ContentMissing if an attribute below a prefix was cut off."""
+        for key in self:
+            if key.startswith(f"{prefix}."):
+                self.first(key)
+
+
+def _step(span: Span, limit: int) -> Step:
+    attributes = _Attributes(span.attributes, limit)
+    step = Step(
+        id=span.id,
+        trace=span.trace,
+        parent=span.parent,
+        session=str(next((attributes[key] for key in _SESSIONS if key in attributes), "")),
+        name=span.name,
+        agent=str(attributes.get(names.AGENT, "")),
+        start=span.start,
+        end=span.end,
+        failed=span.failed or names.ERROR in attributes,
+        status=" ".join([span.status, str(attributes.get(names.ERROR, "")), *_exceptions(span)]),
+        missing=[],
+        attributes=attributes,
+    )
+    if names.KIND in attributes:
+        _read_openinference(step, attributes, span)
+    elif names.OBSERVATION in attributes:
+        _read_langfuse(step, attributes, span)
+    else:
+        _read_genai(step, attributes, span)
+    if span.cut and step.kind == "model":
+        step.missing.append(f"its exporter dropped {span.cut} of its attributes")
+    return step
+
+
+def _exceptions(span: Span) -> list[str]:
+    return [
+        f"{attributes.get('exception.type', '')}: {attributes.get('exception.message', '')}"
+        for name, _, attributes in span.events
+        if name == "exception"
+    ]
+
+
+def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
+    operation = str(attributes.get(names.OPERATION, ""))
+    if operation in names.ASKS or (names.OUTPUT in attributes and not step.agent):
+        step.kind = "model"
+        _read_genai_call(step, attributes, span)
+    elif operation == names.TOOL or attributes.get(names.MCP_METHOD) == "tools/call":
+        step.kind, step.name = "tool", str(attributes.get(names.TOOL_NAME, ""))
+        step.status = span.status or step.status
+        step.call_id = str(attributes.get(names.CALL_ID, ""))
+        step.server = str(attributes.get(names.SERVER, ""))
+        with Reading(step, f"the arguments of {step.name!r}"):
+            step.args = _value_of(attributes, names.ARGUMENTS, span)
+        with Reading(step, f"the result of {step.name!r}"):
+            step.result = _of_server(step, _value_of(attributes, names.RESULT, span))
+    elif names.HANDOFF_TO in attributes:
+        step.kind, step.name = "handoff", str(attributes[names.HANDOFF_TO])
+    elif step.agent and operation in names.INVOKES:
+        step.kind, step.name = "agent", step.agent
+    if not span.parent and step.kind != "model":
+        step.text = user_text(attributes.get(names.INPUT))
+
+
+def _value_of(attributes: _Attributes, key: str, span: Span) -> JsonValue:
+    if span.scope == names.OWN:
+        return attributes.get(key, ABSENT)
+    return or_absent(attributes.first(key))
+
+
+def _read_genai_call(step: Step, attributes: _Attributes, span: Span) -> None:
+    details = [more for name, _, more in span.events if name == names.DETAILS]
+    merged = _Attributes({**attributes, **(details[-1] if details else {})}, attributes.limit)
+    with Reading(step, "what the model was sent"):
+        _read_genai_input(step, merged, span)
+    with Reading(step, "the model's reply"):
+        output = merged.first(names.OUTPUT, "gen_ai.completion")
+        if output is not None:
+            step.answer = answer_in(_whole(output))
+        for name, body, more in span.events:
+            if name == names.CHOICE and step.answer is None:
+                step.answer = answer_in([body if isinstance(body, Mapping) else more])
+    with Reading(step, "the tools that the model was offered"):
+        step.offers = offers_in(loaded(merged.first(names.OFFERS)))
+
+
+def _read_genai_input(step: Step, attributes: _Attributes, span: Span) -> None:
+    source = attributes.first(names.INPUT, "gen_ai.prompt")
+    if source is None:
+        items = [_of_event(*event) for event in span.events if _role_of(event[0])]
+        step.lacks_texts = bool(items)
+    else:
+        items = _whole(source)
+    system = attributes.first(names.SYSTEM)
+    if system is not None:
+        items = [{"role": "system", "parts": _whole(system)}, *items]
+    step.messages = tuple(messages_in(items)) if items else None
+
+
+def _role_of(event: str) -> str:
+    return names.MESSAGE_EVENTS.get(event, "")
+
+
+def _of_event(name: str, body: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    fields = dict(body) if isinstance(body, Mapping) else dict(attributes)
+    if "content" not in fields and "tool_calls" not in fields:
+        raise ContentMissing("it was not captured")
+    item = {"role": _role_of(name), **fields}
+    if item["role"] == "tool":
+        item.setdefault("tool_call_id", item.get("id", ""))
+    return item
+
+
+def _whole(value: Any) -> Any:
+    """Return a structure; raise ContentMissing for a text that is the beginning of one."""
+    value = loaded(value)
+    if isinstance(value, str) and value.startswith(("{", "[")):
+        raise ContentMissing("it is cut off")
+    return value
+
+
+_OPENINFERENCE: Final[Mapping[str, Kind]] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent"}
+
+
+def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None:
+    step.kind = _OPENINFERENCE.get(str(attributes[names.KIND]), "other")
+    if step.kind == "model":
+        for key, subject in (("input", "what the model was sent"), ("output", "the model's reply")):
+            with Reading(step, subject):
+                prefix = f"llm.{key}_messages"
+                attributes.check(prefix)
+                items = of_openinference(unflattened(attributes, prefix))
+                if span.cut:
+                    value = attributes.first(f"{key}.value")
+                    items = [] if value is None else _whole(value)
+                if items and key == "input":
+                    step.messages = tuple(messages_in(items))
+                elif items:
+                    step.answer = answer_in(items)
+        attributes.check("llm.tools")
+        step.offers = offers_in([i.get("tool") for i in unflattened(attributes, "llm.tools")])
+    elif step.kind == "tool":
+        _read_tool(step, attributes, str(attributes.get("tool.name", span.name)), "input.value",
+                   "output.value")  # fmt: skip
+        if step.name.startswith("handoff to "):
+            step.kind, step.name = "handoff", step.name.removeprefix("handoff to ")
+    elif step.kind == "agent":
+        step.name = str(attributes.get("agent.name") or attributes.get("graph.node.id", span.name))
+        if node_metadata(attributes):  # Each node of a graph is called an agent.
+            step.kind = "other"
+    step.text = "" if span.parent else user_text(attributes.get("input.value"))
+
+
+def _read_tool(step: Step, attributes: _Attributes, name: str, args: str, result: str) -> None:
+    step.name = name
+    with Reading(step, f"the arguments of {name!r}"):
+        step.args = or_absent(attributes.first(args))
+    with Reading(step, f"the result of {name!r}"):
+        step.result = _of_server(step, tool_result(or_absent(attributes.first(result))))
+
+
+def _of_server(step: Step, result: JsonValue) -> JsonValue:
+    """Return the text of a result in MCP's form, and note that nothing names its server."""
+    if not isinstance(result, Mapping) or {*result} != {"type", "text"} or step.server:
+        return result
+    step.missing.append("no span names its MCP server: declare it under `servers:`")
+    return result["text"]
+
+
+def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
+    kind = str(attributes[names.OBSERVATION])
+    kinds: Mapping[str, Kind] = {"generation": "model", "tool": "tool", "agent": "agent"}
+    step.kind = kinds.get(kind, "other")
+    step.status = f"{step.status} {attributes.get('langfuse.observation.status_message', '')}"
+    step.failed = step.failed or attributes.get("langfuse.observation.level") == "ERROR"
+    if step.kind == "model":
+        with Reading(step, "what the model was sent"):
+            source = _whole(attributes.first("langfuse.observation.input"))
+            if isinstance(source, Mapping):
+                step.offers = offers_in(source.get("tools"))
+            elif isinstance(source, list):  # LangChain's tools stand between the messages.
+                tools = [item["content"] for item in source if _is_offer(item)]
+                step.offers = offers_in(tools)
+                source = [item for item in source if not _is_offer(item)]
+            step.messages = None if source is None else tuple(messages_in(source))
+        with Reading(step, "the model's reply"):
+            output = attributes.first("langfuse.observation.output")
+            step.answer = None if output is None else answer_in(_whole(output))
+    elif step.kind == "tool":
+        _read_tool(step, attributes, span.name, "langfuse.observation.input",
+                   "langfuse.observation.output")  # fmt: skip
+    elif step.kind == "agent":
+        step.name = span.name
+        if node_metadata(attributes):
+            step.kind = "other"
+    step.text = "" if span.parent else user_text(attributes.get("langfuse.observation.input"))
+
+
+def _is_offer(item: Any) -> bool:
+    return (
+        isinstance(item, Mapping)
+        and item.get("role") == "tool"
+        and isinstance(item.get("content"), Mapping)
+        and item["content"].get("type") == "function"
+    )

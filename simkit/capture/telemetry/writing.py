@@ -1,0 +1,233 @@
+"""Runs of simkit as OTLP, by today's GenAI conventions: what `simkit export` writes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from simkit.capture.telemetry import conventions as names
+from simkit.core.messages import JsonValue, Message
+from simkit.language.matching.values import ToolName
+from simkit.trace import events as e
+from simkit.trace.views import View
+from simkit.trace.views.turns_and_calls import CallView, RunView, ToolView, TurnView
+
+_CLIENT: Final = 3
+_INTERNAL: Final = 1
+_FAILED: Final = 2
+_MICROSECOND: Final = 1_000
+_MILLISECOND: Final = 1_000_000
+
+
+def otlp_of(view: View, run: str = "") -> dict[str, Any]:
+    """Return a run as one OTLP message in JSON's form; equal runs give equal messages.
+
+    ``run`` tells it from others that have the same scenario's name.
+    """
+    return {"resourceSpans": [_Writer(view, run).resource()]}
+
+
+class _Writer:
+    """Writes the spans of one run. Spans of one moment are a microsecond apart: viewers keep it."""
+
+    def __init__(self, view: View, run: str) -> None:
+        self._view, self._count, self._run_name = view, 0, run
+        started = view.started
+        assert started is not None
+        self._scenario = started.scenario
+        self._start = round(datetime.fromisoformat(started.start).timestamp()) * 1_000_000_000
+        self._spans: list[dict[str, Any]] = []
+
+    def resource(self) -> dict[str, Any]:
+        """Return all spans, with what they share."""
+        for turn in self._view.turns:
+            self._turn(turn)
+        shared = {
+            "service.name": self._view.pipeline.name,
+            names.PIPELINE: self._view.pipeline.name,
+            names.SCENARIO: self._scenario,
+            **({names.RUN: self._run_name} if self._run_name else {}),
+            **({names.GIVEN: given} if (given := self._values_given()) else {}),
+        }
+        scope = {"scope": {"name": names.OWN}, "spans": self._spans}
+        return {"resource": {"attributes": _attributes(shared)}, "scopeSpans": [scope]}
+
+    def _values_given(self) -> dict[str, JsonValue]:
+        """Return the values that the scenario gave the state, without messages."""
+        given: dict[str, JsonValue] = {}
+        for event in self._view.events:
+            if isinstance(event, e.StateUpdated) and event.cause == "given":
+                for channel, value in self._view.update_of(event).items():
+                    is_reset = isinstance(value, Mapping) and [*value] == ["$set"]
+                    with suppress(TypeError):  # A message.
+                        plain = json.loads(json.dumps(value["$set"] if is_reset else value))
+                        given.setdefault(channel, plain)
+        return given
+
+    def _turn(self, turn: TurnView) -> None:
+        messages = [_message(turn.message)] if turn.message is not None else []
+        data = turn.message.data if turn.message is not None else None
+        root = self._span(
+            turn,
+            f"turn {turn.number}",
+            turn.at,
+            name=f"invoke_workflow {self._view.pipeline.name}",
+            attributes={
+                names.OPERATION: "invoke_workflow",
+                names.CONVERSATION: f"{self._scenario} {turn.session}",
+                names.SESSION: turn.session,
+                names.TURN: turn.number,
+                **self._answer(turn),
+                **({names.DATA: data} if data is not None else {}),
+                names.INPUT: json.dumps(messages, ensure_ascii=False),
+            },
+            error=turn.error.type if turn.error is not None else "",
+            message=turn.error.message if turn.error is not None else "",
+        )
+        tools = {tool.call_id: self._tool(turn, tool, root) for tool in turn.tools}
+        runs = {run.id: self._run(turn, run, tools.get(run.call_id, root)) for run in turn.runs}
+        for call in turn.calls:
+            self._call(turn, call, runs.get(call.run, root))
+        for handoff in turn.handoffs:
+            if handoff.outcome == "made":
+                event = handoff.event
+                attributes = {
+                    names.OPERATION: "agent_handoff",
+                    names.HANDOFF_FROM: event.from_agent,
+                    names.HANDOFF_TO: event.to_agent,
+                }
+                name = f"agent_handoff {event.to_agent}"
+                self._span(turn, handoff.id, event.at, name, attributes, root)
+
+    def _answer(self, turn: TurnView) -> dict[str, JsonValue]:
+        """Return the user's answer to the question of a turn that waited; empty for a message."""
+        for event in self._view.events:
+            if isinstance(event, e.TurnResumed) and event.turn == turn.number:
+                return {names.RESUME: event.value}
+        return {}
+
+    def _run(self, turn: TurnView, run: RunView, parent: str) -> str:
+        attributes = {names.OPERATION: names.INVOKES[0], names.AGENT: run.agent}
+        name = f"{names.INVOKES[0]} {run.agent}"
+        return self._span(turn, run.id, run.at, name, attributes, parent)
+
+    def _tool(self, turn: TurnView, tool: ToolView, parent: str) -> str:
+        attributes: dict[str, JsonValue] = {
+            names.OPERATION: names.TOOL,
+            names.TOOL_NAME: tool.tool,
+            names.CALL_ID: tool.call_id,
+            names.ARGUMENTS: tool.args,
+            **({names.SERVER: tool.server} if tool.server else {}),
+        }
+        if tool.error is None:
+            attributes[names.RESULT] = tool.result
+        name, error = f"{names.TOOL} {tool.tool}", "tool_error" if tool.error is not None else ""
+        key = f"tool {tool.call_id}"
+        return self._span(turn, key, tool.at, name, attributes, parent, error, tool.error or "")
+
+    def _call(self, turn: TurnView, call: CallView, parent: str) -> None:
+        messages = [_message(message) for message in call.context.messages]
+        attributes: dict[str, JsonValue] = {
+            names.OPERATION: names.ASKS[0],
+            names.PROVIDER: names.OWN,
+            names.AGENT: call.agent,
+            names.INPUT: json.dumps(messages, ensure_ascii=False),
+        }
+        if call.reply is not None:
+            finish = {"finish_reason": "tool_call" if call.reply.calls else "stop"}
+            output = [{**_message(call.reply), **finish}]
+            attributes[names.OUTPUT] = json.dumps(output, ensure_ascii=False)
+        if call.context.tools:
+            offers = [{"type": "function", **_offer(tool)} for tool in call.context.tools]
+            attributes[names.OFFERS] = json.dumps(offers, ensure_ascii=False)
+        if call.usage is not None:
+            attributes["gen_ai.usage.input_tokens"] = call.usage.input_tokens
+            attributes["gen_ai.usage.output_tokens"] = call.usage.output_tokens
+        error = call.error.error if call.error is not None else ""
+        message = call.error.message if call.error is not None else ""
+        name = names.ASKS[0]
+        self._span(turn, call.id, call.at, name, attributes, parent, error, message, _CLIENT)
+
+    def _span(
+        self,
+        turn: TurnView,
+        key: str,
+        at: int,
+        name: str,
+        attributes: Mapping[str, JsonValue],
+        parent: str = "",
+        error: str = "",
+        message: str = "",
+        kind: int = _INTERNAL,
+    ) -> str:
+        """Add a span; return its id."""
+        self._count += 1
+        started = self._start + at * _MILLISECOND + self._count * _MICROSECOND
+        identity = _digest(self._run_name or self._scenario, turn.session, key)[:16]
+        values = {**attributes, **({names.ERROR: error} if error else {})}
+        self._spans.append(
+            {
+                "traceId": _digest(
+                    self._run_name or self._scenario, turn.session, str(turn.number)
+                )[:32],
+                "spanId": identity,
+                **({"parentSpanId": parent} if parent else {}),
+                "name": name,
+                "kind": kind,
+                "startTimeUnixNano": str(started),
+                "endTimeUnixNano": str(started + _MICROSECOND),
+                "attributes": _attributes(values),
+                "status": {"code": _FAILED, "message": message} if error else {},
+            }
+        )
+        return identity
+
+
+def _offer(tool: str) -> dict[str, Any]:
+    """Return what a model is sent of a tool, as far as the trace has it."""
+    if not isinstance(tool, ToolName):
+        return {"name": tool}
+    return {"name": str(tool), "description": tool.description, "parameters": tool.parameters}
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _message(message: Message) -> dict[str, Any]:
+    """Return a message in the form of GenAI conventions."""
+    if message.role == "tool":
+        parts = [{"type": "tool_call_response", "id": message.call_id, "response": message.content}]
+        return {"role": "tool", "parts": parts}
+    parts = [{"type": "text", "content": message.content}] if message.content else []
+    parts += [
+        {"type": "tool_call", "id": call.id, "name": call.name, "arguments": call.args}
+        for call in message.calls
+    ]
+    return {"role": message.role, "parts": parts}
+
+
+def _attributes(values: Mapping[str, JsonValue]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _any_value(value)} for key, value in values.items()]
+
+
+def _any_value(value: JsonValue) -> dict[str, Any]:
+    """Return a value as OTLP's `AnyValue`, which keeps its type."""
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case str():
+            return {"stringValue": value}
+        case Mapping():
+            return {"kvlistValue": {"values": _attributes(value)}}
+        case Sequence():
+            return {"arrayValue": {"values": [_any_value(item) for item in value]}}
+    return {}

@@ -1,0 +1,215 @@
+"""Scenarios of conversations that happened elsewhere, from their model calls and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from simkit.capture.telemetry.conversations import RecordedConversation, RecordedTurn
+from simkit.capture.telemetry.steps import Step
+from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
+from simkit.providers.values import ParsedRequest, ParsedResponse
+from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
+from simkit.session.execution.first_scenario import agents_of, scenario_of
+from simkit.update.observed_values import claim_of
+
+
+def imported_scenario(
+    conversation: RecordedConversation,
+    name: str,
+    pipeline: str,
+    app: Mapping[str, Any],
+    functions: Mapping[str, str],
+) -> dict[str, Any]:
+    """Return the scenario of a conversation, with the claims that hold for what was recorded.
+
+    ``functions`` are those of tools that the application itself calls, by name.
+    """
+    run = _run_of(conversation, functions)
+    first = conversation.turns[0].session
+    texts = [turn.user for turn in conversation.turns]
+    tree = scenario_of(run, name, pipeline, app, texts)
+    if run.calls and {call.agent for call in run.calls} == {UNMARKED} and len(tree["agents"]) == 1:
+        # All calls are its own, also those of today's code with other instructions.
+        tree["agents"] = {agent: {"system": {"$any": True}} for agent in tree["agents"]}
+    if servers := _servers(conversation):
+        tree["servers"] = servers
+    if conversation.given:
+        tree["given"] = {"state": conversation.given}
+    names = iter(agents_of(run))
+    systems = _has_instructions(conversation)
+    is_whole = has_whole_contexts(conversation)
+    for turn, entry in zip(conversation.turns, tree["turns"], strict=True):
+        agents = [next(names) for _ in turn.calls]
+        claims = dict(_claims(turn, agents, systems, is_whole))
+        if conversation.pipeline:
+            _add_own(entry, turn, first, is_declared=":" not in conversation.pipeline)
+        if claims:
+            entry["expect"] = claims
+    return tree
+
+
+def _add_own(entry: dict[str, Any], turn: RecordedTurn, first: str, *, is_declared: bool) -> None:
+    """Write a turn as simkit itself knows it; ``first`` is the first turn's session."""
+    if turn.data is not ABSENT:
+        entry["user"] = {"json": turn.data}
+    if turn.resume is not ABSENT:
+        del entry["user"]
+        entry["resume"] = turn.resume
+    if turn.session != first:
+        entry["session"] = turn.session
+    if is_declared and "replies" in entry:
+        entry["replies"] = {agent: _handed(lines) for agent, lines in entry["replies"].items()}
+
+
+def _handed(line: Any) -> Any:
+    """Return reply lines of a declared pipeline, whose handoffs the trace shows as calls."""
+    if isinstance(line, list):
+        return [_handed(inner) for inner in line]
+    if not isinstance(line, Mapping):
+        return line
+    rest = {key: value for key, value in line.items() if key not in ("calls", "handoff")}
+    if "handoff" in line:
+        parts = line["handoff"].get("payload", {})
+        return {**rest, "handoff": {"to": line["handoff"]["to"], **parts}}
+    calls = line.get("calls", ())
+    ((tool, args),) = calls[0].items() if len(calls) == 1 else (("", {}),)
+    if not tool.startswith(HANDOFF_PREFIX):
+        return line
+    return {**rest, "handoff": {"to": tool.removeprefix(HANDOFF_PREFIX), **args}}
+
+
+def _has_instructions(conversation: RecordedConversation) -> bool:
+    calls = [call for turn in conversation.turns for call in turn.calls]
+    return any(message.role == "system" for call in calls for message in call.messages or ())
+
+
+def _servers(conversation: RecordedConversation) -> dict[str, Any]:
+    """Return the MCP servers whose tools were called, with the arguments that were seen."""
+    servers: dict[str, Any] = {}
+    for turn in conversation.turns:
+        schemas = {o.name: o.schema for call in turn.calls for o in call.offers if o.schema}
+        for tool in turn.tools:
+            if tool.server:
+                server = servers.setdefault(tool.server, {"mcp": {"tools": {}}})
+                args = schemas.get(tool.name) or _types_of(tool.args)
+                server["mcp"]["tools"].setdefault(tool.name, {"args": args})
+    return servers
+
+
+def _types_of(args: Any) -> dict[str, str]:
+    """Return the types of arguments, as a server's tool declares them."""
+    pairs = args.items() if isinstance(args, Mapping) else ()
+    return {key: _TYPES.get(type(value), "object") for key, value in pairs}
+
+
+_TYPES: Final = {
+    bool: "boolean", float: "number", int: "integer", list: "array", str: "string",
+}  # fmt: skip
+
+
+def has_whole_contexts(conversation: RecordedConversation) -> bool:
+    """Return whether the calls' messages are all that the models were sent.
+
+    Some exporters write only what began an agent's run: then later calls of it lack its own calls.
+    """
+    for turn in conversation.turns:
+        calls_by_agent: dict[str, set[str]] = {}
+        for call, agent in zip(turn.calls, turn.agents, strict=True):
+            known = {c.id for message in call.messages or () for c in message.calls}
+            if call.messages is not None and not calls_by_agent.get(agent, set()) <= known:
+                return False
+            if call.answer is not None and agent:
+                calls_by_agent.setdefault(agent, set()).update(c.id for c in call.answer.calls)
+    return True
+
+
+def _run_of(conversation: RecordedConversation, functions: Mapping[str, str]) -> FirstRun:
+    calls = [
+        ObservedCall(place, agent or UNMARKED, _request_of(call), _response_of(call))
+        for place, turn in enumerate(conversation.turns)
+        for call, agent in zip(turn.calls, turn.agents, strict=True)
+    ]
+    used = [use for place, turn in enumerate(conversation.turns) for use in _uses(place, turn)]
+    targets = frozenset(name for turn in conversation.turns for name in turn.targets)
+    return FirstRun(
+        tuple(calls), tuple(used), functions, targets, frozenset(use.tool for use in used)
+    )
+
+
+def _request_of(call: Step) -> ParsedRequest:
+    return ParsedRequest("", "", call.messages or (), call.offers)
+
+
+def _response_of(call: Step) -> ParsedResponse:
+    if call.answer is None or (call.error is not None and not call.answer.content):
+        return ParsedResponse(Message("assistant"), error=call.error)
+    return ParsedResponse(call.answer)
+
+
+def _uses(place: int, turn: RecordedTurn) -> Iterator[Used]:
+    """Yield the tools' results: those of their spans, else those in later contexts."""
+    without = {call.name for call in _handoff_calls(turn)} | turn.asking
+    yield from _uses_in_contexts(place, turn, without | {tool.name for tool in turn.tools})
+    for tool in turn.tools:
+        if tool.name not in without and tool.failed:
+            yield Used(place, tool.name, error=tool.status.strip() or "it failed")
+        elif tool.name not in without and tool.result is not ABSENT:
+            yield Used(place, tool.name, tool.result)
+
+
+def _uses_in_contexts(place: int, turn: RecordedTurn, without: Collection[str]) -> Iterator[Used]:
+    tools = {c.id: c.name for step in turn.calls if step.answer for c in step.answer.calls}
+    results: dict[str, str] = {}
+    for step in turn.calls:
+        for message in step.messages or ():
+            if message.role == "tool":
+                results.setdefault(message.call_id, message.content)
+    for identity, tool in tools.items():
+        if identity in results and tool not in without:
+            yield Used(place, tool, results[identity])
+
+
+def _handoff_calls(turn: RecordedTurn) -> Iterator[Any]:
+    for step in turn.calls:
+        for call in step.answer.calls if step.answer else ():
+            if call.is_handoff or (turn.targets and call.name.startswith("transfer_to_")):
+                yield call
+
+
+def _claim_of(message: Message, call: Step) -> dict[str, Any]:
+    claim: dict[str, Any] = claim_of(message)
+    if call.lacks_texts and message.calls:
+        return {"role": message.role, "calls": claim["calls"]}
+    return claim
+
+
+def _claims(
+    turn: RecordedTurn, agents: Sequence[str], has_systems: bool, is_whole: bool
+) -> Iterator[tuple[str, Any]]:
+    contexts = dict(_contexts(turn, agents, has_systems)) if is_whole else {}
+    if contexts:
+        yield "context", contexts
+    if turn.failed:
+        yield "error", {"$any": True}
+    if turn.targets or any(call.failed for call in turn.calls):
+        return
+    calls = [c for step in turn.calls if step.answer for c in step.answer.calls]
+    tools = [{"tool": c.name, "args": claim_of(c.args)} for c in calls if not c.is_handoff]
+    if tools:
+        yield "tool_calls", {"$has": tools}
+
+
+def _contexts(
+    turn: RecordedTurn, agents: Sequence[str], has_systems: bool
+) -> Iterator[tuple[str, Any]]:
+    for place, (call, agent) in enumerate(zip(turn.calls, agents, strict=True)):
+        if not call.messages:
+            continue
+        index = agents[:place].count(agent)
+        messages = [_claim_of(message, call) for message in call.messages]
+        # Without instructions it is not known whether there were any.
+        claim: dict[str, Any] = {"messages" if has_systems else "includes": messages}
+        if call.offers:
+            claim["tools"] = {"$has": [offer.name for offer in call.offers]}
+        yield (f"{agent}[{index}]" if index else agent), claim

@@ -1,0 +1,305 @@
+"""Faults of public reports, each as the smallest application that has it, and its mended twin."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from openai import OpenAI, OpenAIError
+
+client = OpenAI()
+Messages = list[dict[str, Any]]
+
+
+def tool(name: str, *parameters: str) -> dict[str, Any]:
+    properties = {parameter: {"type": "string"} for parameter in parameters}
+    schema = {"type": "object", "properties": properties, "required": [*parameters]}
+    return {"type": "function", "function": {"name": name, "parameters": schema}}
+
+
+def ask(system: str, messages: Messages, *tools: dict[str, Any]) -> Any:
+    options = {"tools": [*tools]} if tools else {}
+    whole: Any = [{"role": "system", "content": system}, *messages]
+    reply = client.chat.completions.create(model="gpt-5-mini", messages=whole, **options)  # type: ignore[call-overload]
+    return reply.choices[0].message
+
+
+def user_message(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def call_of(message: Any) -> dict[str, Any]:
+    called: dict[str, Any] = message.model_dump(exclude_none=True)
+    return called
+
+
+def result_of(call: Any, text: str) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call.id, "content": text}
+
+
+class Plan:
+    """ag2#1618: the first agent is not sent what the user line."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> str:
+        plan = ask("You plan.", [user_message(text if self.is_mended else "Begin.")]).content
+        poem: str = ask("You write.", [user_message(f"Plan: {plan}\nTask: {text}")]).content
+        return poem
+
+
+class Swarm:
+    """autogen#5045: the result of a tool does not reach the target of a handoff."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        while (
+            a := ask("You tell time.", messages, tool("now"), tool("transfer_to_day"))
+        ).tool_calls:
+            messages.append(call_of(a))
+            for call in a.tool_calls:
+                if call.function.name == "now":
+                    messages.append(result_of(call, "12:34"))
+                    continue
+                messages.append(result_of(call, "ok"))
+                messages_sent = [
+                    each for each in messages if self.is_mended or each["role"] == "user"
+                ]
+                return ask("You tell days.", messages_sent).content
+        return a.content
+
+
+class Thought:
+    """autogen#6295: the text beside the call of a handoff does not reach its target."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        a = ask("You greet.", [user_message(text)], tool("transfer_to_desk"))
+        if not a.tool_calls:
+            return a.content
+        call = call_of(a) | ({} if self.is_mended else {"content": None})
+        answered = [result_of(each, "ok") for each in a.tool_calls]
+        return ask("You are the desk.", [user_message(text), call, *answered]).content
+
+
+class Home:
+    """home-generative-agent#588: of a turn that used a tool, the history has the text alone."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        messages = [*self.history, user_message(text)]
+        while (a := ask("You run a house.", messages, tool("turn_on", "what"))).tool_calls:
+            messages += [call_of(a), *(result_of(call, "on") for call in a.tool_calls)]
+        whole = messages if self.is_mended else [*self.history, user_message(text)]
+        self.history = [*whole, {"role": "assistant", "content": a.content}]
+        return a.content
+
+
+class Careful:
+    """Leaves a turn whose model failed out of the conversation, on purpose."""
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        messages = [*self.history, user_message(text)]
+        try:
+            answer = ask("You are careful.", messages)
+        except OpenAIError:
+            return "Please ask again."
+        self.history = [*messages, call_of(answer)]
+        return answer.content
+
+
+class Stored:
+    """pydantic-ai#2888, unsloth#10009: a turn that went another way is not stored."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        messages, has_looked = [*self.history, user_message(text)], False
+        while (a := ask("You look.", messages, tool("look", "what"))).tool_calls:
+            messages += [call_of(a), *(result_of(call, "seen") for call in a.tool_calls)]
+            has_looked = True
+        if self.is_mended or not has_looked:
+            self.history = [*messages, {"role": "assistant", "content": a.content}]
+        return a.content
+
+
+class Forks:
+    """claude-code#89849: agents that work side by side get each other's answers."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        tools = tool("ask_memory", "task"), tool("ask_channel", "task")
+        while (a := ask("You lead.", messages, *tools)).tool_calls:
+            with ThreadPoolExecutor() as pool:
+                answers = [*pool.map(self._answer, a.tool_calls)]
+            if not self.is_mended:
+                answers.reverse()
+            pairs = zip(a.tool_calls, answers, strict=True)
+            messages += [call_of(a), *(result_of(call, answer) for call, answer in pairs)]
+        return a.content
+
+    def _answer(self, call: Any) -> str:
+        task = json.loads(call.function.arguments)["task"]
+        answer: str = ask(f"You know {call.function.name[4:]}.", [user_message(task)]).content
+        return answer
+
+
+class Crew:
+    """crewAI#724, crewAI#1410: what one agent found does not reach the next."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        finding = ask("You research.", [user_message(text)]).content
+        return ask(
+            "You write.", [user_message(f"{text}\n{finding}" if self.is_mended else text)]
+        ).content
+
+
+class Memory:
+    """souprise#8: only the newest message reaches the model, and the user refers to an answer."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        self.history.append(user_message(text))
+        a = ask("You help.", self.history if self.is_mended else self.history[-1:])
+        self.history.append({"role": "assistant", "content": a.content})
+        return a.content
+
+
+class Front:
+    """beeai-framework#963: an agent is sent the open call of the one that asks it."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        if not (a := ask("You greet.", messages, tool("transfer_to_desk", "task"))).tool_calls:
+            return a.content
+        messages.append(call_of(a))
+        messages_sent = (
+            [user_message(text), user_message(a.tool_calls[0].function.arguments)]
+            if self.is_mended
+            else messages
+        )
+        answer = ask("You are the desk.", messages_sent).content
+        messages += [result_of(call, answer) for call in a.tool_calls]
+        return ask("You greet.", messages, tool("transfer_to_desk", "task")).content
+
+
+class Joined:
+    """inspect_ai#2290: two messages of the assistant are joined, and the calls of one are lost."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text), {"role": "assistant", "content": "Let me see. "}]
+        while (a := ask("You look.", messages, tool("look", "what"))).tool_calls:
+            last = messages[-1]
+            joined = call_of(a) if messages[-1]["role"] != "assistant" else last | call_of(a)
+            if not self.is_mended:
+                joined.pop("tool_calls")
+                joined["content"] = joined.get("content") or "Let me see."
+            messages[-1:] = [joined] if last["role"] == "assistant" else [last, joined]
+            messages += [result_of(call, "seen") for call in a.tool_calls]
+        return a.content
+
+
+class Resent:
+    """agent-framework#7955: a session holds the conversation, and the caller sends it as well."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        session = [] if self.is_mended else self.history
+        messages = [*session, *self.history, user_message(text)]
+        a = ask("You help.", messages)
+        self.history += [user_message(text), {"role": "assistant", "content": a.content}]
+        return a.content
+
+
+class Summed:
+    """openai-agents#3791: a summary is summed up with the messages that it lists already."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        lines, last = [f"user: {text}"], ""
+        for name in "triage", "billing", "refunds":
+            summary = [*lines, last] if last and not self.is_mended else lines
+            listing = "\n".join(f"{place}. {line}" for place, line in enumerate(summary, 1))
+            a = ask(f"You are {name}.", [user_message(f"So far:\n{listing}\n")])
+            last = f"{name}: {a.content}"
+            lines = [*lines, last]
+        return a.content
+
+
+class MendedPlan(Plan):
+    is_mended = True
+
+
+class MendedSwarm(Swarm):
+    is_mended = True
+
+
+class MendedThought(Thought):
+    is_mended = True
+
+
+class MendedHome(Home):
+    is_mended = True
+
+
+class MendedStored(Stored):
+    is_mended = True
+
+
+class MendedForks(Forks):
+    is_mended = True
+
+
+class MendedCrew(Crew):
+    is_mended = True
+
+
+class MendedMemory(Memory):
+    is_mended = True
+
+
+class MendedFront(Front):
+    is_mended = True
+
+
+class MendedJoined(Joined):
+    is_mended = True
+
+
+class MendedResent(Resent):
+    is_mended = True
+
+
+class MendedSummed(Summed):
+    is_mended = True

@@ -1,0 +1,121 @@
+"""A run that is exported and imported again is the same conversation, for shipped runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
+from simkit.capture.telemetry.exports import read_export
+from simkit.capture.telemetry.formats import steps_of
+from simkit.capture.telemetry.writing import otlp_of
+from simkit.cli.importing import import_trace
+from simkit.core.errors import SimkitError
+from simkit.core.messages import ABSENT, Message
+from simkit.session.simulate import simulate
+from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import items_in
+from simkit.trace.views import View
+from tests.conftest import sample_by_day
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+FILES: Final = sample_by_day(sorted((ROOT / "scenarios").rglob("*.scenario.yaml")), 3)
+
+
+def shape(message: Message | None) -> Any:
+    """Return the parts of a message that a provider sees."""
+    if message is None:
+        return None
+    return [message.role, message.content, [[c.name, c.args] for c in message.calls]]
+
+
+def facts_of_run(view: View) -> list[Any]:
+    return [
+        [
+            turn.message.content if turn.message is not None else "",
+            [
+                [c.agent, [shape(m) for m in c.context.messages], shape(c.reply)]
+                for c in turn.calls
+            ],
+            [[t.tool, t.args, t.result if t.error is None else t.error] for t in turn.tools],
+        ]
+        for turn in view.turns
+        if turn.calls
+    ]  # fmt: skip
+
+
+def facts_of_import(conversation: RecordedConversation) -> list[Any]:
+    return [
+        [
+            turn.user,
+            [
+                [agent, [shape(m) for m in c.messages or ()], shape(c.answer)]
+                for agent, c in zip(turn.agents, turn.calls, strict=True)
+            ],
+            [[t.name, t.args, t.status if t.failed else t.result] for t in turn.tools],
+        ]
+        for turn in conversation.turns
+    ]  # fmt: skip
+
+
+def official_reading(message: dict[str, Any]) -> Any:
+    """Return what OpenTelemetry's own classes read, strictly, as they write it again."""
+    pytest.importorskip("opentelemetry.proto")
+    from google.protobuf.json_format import MessageToDict, ParseDict
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    return MessageToDict(ParseDict(message, ExportTraceServiceRequest()))
+
+
+def views(file: Path) -> list[View]:
+    library = Library()
+    found_views = []
+    for item in items_in(str(file), library.cache):
+        try:
+            prepared = library.prepared(item)
+            if prepared.skip is None:
+                found_views.append(simulate(prepared).view)
+        except SimkitError:
+            continue
+    return [view for view in found_views if any(turn.calls for turn in view.turns)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_an_exported_run_is_the_same_conversation_again(file: Path) -> None:
+    for view in views(file):
+        content = json.dumps(otlp_of(view)).encode()
+        conversations = conversations_of(steps_of(read_export(content, "run.json")))
+
+        assert len(conversations) == 1
+        (conversation,) = conversations
+        assert view.started is not None
+        assert conversation.name == view.started.scenario
+        assert facts_of_import(conversation)[0][0] is not ABSENT
+        got, expected = facts_of_import(conversation), facts_of_run(view)
+        assert [row[:2] for row in got] == [row[:2] for row in expected]
+        assert json.dumps(got, default=str) == json.dumps(expected, default=str)
+        assert otlp_of(view) == otlp_of(view)
+        content = json.dumps(official_reading(otlp_of(view))).encode()
+        assert conversations_of(steps_of(read_export(content, "run.json"))) == conversations
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["customers/desk", "handoff_pattern/registry_and_validation"])
+def test_an_imported_run_holds_again(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pipeline in (ROOT / "scenarios" / file).parent.glob("*.pipeline.yaml"):
+        (tmp_path / pipeline.name).write_bytes(pipeline.read_bytes())
+    runs = views(ROOT / f"scenarios/{file}.scenario.yaml")
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps(otlp_of(view, str(number))) for number, view in enumerate(runs)]
+    Path("runs.jsonl").write_text("\n".join(lines))
+
+    import_trace("runs.jsonl", "", (), (), "")
+
+    again = views(Path("runs.scenario.yaml"))
+    assert [facts_of_run(view) for view in again] == [facts_of_run(view) for view in runs]

@@ -1,0 +1,75 @@
+"""`simkit mcp`: the tools that a coding agent has, through the official client."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from simkit.cli import tool_server
+from simkit.core.errors import Unsupported
+from tests.cli.projects import BAD, ECHO, write
+
+GOOD = "scenarios/good.scenario.yaml"
+
+
+def test_each_tool_answers_with_the_commands_json(project: Path) -> None:
+    write("bad.scenario.yaml", ECHO + BAD)
+
+    assert tool_server.validate([GOOD])["summary"]["errors"] == 0
+    assert tool_server.explain("HND-12")["explanations"][0]["id"] == "HND-12"
+    answer = tool_server.replay(["bad.scenario.yaml"])
+    assert answer["scenarios"][0]["findings"][0]["what"] == "reply does not match"
+
+
+@pytest.mark.slow
+def test_a_context_has_its_messages_and_the_reply(project: Path) -> None:
+    (call,) = tool_server.context(f"{GOOD}::it holds", agent="a")["calls"]
+
+    assert [(m["role"], m["content"]) for m in call["messages"]] == [
+        ("system", "Say."),
+        ("user", "hi"),
+    ]
+    assert call["reply"]["content"] == "hello"
+    assert tool_server.context("nowhere.scenario.yaml")["error"]["type"] == "SourceError"
+    nobody = tool_server.context(GOOD, agent="nobody")["error"]
+    assert nobody["message"] == "there is no such model call; there are: a in turn 1"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [("--help", "SourceError"), ("--update", "SourceError"), ("a\0b", "UsageError")],
+)
+def test_a_path_is_never_an_option(project: Path, path: str, kind: str) -> None:
+    assert tool_server.replay([path])["error"]["type"] == kind
+
+
+@pytest.mark.slow(10)
+def test_the_official_client_lists_and_calls_the_tools(project: Path) -> None:
+    from mcp import ClientSession, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    async def talk() -> tuple[list[str], Any]:
+        server = StdioServerParameters(command=sys.executable, args=["-m", "simkit", "mcp"])
+        async with stdio_client(server) as pipes, ClientSession(*pipes) as session:
+            await session.initialize()
+            listed = await session.list_tools()
+            done = await session.call_tool("replay", {"paths": [GOOD]})
+            return [tool.name for tool in listed.tools], done.content[0]
+
+    names, content = anyio.run(talk)
+
+    assert names == [tool.__name__ for tool in tool_server.TOOLS]
+    assert json.loads(content.text)["summary"]["held"] == 3
+
+
+def test_without_the_sdk_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setitem(sys.modules, "mcp.server.fastmcp", None)
+
+    with pytest.raises(Unsupported, match="needs the official SDK of MCP: pip install"):
+        tool_server.serve_tools()

@@ -1,0 +1,223 @@
+"""Faults drawn in the pipelines of the reference systems, and the rules whose claims they break.
+
+A fault is a small edit of a pipeline (`pipeline_mutants`) that no `mutations.yaml` has: nobody has
+looked at it, and no claim was written for it. All scenarios of the pipeline are run with it.
+`python -m tests.drawn_faults --seed 7 --count 60` prints those that no rule's own claim notices.
+
+Whether each rule has a claim of its own is found by hand, in three steps:
+
+1. `python -m tests.drawn_faults --rules --seed 7 --count 55` draws rules, and prints for each one
+   the faults that break it already.
+2. A person writes another fault for each rule into a file:
+   `- {rule: 42, pipeline: fitness_coach/fitness_coach, edit: [{remove: channels.notes}]}`.
+3. `python -m tests.drawn_faults --judge FILE` prints those that turn no claim of their rule red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from simkit.checks.findings import CLAIM
+from simkit.core.errors import SourceError
+from simkit.language.paths import as_text, parse
+from simkit.language.yaml import Document, SourcePath
+from simkit.session.simulate import simulate
+from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_mutants
+from simkit.spec.scenario.items import ScenarioCase
+from tests.mutations import SCENARIOS, items, library, mutations, pipeline_document
+from tests.test_reference_systems import TABLES, claims_of, page
+
+RULE, OTHER, ERROR, NOTHING = VERDICTS = ("claim of a rule", "other claim", "error", "nothing")
+"""What notices a fault: a claim that asserts a rule; only another claim or a lint; the check of the
+files before the run; nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One small edit of one pipeline."""
+
+    folder: str
+    document: Document
+    mutant: PipelineMutant
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The effect of a fault."""
+
+    verdict: str
+    rules: tuple[int, ...]
+    """The rules of which a claim is red."""
+    places: tuple[str, ...]
+    """`scenario: path` of each finding."""
+
+
+@cache
+def pipelines() -> dict[str, tuple[str, Document]]:
+    """Return the pipelines in which mutations are planted: file to folder and document."""
+    every = (
+        (mutation.folder, pipeline_document(mutation.folder, mutation.scenario))
+        for mutation in mutations()
+    )
+    folders = {folder for folder, _ in TABLES.values()}
+    return {each.file: (folder, each) for folder, each in every if folder in folders}
+
+
+@cache
+def _rules_by_claim() -> dict[tuple[str, str], dict[SourcePath, set[int]]]:
+    """Return folder and scenario to the claims in it, each with the rules that it asserts."""
+    by_claim: dict[tuple[str, str], dict[SourcePath, set[int]]] = {}
+    for table, (folder, _) in TABLES.items():
+        for row in page(table):
+            for scenario, claim in claims_of(table, row):
+                claims = by_claim.setdefault((folder, scenario), {})
+                claims.setdefault(parse(claim), set()).add(row.number)
+    return by_claim
+
+
+@cache
+def faults() -> tuple[Fault, ...]:
+    """Return every fault, in the order of the files."""
+    results: list[Fault] = []
+    for file, (folder, document) in sorted(pipelines().items()):
+        known_edits = {
+            str(apply_edits(document.data, mutation.edit))
+            for mutation in mutations()
+            if pipeline_document(mutation.folder, mutation.scenario).file == file
+        }
+        results += [
+            Fault(folder, document, mutant)
+            for mutant in pipeline_mutants(document.data)
+            if str(apply_edits(document.data, mutant.edits)) not in known_edits
+        ]
+    return tuple(results)
+
+
+def draw_rules(seed: int, count: int) -> dict[int, tuple[str, str]]:
+    """Return some of the observable rules, by number: the table and the document's words."""
+    rows = [(table, row) for table in TABLES for row in page(table) if row.links]
+    chosen = random.Random(seed).sample(rows, min(count, len(rows)))
+    return {
+        row.number: (table, row.words)
+        for table, row in sorted(chosen, key=lambda pair: pair[1].number)
+    }
+
+
+def written_faults(file: str) -> list[tuple[int, Fault]]:
+    """Return the faults that a person has written into a file, each with the rule it breaks."""
+    documents = {
+        "/".join(path.removesuffix(".pipeline.yaml").split("/")[-2:]): each
+        for path, each in pipelines().items()
+    }
+    faults_read: list[tuple[int, Fault]] = []
+    for entry in yaml.safe_load(Path(file).read_text(encoding="utf-8")):
+        folder, document = documents[entry["pipeline"]]
+        edits = tuple(entry["edit"])
+        if edits in [mutation.edit for mutation in mutations()]:
+            raise ValueError(f"{entry} is in a mutations.yaml already: write another fault")
+        mutant = PipelineMutant(kind="", text=str(entry), path=(), edits=edits)
+        faults_read.append((entry["rule"], Fault(folder, document, mutant)))
+    return faults_read
+
+
+def draw(seed: int, count: int) -> list[Fault]:
+    """Return some of the faults."""
+    return random.Random(seed).sample(faults(), min(count, len(faults())))
+
+
+@cache
+def _cases(folder: str, file: str) -> tuple[ScenarioCase, ...]:
+    """Return the scenarios that run a pipeline; those that assert rules come first."""
+    cases = [
+        case
+        for path in sorted((SCENARIOS / folder).glob("*.scenario.yaml"))
+        for case in items(folder, path.name).values()
+        if library().prepared(case).pipeline_document.file == file
+    ]
+    return tuple(sorted(cases, key=lambda case: _key(folder, case) not in _rules_by_claim()))
+
+
+def _key(folder: str, case: ScenarioCase) -> tuple[str, str]:
+    return folder, f"{case.file.rpartition('/')[2]}::{case.name}"
+
+
+def result_of(fault: Fault) -> Result:
+    """Return what notices a fault; scenarios of no rule run only if no rule's claim is red."""
+    data = apply_edits(fault.document.data, fault.mutant.edits)
+    edited = library().with_document(fault.document.with_data(data))
+    verdicts, rules, places = {NOTHING}, set[int](), list[str]()
+    for case in _cases(fault.folder, fault.document.file):
+        claims = _rules_by_claim().get(_key(fault.folder, case), {})
+        if rules and not claims:
+            break
+        try:
+            findings = simulate(edited.prepared(case)).judgement.findings
+        except SourceError as problem:
+            # A claim may name what the fault has removed.
+            broken_rules = _rules_at(parse(problem.at), claims)
+            rules |= broken_rules
+            verdicts.add(RULE if broken_rules else ERROR)
+            places.append(str(problem))
+            continue
+        for finding in findings:
+            is_claim = finding.id == CLAIM
+            broken_rules = _rules_at(finding.path, claims) if is_claim else set[int]()
+            verdicts.add(RULE if broken_rules else OTHER)
+            rules |= broken_rules
+            places.append(f"{case.name}: {finding.id} {as_text(list(finding.path))}")
+    return Result(min(verdicts, key=VERDICTS.index), tuple(sorted(rules)), tuple(places))
+
+
+def _rules_at(path: SourcePath, claims: Mapping[SourcePath, set[int]]) -> set[int]:
+    """Return the rules of the claims at a place, above it, or, in `expect`, below it."""
+    if "expect" not in path:
+        return set()
+    return set().union(
+        *(
+            rules
+            for claim, rules in claims.items()
+            if path[: len(claim)] == claim or claim[: len(path)] == path
+        )
+    )
+
+
+def main() -> None:
+    """Print what notices the faults of a seed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--rules", action="store_true", help="draw rules, not faults")
+    parser.add_argument("--judge", metavar="FILE", help="faults that a person has written")
+    options = parser.parse_args()
+    if options.rules:
+        for number, (table, words) in draw_rules(options.seed, options.count).items():
+            print(f"{number} {words}")
+            for each in mutations():
+                if number in each.rules and each.folder == TABLES[table][0]:
+                    file = pipeline_document(each.folder, each.scenario).file
+                    print(f"    {file}: {list(each.edit)} {list(each.red)}"[:400])
+        return
+    counts = Counter[str]()
+    drawn = [(0, fault) for fault in draw(options.seed, options.count)]
+    for rule, fault in written_faults(options.judge) if options.judge else drawn:
+        result = result_of(fault)
+        if rule and result.verdict == RULE and rule not in result.rules:
+            result = replace(result, verdict=OTHER)
+        counts[result.verdict] += 1
+        if result.verdict != RULE:
+            print(f"{fault.folder}: {fault.mutant.text}: {result.verdict} {result.rules}")
+            for place in result.places[:4]:
+                print(f"    {place[:200]}", flush=True)
+    print({verdict: counts[verdict] for verdict in VERDICTS})
+
+
+if __name__ == "__main__":
+    main()
