@@ -199,8 +199,7 @@ def refusals_of(library: Library, document: Document, item: ScenarioCase) -> Ite
 
 
 @pytest.mark.parametrize(
-    "file",
-    ["fitness_coach/example.scenario.yaml", "handoff_pattern/example.scenario.yaml"],
+    "file", ["fitness_coach/example.scenario.yaml", "handoff_pattern/example.scenario.yaml"]
 )
 def test_wrong_values_anywhere_are_refused_in_our_own_words(file: str) -> None:
     path = str(ROOT / "scenarios" / file)

@@ -328,9 +328,7 @@ def test_every_mistake_of_the_pages_on_pipelines_is_answered_as_it_says(tmp_path
 
 
 @pytest.mark.slow
-def test_every_mistake_of_a_program_is_answered_as_the_page_on_serving_says(
-    tmp_path: Path,
-) -> None:
+def test_every_mistake_of_a_program_is_answered_as_the_page_on_serving_says(tmp_path: Path) -> None:
     page = HOW_TO / "serving.md"
     rows = mistakes(page, "desk.py")
     for place, (file, right, wrong, _) in enumerate(rows):

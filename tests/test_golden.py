@@ -8,13 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden
-from tests.golden import (
-    CaseText,
-    assert_file_is,
-    assert_part_is,
-    assert_says,
-    assert_tables_are,
-)
+from tests.golden import CaseText, assert_file_is, assert_part_is, assert_says, assert_tables_are
 
 ROOT = Path(__file__).resolve().parent.parent
 CASES = """\

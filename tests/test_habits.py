@@ -85,7 +85,7 @@ def test_there_is_a_worked_example_for_each_kind_of_thing() -> None:
 
     examples = {head: rest for head, _, rest in (part.partition("\n") for part in parts)}
     assert list(examples)[1:] == [
-        *("Add a claim", "Add a lint", "Add an adapter", "Add an option", "Add a command"),
+        *("Add a claim", "Add a lint", "Add an adapter", "Add an option", "Add a command")
     ]
     assert all(len(STEP.findall(rest)) >= 3 for rest in list(examples.values())[1:])
 

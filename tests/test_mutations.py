@@ -103,11 +103,7 @@ def test_an_edit_that_breaks_the_file_is_an_error_and_no_finding() -> None:
 def test_edits_are_made_in_order_on_a_copy() -> None:
     shared = {"b": [1, 2]}
     data = {"one": shared, "two": shared}
-    edits = (
-        {"set": "one.c", "to": 3},
-        {"insert": "one.b[1]", "value": 9},
-        {"remove": "one.b[0]"},
-    )
+    edits = ({"set": "one.c", "to": 3}, {"insert": "one.b[1]", "value": 9}, {"remove": "one.b[0]"})
 
     after = apply_edits(data, edits)
 

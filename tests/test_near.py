@@ -12,9 +12,7 @@ from tests.near import FURTHER, ROOT, near_tests
 
 ROW = re.compile(r"^\| `(simkit/[\w/]*)` \| ((?:`[\w/.]+`(?:, )?)+) \|$", re.MULTILINE)
 MODULES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "simkit").rglob("*.py"))
-OF_THE_WHOLE = {
-    *("apps", "benchmarks", "compat", "examples", "frameworks", "oracle", "reference"),
-}
+OF_THE_WHOLE = {*("apps", "benchmarks", "compat", "examples", "frameworks", "oracle", "reference")}
 """Folders of tests that are not one package's: applications, and the whole from outside."""
 
 

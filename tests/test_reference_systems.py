@@ -151,9 +151,7 @@ def test_a_row_that_is_not_observable_has_a_reason() -> None:
     text = "| # | rule | scenarios |\n|---|---|---|\n"
     line = "| 9 | some words | not observable: it is about a log's wording |\n"
 
-    assert rows_in(text + line) == [
-        Row(9, "some words", (), "it is about a log's wording"),
-    ]
+    assert rows_in(text + line) == [Row(9, "some words", (), "it is about a log's wording")]
 
 
 def test_a_row_of_neither_kind_is_refused() -> None:

@@ -15,11 +15,7 @@ TIERS = {
     "decide": ("task_items", "project_items"),
     "analyze": ("task_items", "project_items", "global_items"),
 }
-KEPT = {
-    "task_items": "for_the_task",
-    "project_items": "for_the_project",
-    "global_items": "for_all",
-}
+KEPT = {"task_items": "for_the_task", "project_items": "for_the_project", "global_items": "for_all"}
 BUDGET = 30
 """Tokens, of four characters each."""
 
@@ -77,10 +73,7 @@ def every_node_leaves_a_complete_record(view: View) -> bool | str:
 
 def tiers_hold_what_was_kept_for_them(view: View) -> bool | str:
     """84-89, 101: the task's own, the project's in all its sessions, the global tier."""
-    shared = {
-        "project_items": ["Users sign in."],
-        "global_items": ["Hash what is secret."],
-    }
+    shared = {"project_items": ["Users sign in."], "global_items": ["Hash what is secret."]}
     for turn in view.turns:
         tiers = {"task_items": [], **shared}
         for run in turn.runs:

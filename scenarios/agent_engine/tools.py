@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-_FILES = {
-    "src/auth.py": "def log_in(user): ...",
-    "src/login.py": "from src.auth import log_in",
-}
+_FILES = {"src/auth.py": "def log_in(user): ...", "src/login.py": "from src.auth import log_in"}
 
 
 def read_file(path: str) -> str:

@@ -185,11 +185,7 @@ def _prompt_lines(model_request: ParsedRequest) -> list[str]:
 
 
 def rule_lines(
-    agent: str,
-    system: str,
-    others: Sequence[str] = (),
-    tools: Sequence[str] = (),
-    user: str = "",
+    agent: str, system: str, others: Sequence[str] = (), tools: Sequence[str] = (), user: str = ""
 ) -> list[str]:
     """Return the YAML of a rule that fits such a call, and none of ``others``.
 

@@ -18,14 +18,7 @@ from simkit.adapters.asgi import driver as asgi_driver
 from simkit.adapters.attribution import Attribution
 from simkit.adapters.concurrency import pools, watched_threads
 from simkit.adapters.concurrency.thread_turns import ThreadTurns, Waits
-from simkit.adapters.entry import (
-    Caller,
-    found_as,
-    home_of,
-    is_factory,
-    made_by,
-    reads_itself,
-)
+from simkit.adapters.entry import Caller, found_as, home_of, is_factory, made_by, reads_itself
 from simkit.adapters.environment import LogEntry, log_records, surroundings
 from simkit.adapters.framework_driver import (
     DRIVER_OPTIONS,
@@ -116,10 +109,7 @@ class CodeDriver:
             real=app.options.real,
         )
         self._turns = ThreadTurns(
-            lambda: self._clock.now,
-            self._clock.advance_to,
-            self._home,
-            script.schedule,
+            lambda: self._clock.now, self._clock.advance_to, self._home, script.schedule
         )
         self._imports = ImportWatch(app)
         self._losses = pools.Losses(self._lost)
@@ -485,12 +475,7 @@ class CodeDriver:
         self._owner.unfinished = processes.leave_threads(self._turns.threads.unfinished())
         self._turns.end()
         self._losses.end()
-        with (
-            self._zone,
-            owned_by(self._owner),
-            collected_meanwhile(),
-            self._world.at_work(),
-        ):
+        with self._zone, owned_by(self._owner), collected_meanwhile(), self._world.at_work():
             try:
                 self._caller.close()
             finally:

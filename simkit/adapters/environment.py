@@ -288,10 +288,7 @@ def _handled(before: Replacement) -> Replacement:
 
 
 _installation: Final = Installation(
-    lambda: (
-        (logging.Logger, "isEnabledFor", _enabled),
-        (logging.Logger, "callHandlers", _handled),
-    )
+    lambda: ((logging.Logger, "isEnabledFor", _enabled), (logging.Logger, "callHandlers", _handled))
 )
 
 

@@ -24,11 +24,7 @@ from simkit.capture.cassettes.values import (
 )
 from simkit.capture.http.processes import HOST
 from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, Later
-from simkit.core.errors import (
-    CassetteMissed,
-    NetworkRefused,
-    WireInvalid,
-)
+from simkit.core.errors import CassetteMissed, NetworkRefused, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, as_json
 from simkit.language.json_schema import schema_errors
 from simkit.providers import a2a

@@ -49,9 +49,7 @@ def sectioned(facts: e.PipelineFacts, app: App) -> e.PipelineFacts:
 def facts_of(app: App, limits: Limits) -> e.PipelineFacts:
     """Return the facts in a pipeline's file."""
     agents = {
-        name: e.AgentFacts(
-            handoffs=tuple(other for other in app.agents if other != name),
-        )
+        name: e.AgentFacts(handoffs=tuple(other for other in app.agents if other != name))
         for name in app.agents
     }
     unseen = dict(app.implements.unseen) if app.implements is not None else {}

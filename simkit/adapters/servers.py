@@ -23,11 +23,7 @@ from simkit.adapters.mcp_servers import DeclaredServer, ForeignServer, ServerSes
 from simkit.adapters.model_calls import Answerer, GatedTraffic, OtherRequests, RemoteCall
 from simkit.adapters.tool_use import ToolUse
 from simkit.capture.http.request_router import Decision, Later, Pauses
-from simkit.capture.http.stdio_servers import (
-    StdioServers,
-    stdio_servers_of_run,
-    watching_stdio,
-)
+from simkit.capture.http.stdio_servers import StdioServers, stdio_servers_of_run, watching_stdio
 from simkit.core.context_values import Inside
 from simkit.core.errors import ScriptBroken, ScriptMisfit, SimkitError
 from simkit.core.text import short

@@ -307,10 +307,7 @@ def _step(row: Row) -> Step:
 
 
 _AROUND: Final[Mapping[str, dict[str, Any]]] = {
-    "reply": {
-        "latency_ms": "{delay}",
-        "when": {"messages": {"$has": [{"$contains": "{shown}"}]}},
-    },
+    "reply": {"latency_ms": "{delay}", "when": {"messages": {"$has": [{"$contains": "{shown}"}]}}},
     "result": {"when": "{args}", "latency_ms": "{delay}"},
 }
 """Phrases that may stand around every answer."""

@@ -476,10 +476,7 @@ def _schema_of(value: JsonValue) -> JsonValue:
 
 
 def check_called(
-    scenario: Scenario,
-    document: Document,
-    claims: Iterable[tuple[SourcePath, Expect]],
-    view: View,
+    scenario: Scenario, document: Document, claims: Iterable[tuple[SourcePath, Expect]], view: View
 ) -> None:
     """Raise SourceError for the first argument in a claim that no call of its tool can have."""
     schemas = schemas_of_calls(view)

@@ -28,14 +28,7 @@ from simkit.checks.provenance import (
     wanted_but_left_out,
 )
 from simkit.checks.scope import Scope, scope_of_turn
-from simkit.checks.selection import (
-    Claim,
-    Group,
-    ItemChecks,
-    index_is_in,
-    meant_agent,
-    ran_text,
-)
+from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.messages import UNMADE, Message, NoShare
 from simkit.core.text import counted
 from simkit.language.matching import FAR, Matcher, compile_matcher

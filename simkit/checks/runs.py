@@ -17,14 +17,7 @@ from simkit.checks.claims import (
 )
 from simkit.checks.findings import Finding
 from simkit.checks.scope import Scope
-from simkit.checks.selection import (
-    Claim,
-    Group,
-    ItemChecks,
-    index_is_in,
-    meant_agent,
-    ran_text,
-)
+from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.text import short
 from simkit.language.matching import Mismatch
 from simkit.spec.scenario.claims import ALL_AGENTS, RUN_CLAIMS, Selector

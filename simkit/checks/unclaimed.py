@@ -254,12 +254,7 @@ def check_endings(
         is_last = index == last - 1
         tells = tells or is_last
         yield _unclaimed(
-            ("turns", index),
-            f"turn {number}",
-            error,
-            number,
-            missing if is_last else "",
-            builder,
+            ("turns", index), f"turn {number}", error, number, missing if is_last else "", builder
         )
     if endings.error is not None and endings.last_error is None:
         lint = ERRORS.get(endings.error.type, "")

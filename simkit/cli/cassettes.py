@@ -33,19 +33,9 @@ from simkit.core.stopping import BROKEN
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
-from simkit.session.execution.recorded import (
-    FOLDER,
-    cassette_path,
-    simulation_of,
-    user_cassettes,
-)
+from simkit.session.execution.recorded import FOLDER, cassette_path, simulation_of, user_cassettes
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import (
-    SCENARIO_SUFFIX,
-    SIMULATION_SUFFIX,
-    items_in,
-    simulations_in,
-)
+from simkit.spec.scenario.items import SCENARIO_SUFFIX, SIMULATION_SUFFIX, items_in, simulations_in
 from simkit.spec.scenario.simulations import prepare_simulation
 
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))

@@ -14,12 +14,7 @@ from simkit.core.files import check_place
 from simkit.core.output import echo, echo_json, json_document, picture
 from simkit.core.text import counted
 from simkit.report.last_run import FOLDER
-from simkit.report.scores import (
-    coverage_json,
-    coverage_lcov,
-    coverage_lines,
-    summary_line,
-)
+from simkit.report.scores import coverage_json, coverage_lcov, coverage_lines, summary_line
 from simkit.viewer import CoverageCollector
 
 PAGE: Final = "coverage.html"

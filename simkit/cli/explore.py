@@ -22,13 +22,7 @@ from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
 from simkit.core.stopping import TERMINATED, stop_in
 from simkit.core.text import counted, shell_word, short
-from simkit.explore.campaigns import (
-    LOCAL,
-    Bounds,
-    command_of,
-    is_exhaustive,
-    turns_most,
-)
+from simkit.explore.campaigns import LOCAL, Bounds, command_of, is_exhaustive, turns_most
 from simkit.explore.causes import NO_PAST, label_of, line_refused, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.claims import conditions_in, reach_lines, unjudged_lines

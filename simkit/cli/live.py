@@ -26,12 +26,7 @@ from simkit.language.yaml import DocumentCache
 from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.own_process import app_of
 from simkit.session.live.scripted_words import claim_units
-from simkit.session.live.trials import (
-    LiveSubject,
-    live_scenario,
-    replays,
-    run_trial,
-)
+from simkit.session.live.trials import LiveSubject, live_scenario, replays, run_trial
 from simkit.session.workers import WorkerDied
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions, PriceTable, prices_in

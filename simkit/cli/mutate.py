@@ -21,13 +21,7 @@ from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_json
 from simkit.language.paths import literal
 from simkit.language.yaml import Document
-from simkit.report.scores import (
-    MutationReport,
-    Verdict,
-    mutation_json,
-    mutation_lines,
-    score_line,
-)
+from simkit.report.scores import MutationReport, Verdict, mutation_json, mutation_lines, score_line
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.spec.pipeline.model import Pipeline

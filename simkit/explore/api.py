@@ -130,11 +130,7 @@ def explore(
     return _joined(parts, skipped, broken)
 
 
-def _joined(
-    parts: Sequence[_Part],
-    skipped: Sequence[str],
-    broken: Sequence[str],
-) -> Exploration:
+def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str]) -> Exploration:
     """Return the exploration of several subjects."""
     campaigns = [part.campaign for part in parts]
     return Exploration(

@@ -28,14 +28,7 @@ from simkit.explore.journal import Journal, Memory, Parts, fingerprints, key_of
 from simkit.explore.processes import LOCAL as LOCAL
 from simkit.explore.processes import Processes, Setup, versions
 from simkit.explore.scenarios import as_scenario, shows_apart
-from simkit.explore.search import (
-    Campaign,
-    Discovery,
-    InProcess,
-    conduct,
-    search_all,
-    with_first,
-)
+from simkit.explore.search import Campaign, Discovery, InProcess, conduct, search_all, with_first
 from simkit.explore.subjects import Subject, with_profile
 from simkit.language.paths import leaves
 from simkit.report.last_run import failure_text
@@ -197,12 +190,7 @@ class _Exploration:
     """A campaign on one subject."""
 
     def __init__(
-        self,
-        name: str,
-        subject: Subject,
-        bounds: Bounds,
-        tell: Tell,
-        say: Callable[[str], None],
+        self, name: str, subject: Subject, bounds: Bounds, tell: Tell, say: Callable[[str], None]
     ) -> None:
         self._name, self._subject, self._bounds = name, subject, bounds
         self._tell, self._say = tell, say

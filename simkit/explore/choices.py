@@ -164,11 +164,7 @@ class _Recorded:
         self._turns: list[_TurnRecord] = []
 
     def _begin(
-        self,
-        user: Choices,
-        orders: Choices,
-        answers: Iterable[Choices],
-        results: Iterable[Choices],
+        self, user: Choices, orders: Choices, answers: Iterable[Choices], results: Iterable[Choices]
     ) -> None:
         """Begin a turn; answers and results beyond those given are the simplest ones."""
         turn = _TurnRecord(user, orders, iter(answers), iter(results), [], [], [])

@@ -38,10 +38,7 @@ def claims_on_turns(
 
 
 def _applicable(
-    always: Mapping[str, Any],
-    turn: TurnView,
-    channels: Collection[str],
-    persona: Mapping[str, Any],
+    always: Mapping[str, Any], turn: TurnView, channels: Collection[str], persona: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the claims on a turn that speak of something that took place.
 

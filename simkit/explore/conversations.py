@@ -61,12 +61,7 @@ from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import CUTS, Turn
-from simkit.spec.scenario.simulations import (
-    CRASH,
-    RESTART,
-    TURN_FAULTS,
-    Simulation,
-)
+from simkit.spec.scenario.simulations import CRASH, RESTART, TURN_FAULTS, Simulation
 from simkit.trace import events as e
 from simkit.trace.store import copied
 from simkit.trace.views import View

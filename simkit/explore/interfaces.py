@@ -42,11 +42,7 @@ from simkit.session.execution.words import mentioned, no_line_left, words_offere
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
 from simkit.spec.scenario.simulated_users import sample
-from simkit.spec.scenario.simulations import (
-    PROVIDER_FAULTS,
-    SimulatedTool,
-    with_persona,
-)
+from simkit.spec.scenario.simulations import PROVIDER_FAULTS, SimulatedTool, with_persona
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 

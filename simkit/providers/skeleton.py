@@ -24,14 +24,7 @@ from simkit.providers.body_reader import (
     records,
     split,
 )
-from simkit.providers.http import (
-    Headers,
-    HttpAnswer,
-    HttpRequest,
-    HttpResponse,
-    header,
-    path_of,
-)
+from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse, header, path_of
 
 # Parsing of requests
 

@@ -263,9 +263,7 @@ def annotation_at(level: Level, where: str, message: str, title: str = "") -> st
 
 
 def result_annotations(
-    results: Sequence[Result],
-    folder: str = "",
-    redact: Callable[[str], str] = lambda text: text,
+    results: Sequence[Result], folder: str = "", redact: Callable[[str], str] = lambda text: text
 ) -> Iterator[str]:
     """Yield a workflow command for every finding and every broken file, the errors first.
 
@@ -343,10 +341,7 @@ CHARACTERS_MAX: Final = 12_000
 
 
 def results_markdown(
-    results: Sequence[Result],
-    pictures: Mapping[str, str] = {},
-    page: str = "",
-    artifacts: str = "",
+    results: Sequence[Result], pictures: Mapping[str, str] = {}, page: str = "", artifacts: str = ""
 ) -> str:
     """Return the results of the scenarios: a table, their tokens, and every finding.
 

@@ -182,10 +182,7 @@ class CompiledPipeline:
             for name, tool in pipeline.tools.items()
         }
         self.tool_names = frozenset(
-            {
-                *pipeline.tools,
-                *(tool for agent in pipeline.agents.values() for tool in agent.tools),
-            }
+            {*pipeline.tools, *(tool for agent in pipeline.agents.values() for tool in agent.tools)}
         )
         self.watched_tools = frozenset(
             name for name, tool in pipeline.tools.items() if tool.approval

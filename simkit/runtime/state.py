@@ -87,10 +87,7 @@ class State:
     """All channels of all sessions."""
 
     def __init__(
-        self,
-        channels: Mapping[str, Channel],
-        conversation: str,
-        schemas: Mapping[str, JsonValue],
+        self, channels: Mapping[str, Channel], conversation: str, schemas: Mapping[str, JsonValue]
     ) -> None:
         self.channels, self.conversation, self._schemas = channels, conversation, schemas
         self.has_shared = any(channel.is_shared for channel in channels.values())

@@ -296,10 +296,7 @@ class ToolUse(msgspec.Struct, eq=False):
     def _begin(self, call: ToolCall) -> None:
         turn = self._turn
         turn.recorder.record_tool_call(
-            turn.position(self._agent, self._run),
-            call_id=call.id,
-            tool=call.name,
-            args=call.args,
+            turn.position(self._agent, self._run), call_id=call.id, tool=call.name, args=call.args
         )
 
     def _answer(self, call: ToolCall, state: Mapping[str, Any]) -> ToolReply:

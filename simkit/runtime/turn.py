@@ -136,12 +136,7 @@ class Turn(msgspec.Struct, eq=False):
 
     def root(self) -> dict[str, Any]:
         """Return the values for a flow's references before any run."""
-        return {
-            "state": self.conversation.values,
-            "user": self.input,
-            "run": None,
-            "handoff": None,
-        }
+        return {"state": self.conversation.values, "user": self.input, "run": None, "handoff": None}
 
     def values(self, branch: Branch | None) -> Mapping[str, Any]:
         """Return the channels for a run: its branch's, or the session's."""
@@ -361,11 +356,7 @@ class HistorySelection(msgspec.Struct):
         if isinstance(answer.reply, Fails):
             failed = answer.reply
             recorder.record_model_failure(
-                position,
-                call=call,
-                error=failed.kind,
-                status=failed.status,
-                message=failed.message,
+                position, call=call, error=failed.kind, status=failed.status, message=failed.message
             )
             raise ModelError(failed.message, failed.kind, failed.status)
         if not isinstance(answer.reply, Text):

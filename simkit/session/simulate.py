@@ -20,12 +20,7 @@ from simkit.language.yaml import SourcePath
 from simkit.runtime.functions import function_named
 from simkit.session.execution import Execution
 from simkit.session.execution.processes import Simulate
-from simkit.session.execution.recorded import (
-    REPLAY,
-    Recording,
-    cassette_path,
-    what_was_recorded,
-)
+from simkit.session.execution.recorded import REPLAY, Recording, cassette_path, what_was_recorded
 from simkit.session.execution.running import alone, placed, unbroken
 from simkit.spec.pipeline.waivers import is_off
 from simkit.spec.scenario.apps import App

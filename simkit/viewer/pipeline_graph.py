@@ -29,10 +29,7 @@ def graph_of(
     edges = _declared(facts)
     nodes = {
         name: Node(
-            name,
-            is_start=name in facts.starts,
-            is_function=agent.is_function,
-            tools=agent.tools,
+            name, is_start=name in facts.starts, is_function=agent.is_function, tools=agent.tools
         )
         for name, agent in facts.agents.items()
     }

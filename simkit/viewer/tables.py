@@ -21,15 +21,7 @@ from simkit.report.results import Result
 from simkit.trace import events as e
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
-from simkit.trace.views import (
-    CallView,
-    ContextView,
-    MadePart,
-    ShownPart,
-    TurnView,
-    View,
-    prefix_of,
-)
+from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View, prefix_of
 from simkit.viewer import document
 from simkit.viewer.document import ClaimLine, difference_data
 

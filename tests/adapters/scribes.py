@@ -43,11 +43,7 @@ class Desk:
         return self.recorder.open_run(agent) or self.recorder.begin_run(agent)
 
     def asks(
-        self,
-        messages: Sequence[Message],
-        agent: str = "a",
-        *offers: Offer,
-        **settings: JsonValue,
+        self, messages: Sequence[Message], agent: str = "a", *offers: Offer, **settings: JsonValue
     ) -> str:
         """An agent sends a context; returns the call's id."""
         return self.recorder.record_request(self.run(agent), messages, offers, settings)

@@ -120,8 +120,7 @@ def test_a_call_that_nobody_answers_ends_the_turn_even_where_it_is_swallowed(how
 
 
 @pytest.mark.parametrize(
-    ("how", "reply"),
-    [("swallows", "Sorry, try again later."), ("gathers", "1 results")],
+    ("how", "reply"), [("swallows", "Sorry, try again later."), ("gathers", "1 results")]
 )
 def test_a_providers_failure_is_the_pipelines_to_handle(how: str, reply: str) -> None:
     ran = run_app(

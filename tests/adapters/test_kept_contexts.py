@@ -107,8 +107,7 @@ def test_a_thread_of_anthropics_is_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "field"),
-    [("lost", "thread.previous_message_id"), ("chain", "previous_response_id")],
+    ("name", "field"), [("lost", "thread.previous_message_id"), ("chain", "previous_response_id")]
 )
 def test_what_was_never_served_is_an_error(name: str, field: str, tmp_path: Path) -> None:
     with pytest.raises((SimkitError, SourceError), match=f"{field}: no response"):

@@ -304,10 +304,7 @@ def run_marked(text):
     assert [
         (interaction.request.method, interaction.agent, interaction.protocol)
         for interaction in interactions
-    ] == [
-        ("GET", "clerk", ""),
-        ("POST", "clerk", "openai-chat"),
-    ]
+    ] == [("GET", "clerk", ""), ("POST", "clerk", "openai-chat")]
     assert simulate(prepared(file)).judgement.findings == ()
     assert server.requests == []
 

@@ -92,10 +92,7 @@ def test_an_agent_under_a_heading_that_differs_is_told_by_the_rest() -> None:
 
 
 def test_an_empty_line_before_instructions_is_part_of_their_beginning() -> None:
-    calls = (
-        make_request("\n  You are the clerk.\n"),
-        make_request("\n  Go on."),
-    )
+    calls = (make_request("\n  You are the clerk.\n"), make_request("\n  Go on."))
 
     assert rules(*calls) == {
         "clerk": {"system": {"$starts": "\n  You are the clerk"}},

@@ -65,9 +65,7 @@ def misplaced(before: Any, replacement: Any) -> Iterator[str]:
             yield parameter.name
 
 
-def test_replacements_take_arguments_as_the_originals_do(
-    installations: list[Installation],
-) -> None:
+def test_replacements_take_arguments_as_the_originals_do(installations: list[Installation]) -> None:
     count, wrong = 0, {}
     for installation in installations:
         with installation:

@@ -36,10 +36,7 @@ class Desk:
         system = f"You are the desk. Today is {date.today():%A, %d %B %Y}."  # noqa: DTZ011
         completion = client.chat.completions.create(
             model="m",
-            messages=[
-                {"role": "system", "content": system},
-                {"role": "user", "content": text},
-            ],
+            messages=[{"role": "system", "content": system}, {"role": "user", "content": text}],
         )
         simkit.state(
             ticket=str(ticket.id), opened=ticket.opened.isoformat(),

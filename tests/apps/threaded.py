@@ -25,10 +25,7 @@ def ask(text: str) -> str:
     """Asks the model a question."""
     completion = client.chat.completions.create(
         model="gpt-5-mini",
-        messages=[
-            {"role": "system", "content": "You answer."},
-            {"role": "user", "content": text},
-        ],
+        messages=[{"role": "system", "content": "You answer."}, {"role": "user", "content": text}],
     )
     return completion.choices[0].message.content or ""
 

@@ -52,11 +52,7 @@ def test_dotted_names_lead_deeper_and_quoted_ones_do_not() -> None:
 
 
 def test_pairs_may_lead_deeper() -> None:
-    table = [
-        ["document", "name", "journal"],
-        ["document", "pages", "8"],
-        ["source", "Ada", ""],
-    ]
+    table = [["document", "name", "journal"], ["document", "pages", "8"], ["source", "Ada", ""]]
 
     assert pairs_of(table) == {"document": {"name": "journal", "pages": 8}, "source": "Ada"}
     assert pairs_of([["name", ""]]) == {"name": ""}

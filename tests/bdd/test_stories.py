@@ -140,9 +140,7 @@ def test_zz():
     result.assert_outcomes(passed=2)
 
 
-def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Pytester) -> None:
     feature = pytester.path / "desk.feature"
     pytester.makepyfile(test_desk=BINDING)
     broken = """Feature: The desk

@@ -10,14 +10,7 @@ import pytest
 
 from simkit.trace.events import AnyEvent, ContextBuilt
 from tests.adapters.running import run_app
-from tests.checks.judging import (
-    HANDOFFS,
-    MEALS,
-    PIPELINE,
-    describe_findings,
-    judged,
-    with_claims,
-)
+from tests.checks.judging import HANDOFFS, MEALS, PIPELINE, describe_findings, judged, with_claims
 
 
 def test_agents_that_a_tool_does_not_name_are_not_observable() -> None:

@@ -69,9 +69,7 @@ TURNS: list[dict[str, Any]] = [
     },
     {
         "user": "Thanks",
-        "replies": {
-            "desk": [{"calls": [{"look_up": {"way": "west"}}]}, "Bye."],
-        },
+        "replies": {"desk": [{"calls": [{"look_up": {"way": "west"}}]}, "Bye."]},
         "tool_results": {"look_up": {"km": 7}},
     },
 ]

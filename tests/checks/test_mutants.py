@@ -94,7 +94,7 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
 
     assert outcome.passed
     assert {mutant.kind for mutant in mutants} == {
-        *("contexts", "definitions", "payloads", "state", "arguments", "results", "replies"),
+        *("contexts", "definitions", "payloads", "state", "arguments", "results", "replies")
     }
     for mutant in mutants:
         events = mutated(outcome.trace.events, mutant.changes())

@@ -57,10 +57,7 @@ def whats(ran: Ran) -> list[str]:
         ("{}", "sections: [instructions, history, current_message]"),
         ("{}", "current_message: [user: Thank you]"),
         ("{}", "instructions: [{system: {$contains: triage}}]"),
-        (
-            "{}",
-            "history: [user: I want my money back, assistant: I have found it.]",
-        ),
+        ("{}", "history: [user: I want my money back, assistant: I have found it.]"),
         ("{current_message: {role: user}}", "current_message: [user: Thank you]"),
         (
             "{current_message: {role: user}}",

@@ -20,13 +20,7 @@ from simkit.spec.scenario.claim_kinds import ClaimKind, aspect
 from simkit.spec.scenario.claims import RUN_CLAIMS, TURN_CLAIMS
 from simkit.trace import events as e
 from tests.adapters.scribes import Desk, user
-from tests.checks.judging import (
-    FIRST_MEAL,
-    MEALS,
-    describe_findings,
-    judged,
-    with_claims,
-)
+from tests.checks.judging import FIRST_MEAL, MEALS, describe_findings, judged, with_claims
 from tests.checks.recorded_claims import RECORDED
 
 

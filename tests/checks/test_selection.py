@@ -15,13 +15,7 @@ from simkit.session.simulate import run
 from simkit.spec.scenario.claims import malformed, selected
 from simkit.trace.views import view_of
 from tests.building import prepared
-from tests.checks.judging import (
-    FIRST_MEAL,
-    PIPELINE,
-    WHOLE,
-    describe_findings,
-    with_claims,
-)
+from tests.checks.judging import FIRST_MEAL, PIPELINE, WHOLE, describe_findings, with_claims
 
 TOOL = "{role: tool}"
 

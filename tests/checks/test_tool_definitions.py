@@ -66,10 +66,7 @@ def test_definitions_are_claimed_beside_names(tmp_path: Path) -> None:
     ("claim", "difference"),
     [
         ([{"description": "Looks down."}], '"Looks down."'),
-        (
-            [{"parameters": {"properties": {"q": {"type": "object"}}}}],
-            '"object"',
-        ),
+        ([{"parameters": {"properties": {"q": {"type": "object"}}}}], '"object"'),
         ([{"strict": False}], "false"),
         ({"$not": {"$has": {"description": {"$contains": "up"}}}}, "up"),
     ],

@@ -133,11 +133,7 @@ def test_a_trace_without_turns_says_so() -> None:
 
 
 def test_the_exit_code_is_2_only_where_the_scenario_is_at_fault() -> None:
-    claims = {
-        "reply: Run.": 0,
-        "reply: Stop.": 1,
-        "satisfies: nowhere.at_all:check": 2,
-    }
+    claims = {"reply: Run.": 0, "reply: Stop.": 1, "satisfies: nowhere.at_all:check": 2}
 
     codes = [
         judged(f"turns:{AFTER.replace('reply: Run.', claim)}")[1].exit_code for claim in claims

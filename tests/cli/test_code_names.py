@@ -150,14 +150,7 @@ def test_the_first_scenario_of_a_method_calls_it(name: str, simkit: Call) -> Non
 
 @pytest.mark.parametrize("name", DEEPER)
 @pytest.mark.parametrize(
-    "command",
-    [
-        ("explore",),
-        ("replay",),
-        ("coverage",),
-        ("graph",),
-        ("init", "--app"),
-    ],
+    "command", [("explore",), ("replay",), ("coverage",), ("graph",), ("init", "--app")]
 )
 def test_a_name_further_inside_is_told_what_can_be_named(
     command: tuple[str, ...], name: str, simkit: Call

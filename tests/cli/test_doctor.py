@@ -9,14 +9,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli import doctor as doctor_checks
-from simkit.cli.doctor import (
-    clients,
-    frameworks,
-    plugins,
-    providers,
-    servers,
-    variables,
-)
+from simkit.cli.doctor import clients, frameworks, plugins, providers, servers, variables
 from tests.cli.projects import Call, Done, write
 from tests.processes import run_python
 

@@ -266,11 +266,7 @@ not judged: STA-08 in 1 scenario: it holds a session against the same alone, and
     )
     data = json.loads(simkit("judge", "--format", "json").out)
     assert data["not_judged"] == [
-        {
-            "id": "STA-08",
-            "reason": "it holds a session against the same alone",
-            "scenarios": 1,
-        }
+        {"id": "STA-08", "reason": "it holds a session against the same alone", "scenarios": 1}
     ]
 
 

@@ -440,10 +440,7 @@ def test_two_users_share_a_cassette(
 
 @pytest.mark.parametrize(
     ("new", "problem"),
-    [
-        ("../buyer", "would be written outside the project"),
-        ("broken", "broken.yaml"),
-    ],
+    [("../buyer", "would be written outside the project"), ("broken", "broken.yaml")],
 )
 def test_a_cassette_that_cannot_be_written_is_an_error_before_anything_is_sent(
     desk: Path, server: Provider, capsys: pytest.CaptureFixture[str], new: str, problem: str
@@ -712,10 +709,7 @@ def test_without_a_judge_its_questions_are_left_out_and_listed(
 @pytest.mark.slow
 @pytest.mark.parametrize("names_model", [True, False])
 def test_a_question_that_repeats_a_reply_has_its_rate_or_is_left_out(
-    judged_desk: Path,
-    server: Provider,
-    capsys: pytest.CaptureFixture[str],
-    names_model: bool,
+    judged_desk: Path, server: Provider, capsys: pytest.CaptureFixture[str], names_model: bool
 ) -> None:
     server.answer = rude = Rude()
     question = "Is '${turns[0].reply}' short?"

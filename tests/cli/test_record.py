@@ -164,10 +164,7 @@ def test_a_first_scenario_is_written_from_a_run_and_holds(tmp_path: Path, app: s
     done = call(tmp_path, "replay", "scenarios", "-q")
 
     report = (tmp_path / "told.txt").read_text(encoding="utf-8")
-    names = {
-        "travel": "flights, hotels, triage_agent",
-        "clinic": "intake, nurse, pharmacist",
-    }
+    names = {"travel": "flights, hotels, triage_agent", "clinic": "intake, nurse, pharmacist"}
     assert f"scenarios/{app}.scenario.yaml: written: 2 turns, {names[app]}\n" in report
     golden = Path(__file__).parent / "first_talk" / f"{app}.yaml"
     files = (f"scenarios/{app}.{kind}.yaml" for kind in ("pipeline", "scenario"))

@@ -48,7 +48,7 @@ PYTHONS_OWN = {
         "subprocess",
         "threading",
         "weakref",
-    ),
+    )
 }
 
 

@@ -262,11 +262,7 @@ def test_one_that_is_interrupted_goes_on_to_the_same_tally(
         size = len(journal)
 
     tally, is_complete = spread(
-        Cutting(data),
-        runs=runs,
-        tell=lambda part: None,
-        done=(*journal,),
-        keep=journal.append,
+        Cutting(data), runs=runs, tell=lambda part: None, done=(*journal,), keep=journal.append
     )
 
     assert tally == alone

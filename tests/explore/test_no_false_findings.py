@@ -15,12 +15,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.cli.projects import Call, write
-from tests.explore.test_simulations import (
-    campaign_of,
-    labels,
-    replayed,
-    subject_of,
-)
+from tests.explore.test_simulations import campaign_of, labels, replayed, subject_of
 
 RULED = """
 version: 1

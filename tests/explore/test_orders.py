@@ -314,8 +314,7 @@ turns:
 
 
 @pytest.mark.parametrize(
-    ("order", "totals"),
-    [("[head, c, a, b]", "CAB"), ("[head, b]", "BAC"), ("[]", "ABC")],
+    ("order", "totals"), [("[head, c, a, b]", "CAB"), ("[head, b]", "BAC"), ("[]", "ABC")]
 )
 def test_a_turn_lists_the_order_of_its_answers(order: str, totals: str) -> None:
     claim = f"    expect: {{state: {{totals: [{', '.join(totals)}]}}}}\n"

@@ -123,8 +123,7 @@ faults: {server_error: 0.9}
 
 
 @pytest.mark.parametrize(
-    "claim",
-    ["{$absent: true}", "null", "{$either: [{$absent: true}, {type: rate_limit}]}"],
+    "claim", ["{$absent: true}", "null", "{$either: [{$absent: true}, {type: rate_limit}]}"]
 )
 def test_a_claim_on_the_error_is_judged_where_a_fault_causes_it(tmp_path: Path, claim: str) -> None:
     subject = subject_of(tmp_path, f"{FAULTS}always: {{error: {claim}}}\n")
@@ -219,9 +218,7 @@ def test_no_turn_follows_when_all_users_are_done(tmp_path: Path) -> None:
 FAULTY = Plan((TurnPlan(rare=(0, ODDS - 1)), TurnPlan()), enabled=(True,))
 
 
-def test_a_fault_of_the_provider_is_no_finding_and_the_conversation_goes_on(
-    tmp_path: Path,
-) -> None:
+def test_a_fault_of_the_provider_is_no_finding_and_the_conversation_goes_on(tmp_path: Path) -> None:
     subject = subject_of(tmp_path, "faults: {rate_limit: 0.2}\n")
 
     record = converse(subject, FAULTY)

@@ -66,9 +66,7 @@ def test_items_run_in_one_process_and_in_several(pytester: pytest.Pytester) -> N
 
 
 @pytest.mark.slow
-def test_a_failure_shows_the_findings_and_how_to_see_them_again(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_failure_shows_the_findings_and_how_to_see_them_again(pytester: pytest.Pytester) -> None:
     write(pytester, scenarios__late=FAILS)
 
     result = pytester.runpytest_subprocess()
@@ -244,9 +242,7 @@ def test_items_are_selected_by_word_and_by_node_id(pytester: pytest.Pytester) ->
 
 
 @pytest.mark.slow
-def test_a_run_can_stop_at_the_first_failure_and_repeat_it_alone(
-    pytester: pytest.Pytester,
-) -> None:
+def test_a_run_can_stop_at_the_first_failure_and_repeat_it_alone(pytester: pytest.Pytester) -> None:
     write(pytester, a=f"{HOLDS}---\n{FAILS}", b=HOLDS)
 
     stopped = pytester.runpytest_subprocess("-x")
@@ -345,10 +341,7 @@ def test_a_file_is_read_once_for_all_its_items(pytester: pytest.Pytester) -> Non
 
 @pytest.mark.parametrize(
     ("files", "loaded"),
-    [
-        ({}, []),
-        ({"a": HOLDS}, ["msgspec", "yaml"]),
-    ],
+    [({}, []), ({"a": HOLDS}, ["msgspec", "yaml"])],
     ids=["no scenario", "a scenario, collected"],
 )
 def test_what_is_not_needed_yet_is_not_loaded(

@@ -63,8 +63,7 @@ def ran(pipeline: str, expect: str = "{}", more: str = "", **replies: str) -> Ra
     """Runs one turn, in which the user says Hi."""
     text = ", ".join(f"{agent}: {line}" for agent, line in replies.items())
     return run_yaml(
-        pipeline,
-        f"{more}\nturns:\n  - user: Hi\n    expect: {expect}\n    replies: {{{text}}}\n",
+        pipeline, f"{more}\nturns:\n  - user: Hi\n    expect: {expect}\n    replies: {{{text}}}\n"
     )
 
 

@@ -449,11 +449,7 @@ LOOP = "{helper: [" + ", ".join(["{calls: {look: {}}}"] * 3) + ", Done.]}"
 def test_model_calls_of_a_run_are_limited() -> None:
     ran = run_yaml(
         pipeline("{tools: [look]}", "{look: {}}") + "\nlimits: {model_calls_per_run: 2}",
-        answered(
-            LOOP,
-            "{look: 1}",
-            "{error: {type: LimitExceeded}, findings: [FLW-01, RUN-01]}",
-        ),
+        answered(LOOP, "{look: 1}", "{error: {type: LimitExceeded}, findings: [FLW-01, RUN-01]}"),
     )
 
     assert ran.error() == ("LimitExceeded", "limit `model_calls_per_run` reached: 2 allowed")

@@ -9,11 +9,7 @@ import pytest
 
 from simkit.core.messages import Message
 from simkit.runtime.conversation import Branch, BranchLogs, Path, common, in_blocks, log_of_branch
-from simkit.trace.events import (
-    AgentStarted,
-    HistorySummarised,
-    MessageAdded,
-)
+from simkit.trace.events import AgentStarted, HistorySummarised, MessageAdded
 from tests.building import message_lines, run_yaml
 from tests.runtime.graphs import graph, order, problems, ran
 from tests.runtime.test_restart import NEW, stopped_and_not
@@ -370,8 +366,7 @@ def test_what_a_summary_has_not_seen_of_a_branch_at_work_is_in_the_next(window: 
     ).replace("agents:\n", "agents:\n  w: {instructions: W.}\n", 1)
 
     outcome = run_yaml(
-        pipeline,
-        "turns:\n" + turn("Hi", c=USES % 500, w="W1") + turn("More", c=USES % 500, w="W2"),
+        pipeline, "turns:\n" + turn("Hi", c=USES % 500, w="W1") + turn("More", c=USES % 500, w="W2")
     )
 
     assert outcome.view.error is None

@@ -416,8 +416,7 @@ turns:
 
 def test_depth_counts_the_handoffs_between_the_first_agent_and_the_target() -> None:
     ran = run_yaml(
-        CHAIN.replace("MODE", "delegate").replace("DEPTH", "3"),
-        CHAINED.replace(", C ends.", ""),
+        CHAIN.replace("MODE", "delegate").replace("DEPTH", "3"), CHAINED.replace(", C ends.", "")
     )
 
     assert [(event.to_agent, event.depth) for event in ran.events(HandoffMade)] == [

@@ -438,7 +438,7 @@ def test_an_answer_to_what_nobody_asked_is_told_where_it_stands(restart: str) ->
 
     assert str(problem.value).splitlines() == [
         "test.scenario.yaml:29:13: turn 2 answers a question, but in session 's1' nobody has asked "
-        "one.",
+        "one."
     ]
 
 

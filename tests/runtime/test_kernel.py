@@ -153,12 +153,7 @@ def test_parallel_agents_read_no_sibling_in_the_log_either() -> None:
     pipeline = ROUTER.replace(
         "history, current_message]", "{history: {from: log}}, current_message]"
     )
-    ran = routed(
-        "{parallel: [a, b]}",
-        pipeline=pipeline,
-        a="From a.",
-        b="From b.",
-    )
+    ran = routed("{parallel: [a, b]}", pipeline=pipeline, a="From a.", b="From b.")
 
     assert ran.history("b") == ['assistant/router: {"to":{"parallel":["a","b"]}}']
     assert ran.history("a") == ran.history("b")

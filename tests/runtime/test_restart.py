@@ -346,7 +346,7 @@ def test_a_script_that_does_not_fit_is_told_at_its_place_from_a_new_process_too(
 
     assert str(problem.value).splitlines() == [
         "test.scenario.yaml:32:69: agent 'cook' runs 2 times in parallel in turn 2, so each of its "
-        "lines under turns[1].replies.cook needs a `when` that says which run it answers.",
+        "lines under turns[1].replies.cook needs a `when` that says which run it answers."
     ]
 
 

@@ -145,8 +145,7 @@ turns:
 def test_every_session_begins_with_what_is_given_and_long_lived_channels_get_it_once() -> None:
     ran = run_yaml(
         one_agent(
-            "{own: {reducer: append}, mine: {reducer: append, scope: project}}",
-            "{own: x, mine: x}",
+            "{own: {reducer: append}, mine: {reducer: append, scope: project}}", "{own: x, mine: x}"
         ),
         """
 given: {state: {own: [g], mine: [g]}}

@@ -37,8 +37,7 @@ def supervised(
 ) -> Ran:
     text = pipeline.replace("  CONTRACTS\n", f"contracts: {contracts}\n" if contracts else "")
     return run_yaml(
-        text,
-        f"turns:\n  - user: {user}\n    expect: {expect}\n    replies: {{{replies}}}\n",
+        text, f"turns:\n  - user: {user}\n    expect: {expect}\n    replies: {{{replies}}}\n"
     )
 
 

@@ -93,10 +93,7 @@ def test_the_page_on_troubleshooting_has_every_message_without_an_id() -> None:
         ("context-ignored", "HND-12"),
         ("replymissing", "ReplyMissing"),
         ("refund.scenario.yaml:20:5: warning HND-12: 'refunds' is sent nothing", "HND-12"),
-        (
-            "context.refunds.includes matches no message (turn 1, call 1)",
-            "context-includes",
-        ),
+        ("context.refunds.includes matches no message (turn 1, call 1)", "context-includes"),
         (
             "agent 'refunds' made a model call in turn 1, but the scenario\n  has no reply for it",
             "ReplyMissing",

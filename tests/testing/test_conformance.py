@@ -64,11 +64,7 @@ def test_reducers_tell_values_apart_as_claims_do(
             "channel `x`: reducer `merge` joins a mapping to another, "
             "but the channel holds a list of 1",
         ),
-        (
-            "x: {}",
-            '"x${user}": 1',
-            "there is no channel 'xhi' to write; channels: messages, x",
-        ),
+        ("x: {}", '"x${user}": 1', "there is no channel 'xhi' to write; channels: messages, x"),
     ],
 )
 def test_write_that_cannot_be_is_an_error_of_the_pipeline(
@@ -412,9 +408,6 @@ def test_a_function_that_is_not_there_is_told_at_its_place() -> None:
 
 
 def test_what_ended_a_turn_is_told_before_what_follows_from_it() -> None:
-    ran = run_yaml(
-        one_agent("x: {}", ""),
-        "turns: [{user: hi, replies: {}, expect: {reply: ok}}]",
-    )
+    ran = run_yaml(one_agent("x: {}", ""), "turns: [{user: hi, replies: {}, expect: {reply: ok}}]")
 
     assert [finding.id for finding in ran.judgement.findings] == ["RUN-01", "claim"]

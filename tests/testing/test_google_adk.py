@@ -8,15 +8,14 @@ from typing import Any, ClassVar
 import pytest
 
 pytest.importorskip(
-    "google.adk",
-    reason="google-adk is not installed: its tests have an environment of their own",
+    "google.adk", reason="google-adk is not installed: its tests have an environment of their own"
 )
 
 from simkit.testing import AdapterConformance
 
 pytestmark = [
     # The ADK's workflow agents are said to make way for its graphs, one day.
-    pytest.mark.filterwarnings("ignore:.* is deprecated in favor of Workflow:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.* is deprecated in favor of Workflow:DeprecationWarning")
 ]
 
 
@@ -29,5 +28,5 @@ class TestGoogleAdk(AdapterConformance):
     }
     # What a tool does with control is not known before it does.
     replies: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "handoff": {"front": {"calls": [{"pass_on": {"topic": "refunds"}}]}, "expert": "Done."},
+        "handoff": {"front": {"calls": [{"pass_on": {"topic": "refunds"}}]}, "expert": "Done."}
     }

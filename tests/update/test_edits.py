@@ -7,17 +7,7 @@ from typing import Any
 import pytest
 
 from simkit.language.yaml import load_text
-from simkit.update.edits import (
-    Edit,
-    Give,
-    Put,
-    Relist,
-    Sheet,
-    Unfold,
-    applied,
-    edited,
-    opened,
-)
+from simkit.update.edits import Edit, Give, Put, Relist, Sheet, Unfold, applied, edited, opened
 from simkit.update.replacing import Obstacle
 
 

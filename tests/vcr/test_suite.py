@@ -115,14 +115,7 @@ def test_a_changed_prompt_is_then_a_miss_that_names_the_message(moved: Project) 
     lines = [line.removeprefix("E").strip() for line in done.stdout.splitlines()]
     starts = [at for at, line in enumerate(lines) if line == "- recorded, + asked now"]
     # Of the second test's cassette, which holds two model calls, the nearest is told.
-    texts = [
-        "~ messages[0] system",
-        "= 1 line",
-        "- Be brief.",
-        "+ Be rude.",
-        "= 1 message",
-        "",
-    ]
+    texts = ["~ messages[0] system", "= 1 line", "- Be brief.", "+ Be rude.", "= 1 message", ""]
     assert [lines[start + 1 : start + 7] for start in starts] == [texts, texts]
 
 

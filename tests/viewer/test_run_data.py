@@ -44,10 +44,7 @@ def changed(old: Any, change: Sequence[Any]) -> Any:
 
 
 def applied(state: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **state,
-        **{name: changed(state.get(name), change) for name, change in changes.items()},
-    }
+    return {**state, **{name: changed(state.get(name), change) for name, change in changes.items()}}
 
 
 def messages_of(data: RunData, call: CallData) -> list[tuple[str, str, str]]:

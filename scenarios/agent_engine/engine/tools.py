@@ -6,10 +6,7 @@ from typing import Any
 
 from langchain_core.tools import tool
 
-FILES = {
-    "src/auth.py": "def log_in(user): ...",
-    "src/login.py": "from src.auth import log_in",
-}
+FILES = {"src/auth.py": "def log_in(user): ...", "src/login.py": "from src.auth import log_in"}
 
 
 @tool

@@ -122,9 +122,7 @@ async def delegate_research(context: ToolContext[Conversation], arguments: str) 
     )
     note = handoff_note(payload)
     result = await Runner.run(
-        research_agent,
-        [*conversation.history(), asked(request["query"], note)],
-        context=assignment,
+        research_agent, [*conversation.history(), asked(request["query"], note)], context=assignment
     )
     conversation.keep("research_agent", result.final_output)
     return str(result.final_output)

@@ -9,13 +9,7 @@ from typing import Any
 from langchain.agents import create_agent
 from langchain.agents.middleware import ToolCallRequest, wrap_tool_call
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    HumanMessage,
-    SystemMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.types import Overwrite
 
 from .base import BaseAgent, as_text

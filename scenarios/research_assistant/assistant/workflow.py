@@ -24,9 +24,7 @@ def build() -> CompiledStateGraph[Any, Any, Any, Any]:
         workflow.add_node(agent.name, agent.execute)
     workflow.set_entry_point("orchestrator")
     workflow.add_conditional_edges(
-        "orchestrator",
-        route,
-        {"clarification": "clarification", "research": "research"},
+        "orchestrator", route, {"clarification": "clarification", "research": "research"}
     )
     workflow.add_edge("clarification", END)
     workflow.add_edge("research", "synthesis")

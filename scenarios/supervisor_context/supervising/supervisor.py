@@ -72,10 +72,7 @@ AGENTS = (
         analyze_product_data,
     ),
 )
-GOAL = {
-    "database_agent": "Fetch product sales data",
-    "analysis_agent": "Analyze the product data",
-}
+GOAL = {"database_agent": "Fetch product sales data", "analysis_agent": "Analyze the product data"}
 
 
 class Supervisor:

@@ -20,12 +20,7 @@ from langgraph.pregel import Pregel
 from langgraph.store.memory import InMemoryStore
 
 from simkit.adapters import api
-from simkit.adapters.langgraph.calling import (
-    Calling,
-    asked_nothing,
-    input_advice_of,
-    lost_with,
-)
+from simkit.adapters.langgraph.calling import Calling, asked_nothing, input_advice_of, lost_with
 from simkit.adapters.langgraph.graphs import (
     agents_in,
     channels_of,

@@ -243,13 +243,7 @@ class GraphObserver(ControlFlow):
         self._starting.append(task)
 
     def _agent_name(
-        self,
-        node: str,
-        graph: Pregel,
-        path: tuple[str, ...],
-        name: str | None,
-        *,
-        is_inner: bool,
+        self, node: str, graph: Pregel, path: tuple[str, ...], name: str | None, *, is_inner: bool
     ) -> str:
         """Return the agent of a node; ``name`` is that of the prebuilt agent around it."""
         if is_inner:

@@ -21,12 +21,7 @@ from pydantic_ai import (
     ToolDenied,
 )
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.exceptions import (
-    AgentRunError,
-    FallbackExceptionGroup,
-    ModelAPIError,
-    UserError,
-)
+from pydantic_ai.exceptions import AgentRunError, FallbackExceptionGroup, ModelAPIError, UserError
 
 from simkit.adapters import api
 from simkit.adapters.pydantic_ai import agent_runs

@@ -207,11 +207,7 @@ class CallRecorder:
             if self.texts is not None:
                 self.texts.add_value(result)
             self.events.record_tool_result(
-                at,
-                call_id=call.id,
-                tool=call.name,
-                result=canonical(result),
-                server=request.server,
+                at, call_id=call.id, tool=call.name, result=canonical(result), server=request.server
             )
 
     def called_by_code(self, tool: str, args: JsonValue, run: Run | None) -> ToolRequest:

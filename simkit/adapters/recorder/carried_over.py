@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from simkit.adapters.recorder import left_values
-from simkit.adapters.recorder.left_values import (
-    IsOwn,
-    own_modules,
-)
+from simkit.adapters.recorder.left_values import IsOwn, own_modules
 from simkit.core.messages import Message
 
 LONG: Final = 16

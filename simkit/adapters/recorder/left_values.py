@@ -25,12 +25,15 @@ _VALUES_MAX: Final = 20_000
 _BITS_MAX: Final = 1_000
 """The size of a number that is written out: Python refuses to write very large ones."""
 _SCALARS: Final = (int, float, str)
+_FIXED: Final = (*_SCALARS, tuple, frozenset, ModuleType)
 _PLAIN: Final = (*_SCALARS, dict, list, set, tuple, frozenset, deque)
 _EMPTY: Final = CellType()
 _CACHED: Final = type(lru_cache(len))
 
 IsOwn = Callable[[str, str], bool]
 """Function of a module's name and file: whether it belongs to the pipeline."""
+PutBack = tuple[Callable[[], object], ...]
+"""Functions that give a variable, and the containers, classes and cells in it, a former content."""
 
 
 class _Content(NamedTuple):
@@ -40,8 +43,6 @@ class _Content(NamedTuple):
     """The texts, numbers and truth values in it, as they are written."""
     size: object
     """Another value, if something else is kept in it."""
-    put_back: tuple[Callable[[], object], ...]
-    """Functions that give it, and the containers, classes and cells in it, this content."""
 
 
 class _Process:
@@ -50,7 +51,10 @@ class _Process:
     def __init__(self) -> None:
         self.first: dict[str, _Content] = {}
         """As a scenario first saw them."""
-        self.at_begin: dict[str, _Content] = {}
+        self.fixed: dict[str, tuple[object, _Content, Callable[[], PutBack]]] = {}
+        """Variables that only another value can change, which most are: each with its value."""
+        self.put_back_first: dict[str, PutBack] = {}
+        self.put_back_last: dict[str, PutBack] = {}
         """As the last scenario saw them."""
         self.at_end: dict[str, frozenset[str]] = {}
         """The texts in them when a scenario ended."""
@@ -72,17 +76,26 @@ def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
 
     ``given`` are the variables of the environment that it sets itself.
     """
-    contents, _process.is_own = dict(_contents(is_own)), is_own
+    _process.is_own = is_own
+    contents, put_back = {}, {}
+    for name, content, copy in _contents(is_own):
+        contents[name] = content
+        put_back[name] = copy
     environment = frozenset(
         # One by one: runs side by side set and remove variables meanwhile.
         (name, os.environ.get(name))
         for name in os.environ
         if name not in given and not name.startswith("PYTEST_")
     )
-    contents["os.environ"] = _Content(frozenset(), environment, ())
+    contents["os.environ"] = _Content(frozenset(), environment)
     # Modules that are gone keep nothing alive.
-    first = {name: old for name, old in _process.first.items() if name in contents}
-    _process.first = {**contents, **first}
+    _process.fixed = {name: old for name, old in _process.fixed.items() if name in contents}
+    _process.first = {name: _process.first.get(name, new) for name, new in contents.items()}
+    # Copies are made once, and not in each run.
+    known = _process.put_back_first
+    _process.put_back_first = {
+        name: known[name] if name in known else copy() for name, copy in put_back.items()
+    }
     _process.changed_by = {
         name: _process.changed_by.get(name, _process.last_scenario)
         for name, content in contents.items()
@@ -95,15 +108,16 @@ def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
         # If a fixture has changed it since then, nobody knows whose a value is.
         if name in contents and contents[name].texts == _process.at_end[name]
     }
-    # Only then it is needed, and it keeps objects alive.
-    _process.at_begin = contents if any(_process.left_to_last.values()) else {}
+    # Only then they are needed, and they keep objects alive.
+    is_needed = any(_process.left_to_last.values())
+    _process.put_back_last = {name: copy() for name, copy in put_back.items() if is_needed}
 
 
 def end(scenario: str) -> None:
     """Note what a scenario has left in them."""
     if scenario != _process.last_scenario:
         return  # Several run at once: nobody knows whose it is.
-    for name, content in _contents(_process.is_own):
+    for name, content, _ in _contents(_process.is_own):
         if name in _process.first:
             by = _process.left_by.get(name, {})
             new = content.texts - _process.first[name].texts
@@ -119,7 +133,7 @@ def changed_variables() -> list[tuple[str, str]]:
 
 def sizes_in(is_own: IsOwn) -> dict[str, object]:
     """Return the variables of the pipeline's modules, each with another size if it keeps more."""
-    return {name: content.size for name, content in _contents(is_own)}
+    return {name: content.size for name, content, _ in _contents(is_own)}
 
 
 def left_to(scenario: str) -> Mapping[str, Mapping[str, str]]:
@@ -132,12 +146,11 @@ def left_to(scenario: str) -> Mapping[str, Mapping[str, str]]:
 
 def restore(without: str) -> None:
     """Let the variables be as the last scenario found them, but one as the first one did."""
-    contents = [*_process.at_begin.items()]
-    if without:  # It comes last: two variables may be one list.
-        contents.append((without, _process.first[without]))
-    for _, content in contents:
-        for put_back in content.put_back:
-            put_back()
+    copies = [*_process.put_back_last.values()]
+    if without in _process.put_back_first:  # It comes last: two variables may be one list.
+        copies.append(_process.put_back_first[without])
+    for put_back in (each for copy in copies for each in copy):
+        put_back()
 
 
 def forget_all() -> None:
@@ -176,16 +189,31 @@ def _variables(home: ModuleType | type) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in pairs if not name.startswith("__")]
 
 
-def _contents(is_own: IsOwn) -> Iterator[tuple[str, _Content]]:
+def _contents(is_own: IsOwn) -> Iterator[tuple[str, _Content, Callable[[], PutBack]]]:
+    """Yield each variable's name, its content, and a function that copies this content."""
     modules = dict(own_modules(is_own))
     for home, module in modules.items():
         for name, value in _variables(module):
-            values = [*_Search(modules).values_in(value)]
-            texts = [str(inner) for inner in values if isinstance(inner, _SCALARS)]
-            put_back = [each for inner in values for each in _put_back(inner, modules)]
-            if _may_keep([value], modules):
-                put_back.append(partial(_set_variable, module, name, value))
-            yield f"{home}.{name}", _Content(frozenset(texts), hash((*texts,)), (*put_back,))
+            if isinstance(value, type | FunctionType) and _module_of(value) != home:
+                continue  # Its own module has it.
+            key = f"{home}.{name}"
+            fixed = _process.fixed.get(key)
+            if fixed is None or fixed[0] is not value:
+                values = [*_Search(modules).values_in(value)]
+                texts = [str(inner) for inner in values if isinstance(inner, _SCALARS)]
+                content = _Content(frozenset(texts), hash((*texts,)))
+                fixed = value, content, partial(_copy, module, name, [value, *values[1:]], modules)
+                if all(inner is None or isinstance(inner, _FIXED) for inner in values):
+                    _process.fixed[key] = fixed
+            yield key, *fixed[1:]
+
+
+def _copy(home: ModuleType, name: str, values: list[Any], homes: Collection[str]) -> PutBack:
+    """Copy a variable and the values in it; the first of these is its own."""
+    put_back = [each for inner in values for each in _put_back(inner, homes)]
+    if _may_keep(values[:1], homes):
+        put_back.append(partial(_set_variable, home, name, values[0]))
+    return (*put_back,)
 
 
 def _put_back(holder: Any, homes: Collection[str]) -> Iterator[Callable[[], object]]:
@@ -225,33 +253,34 @@ class _Search:
         self._homes, self._is_wide, self._left = homes, is_wide, _VALUES_MAX
         self._visited: set[int] = set()
 
-    def values_in(self, value: Any, depth: int = _DEPTH_MAX) -> Iterator[Any]:
+    def values_in(self, value: Any) -> Iterator[Any]:
         """Yield a value, and those in it, so many objects deep."""
-        is_huge = isinstance(value, int) and value.bit_length() > _BITS_MAX
-        yield None if is_huge else value
-        self._left -= 1
-        is_known = isinstance(value, _SCALARS) or id(value) in self._visited
-        if is_known or self._left < 0 or depth < 0:
-            return
-        self._visited.add(id(value))
-        for inner in self._inner(value):
-            yield from self.values_in(inner, depth - 1)
+        waiting = [(value, _DEPTH_MAX)]
+        while waiting:
+            value, depth = waiting.pop()
+            is_scalar = isinstance(value, _SCALARS)
+            is_huge = isinstance(value, int) and value.bit_length() > _BITS_MAX
+            yield None if is_huge else value
+            self._left -= 1
+            if not (is_scalar or self._left < 0 or depth < 0 or id(value) in self._visited):
+                self._visited.add(id(value))
+                waiting += [(inner, depth - 1) for inner in self._inner(value)]
 
-    def _inner(self, value: Any) -> Iterator[Any]:
+    def _inner(self, value: Any) -> Iterable[Any]:
         if isinstance(value, dict):
-            yield from [*value.keys(), *value.values()]
-        elif isinstance(value, list | tuple | set | frozenset | deque):
-            yield from [*value]
-        elif isinstance(value, CellType):
-            yield None if value == _EMPTY else value.cell_contents
-        elif isinstance(value, ContextVar):
-            yield value.get(None)
-        elif (size := _size_of(value)) is not None:
-            yield size
-        elif _module_of(value) in self._homes:
-            yield from _parts(value)
-        elif self._is_wide and not isinstance(value, type | ModuleType):
-            yield getattr(value, "__dict__", None)
+            return [*value.keys(), *value.values()]
+        if isinstance(value, list | tuple | set | frozenset | deque):
+            return [*value]
+        if isinstance(value, CellType):
+            return [] if value == _EMPTY else [value.cell_contents]
+        if isinstance(value, ContextVar):
+            return [value.get(None)]
+        if (size := _size_of(value)) is not None:
+            return [size]
+        if _module_of(value) in self._homes:
+            return _parts(value)
+        is_seen = self._is_wide and not isinstance(value, type | ModuleType)
+        return [getattr(value, "__dict__", None)] if is_seen else []
 
 
 def _size_of(value: Any) -> str | None:
@@ -266,11 +295,11 @@ def _size_of(value: Any) -> str | None:
     return f"{value.cache_info().currsize} cached" if isinstance(value, _CACHED) else None
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """Yield what an object of the pipeline keeps; a function, in its defaults and its closure."""
-    if isinstance(value, FunctionType):
-        yield from (*(value.__closure__ or ()), value.__defaults__, value.__kwdefaults__)
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what an object of the pipeline keeps; a function, also in defaults and closure."""
     if isinstance(value, type):
-        yield [inner for _, inner in _variables(value)]
-    else:
-        yield getattr(value, "__dict__", None)
+        return [inner for _, inner in _variables(value)]
+    kept = [getattr(value, "__dict__", None)]
+    if isinstance(value, FunctionType):
+        kept += [*(value.__closure__ or ()), *(value.__defaults__ or ()), value.__kwdefaults__]
+    return kept

@@ -134,9 +134,7 @@ class LogRecorder(CallRecorder):
         message = replace(message, id=f"m{number}", turn=self.turn, agent=agent)
         self._session.add(message, mark, number)
         self.events.record_message(
-            self.at(run, agent or ""),
-            message=message,
-            tokens=tokens_of(message, self.count),
+            self.at(run, agent or ""), message=message, tokens=tokens_of(message, self.count)
         )
         return message
 
@@ -245,9 +243,7 @@ class LogRecorder(CallRecorder):
             value = own_message.data if is_value else _value(own_message.content)
             has_failed = is_failed(own_message)
             self.tool_answered(
-                request,
-                None if has_failed else value,
-                own_message.content if has_failed else "",
+                request, None if has_failed else value, own_message.content if has_failed else ""
             )
         elif run is not None and not run.is_over and self._goes_on(request.run, run):
             # The agent that asked continues, and has an answer instead of a successor.

@@ -324,9 +324,7 @@ class TraceRecorder(LogRecorder):
         if session.groups:
             session.come_back(run.agent, run.id, messages)
         reading = self._history(
-            ("agent", run.agent),
-            messages[front:],
-            lambda message: self._ours(message, run.agent),
+            ("agent", run.agent), messages[front:], lambda message: self._ours(message, run.agent)
         )
         rest, prints = reading.messages, reading.prints
         if run.agent not in session.streams:

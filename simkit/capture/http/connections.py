@@ -24,11 +24,7 @@ from urllib.parse import urlsplit
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.capture.http.places import library_asking, library_frame, stack
 from simkit.capture.http.refusals import LibraryRequest, note_library_request, note_refusal
-from simkit.capture.http.request_router import (
-    AllowedHosts,
-    allowed_hosts,
-    is_forwarding,
-)
+from simkit.capture.http.request_router import AllowedHosts, allowed_hosts, is_forwarding
 from simkit.core.errors import NetworkRefused
 from simkit.core.stopping import halting, is_copy_of_run
 from simkit.providers.protocols import is_providers_host

@@ -20,12 +20,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, Final, NamedTuple
 
-from simkit.capture.http import (
-    aiohttp_connections,
-    connections,
-    http_connections,
-    httpx_transports,
-)
+from simkit.capture.http import aiohttp_connections, connections, http_connections, httpx_transports
 from simkit.capture.http.connections import ask_client
 from simkit.capture.http.installing import Installation, Replacement, Row
 from simkit.core.compat import Library

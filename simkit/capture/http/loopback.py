@@ -287,10 +287,7 @@ class Program:
     """One process, from its start to its end."""
 
     def __init__(
-        self,
-        command: Sequence[str],
-        folder: str,
-        environment: Callable[[str], Mapping[str, str]],
+        self, command: Sequence[str], folder: str, environment: Callable[[str], Mapping[str, str]]
     ) -> None:
         """Start the command in a folder.
 

@@ -337,8 +337,7 @@ def _started(
     finally:
         # Python closes the child's ends only where it has made the pipes.
         _close_all(
-            lives if stdin_of_client == -1 else stdin,
-            nowhere if stdout_of_client == -1 else stdout,
+            lives if stdin_of_client == -1 else stdin, nowhere if stdout_of_client == -1 else stdout
         )
 
 

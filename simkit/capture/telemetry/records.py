@@ -9,14 +9,7 @@ from typing import Any, Final
 
 from simkit.capture.telemetry.exports import reading
 from simkit.capture.telemetry.messages import answer_in, messages_in, offers_in
-from simkit.capture.telemetry.steps import (
-    Kind,
-    Reading,
-    Step,
-    or_absent,
-    tool_result,
-    user_text,
-)
+from simkit.capture.telemetry.steps import Kind, Reading, Step, or_absent, tool_result, user_text
 
 
 def steps_of_langsmith(records: Sequence[Mapping[str, Any]], problems: list[str]) -> list[Step]:

@@ -5,9 +5,4 @@ their places; the traces give those that did.
 """
 
 from simkit.checks.coverage.items import KINDS
-from simkit.checks.coverage.measuring import (
-    CoverageReport,
-    Measurement,
-    PlacedItem,
-    coverage_of,
-)
+from simkit.checks.coverage.measuring import CoverageReport, Measurement, PlacedItem, coverage_of

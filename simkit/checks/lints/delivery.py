@@ -9,11 +9,7 @@ from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import Facts, texts_of
-from simkit.checks.lints.handoffs import (
-    HandoffEvent,
-    contract_of,
-    required_keys,
-)
+from simkit.checks.lints.handoffs import HandoffEvent, contract_of, required_keys
 from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves

@@ -407,12 +407,7 @@ def system_not_first(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 
 
 def _hits_on_messages(
-    identity: str,
-    event: e.ContextBuilt,
-    facts: Facts,
-    odds: Iterable[Odd],
-    noun: str,
-    how: str,
+    identity: str, event: e.ContextBuilt, facts: Facts, odds: Iterable[Odd], noun: str, how: str
 ) -> Iterator[Hit]:
     """Yield a hit on the messages that were not reported for the agent before."""
     fresh: dict[str, str] = {}

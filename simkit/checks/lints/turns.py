@@ -8,12 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.delivery import (
-    GRAPH_SECTIONS,
-    TASK_SECTIONS,
-    inner_texts,
-    is_shown,
-)
+from simkit.checks.lints.delivery import GRAPH_SECTIONS, TASK_SECTIONS, inner_texts, is_shown
 from simkit.checks.lints.facts import Facts, TurnNotes, texts_of
 from simkit.checks.lints.registry import lint
 from simkit.checks.lints.tools import OpenCalls

@@ -9,12 +9,7 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import (
-    cli,
-    complete_file,
-    complete_id,
-    form_option,
-)
+from simkit.cli.commands.options import cli, complete_file, complete_id, form_option
 from simkit.core.answers import answer, current_answer
 from simkit.core.gc_pause import imports_frozen
 
@@ -150,8 +145,7 @@ def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
 
 
 @cli.command(
-    name="schema",
-    short_help="Print the JSON Schema of scenario and pipeline files, for editors.",
+    name="schema", short_help="Print the JSON Schema of scenario and pipeline files, for editors."
 )
 @click.argument(
     "kind",
@@ -209,10 +203,7 @@ def doctor_command(scenario: str) -> int:
     return 0 if is_well else 2
 
 
-@cli.command(
-    name="explain",
-    short_help="Explain a finding or an error by its id: cause and fix.",
-)
+@cli.command(name="explain", short_help="Explain a finding or an error by its id: cause and fix.")
 @click.argument("words", nargs=-1, metavar="[ID|MESSAGE]", shell_complete=complete_id)
 def explain_command(words: tuple[str, ...]) -> None:
     """Explain a finding or an error: what should hold, the usual cause, the fix.

@@ -34,10 +34,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
 )
 @click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
 @click.option(
-    "--runs",
-    type=click.IntRange(1, RUNS_LIMIT),
-    default=300,
-    help="Draw so many conversations.",
+    "--runs", type=click.IntRange(1, RUNS_LIMIT), default=300, help="Draw so many conversations."
 )
 @click.option(
     "--turns",
@@ -53,9 +50,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
     help="End after so long, with what was found.",
 )
 @click.option(
-    "--profile",
-    type=click.Choice(PROFILE_NAMES),
-    help="Let failures of a class happen, too.",
+    "--profile", type=click.Choice(PROFILE_NAMES), help="Let failures of a class happen, too."
 )
 @click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
 @processes_option("Run in N processes.")
@@ -72,13 +67,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
     metavar="FILE",
     help="Write a page with what of the pipeline the conversations made happen.",
 )
-@click.option(
-    "--to",
-    "folder",
-    default="found",
-    metavar="DIR",
-    help="Write scenario files here.",
-)
+@click.option("--to", "folder", default="found", metavar="DIR", help="Write scenario files here.")
 @click.option(
     "--needs-met",
     is_flag=True,

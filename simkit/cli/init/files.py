@@ -84,11 +84,7 @@ def _requirement(root: Path) -> tuple[str, str, Path | None]:
         return f"./{file.relative_to(root).as_posix()}", "", None
     if file.is_file():
         copy = f"{_VENDORED}/{file.name}"
-        return (
-            f"./{copy}",
-            "A copy of the wheel from which simkit was installed here",
-            file,
-        )
+        return (f"./{copy}", "A copy of the wheel from which simkit was installed here", file)
     return (
         release,
         (

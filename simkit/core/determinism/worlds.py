@@ -233,10 +233,7 @@ class World:
 
 
 def world_of_import(
-    module: str,
-    is_library: bool,
-    real: Collection[str] = (),
-    zone: str = "",
+    module: str, is_library: bool, real: Collection[str] = (), zone: str = ""
 ) -> World:
     """Return the world in which a module is imported for all scenarios."""
     chance = Chance(0).child(f"import/{module}")

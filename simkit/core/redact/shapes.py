@@ -41,15 +41,7 @@ _UNMARKED: Final = str.maketrans("", "", "-_")
 
 DUMMY_KEY: Final = "simkit"
 """The value of API keys that nobody has to keep secret: it is in place of the user's own."""
-_SECRET_ENDINGS: Final = (
-    "_KEY",
-    "_TOKEN",
-    "APIKEY",
-    "PASSPHRASE",
-    "PASSWD",
-    "PASSWORD",
-    "SECRET",
-)
+_SECRET_ENDINGS: Final = ("_KEY", "_TOKEN", "APIKEY", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET")
 _SECRET_LENGTH_MIN: Final = 8
 _WORD_LENGTH_MAX: Final = 16
 _IS_NO_WORD: Final = re.compile(r"[0-9]|[a-z][A-Z]").search

@@ -33,9 +33,7 @@ W = TypeVar("W")
 
 
 def aligned(
-    expected: Sequence[W],
-    actual: Sequence[Any],
-    differs: Callable[[W, Any], bool],
+    expected: Sequence[W], actual: Sequence[Any], differs: Callable[[W, Any], bool]
 ) -> list[tuple[int, int]]:
     """Return the index pairs of an alignment: matching elements first, then those between."""
     low = 0

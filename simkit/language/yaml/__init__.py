@@ -9,13 +9,7 @@ From the ground up: ``syntax``, ``parsing``, ``documents``.
 """
 
 from simkit.core.text import Open, near
-from simkit.language.yaml.documents import (
-    Document,
-    DocumentCache,
-    Head,
-    flow_accident,
-    load_text,
-)
+from simkit.language.yaml.documents import Document, DocumentCache, Head, flow_accident, load_text
 from simkit.language.yaml.parsing import (
     FILE_BYTES_MAX,
     NESTING_MAX,

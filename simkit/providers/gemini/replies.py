@@ -14,13 +14,7 @@ import msgspec
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, Message, Usage, spans_of
 from simkit.providers import failures, sse
-from simkit.providers.attachments import (
-    expect_asked,
-    likeliest,
-    queries,
-    tokens_of,
-    with_raw,
-)
+from simkit.providers.attachments import expect_asked, likeliest, queries, tokens_of, with_raw
 from simkit.providers.body_reader import json_bytes
 from simkit.providers.failures import MALFORMED, WORDS, Words
 from simkit.providers.gemini.parts import parts_said
@@ -121,11 +115,7 @@ def _error_headers(serial: str, fails: Fails, _: Words) -> Headers:
 
 
 def _error(_: str, fails: Fails, words: Words) -> dict[str, Any]:
-    error: dict[str, Any] = {
-        "code": words.status,
-        "message": words.message,
-        "status": words.type,
-    }
+    error: dict[str, Any] = {"code": words.status, "message": words.message, "status": words.type}
     if details := _details(fails):
         error["details"] = details
     return {"error": error}

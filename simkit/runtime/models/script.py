@@ -28,13 +28,7 @@ from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
 from simkit.language.yaml import SourcePath, near, path_text
 from simkit.runtime.ports import ModelRequest, ToolReply
-from simkit.spec.scenario.replies import (
-    ScriptLine,
-    ToolAnswers,
-    TurnScript,
-    asking_server,
-    line_of,
-)
+from simkit.spec.scenario.replies import ScriptLine, ToolAnswers, TurnScript, asking_server, line_of
 from simkit.trace.events import UnusedLines, UnusedResults
 from simkit.trace.store import canonical
 

@@ -251,10 +251,7 @@ class QuestionScope:
         return _NAMES[noun] if noun in _NAMES else self._names().of(noun)
 
 
-_NAMES: Final[Mapping[str, Iterable[str]]] = {
-    "role": _ROLES,
-    "type of an error": Open(FAILURES),
-}
+_NAMES: Final[Mapping[str, Iterable[str]]] = {"role": _ROLES, "type of an error": Open(FAILURES)}
 
 
 def unknown(noun: str, word: str, known: Iterable[str]) -> str:

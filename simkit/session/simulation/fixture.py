@@ -43,11 +43,7 @@ class Simulations:
             config.pluginmanager.register(_Judge(), _JUDGE)
 
     def __call__(
-        self,
-        pipeline: str | os.PathLike[str] | Mapping[str, Any],
-        *,
-        seed: int = 0,
-        **options: Any,
+        self, pipeline: str | os.PathLike[str] | Mapping[str, Any], *, seed: int = 0, **options: Any
     ) -> Simulation:
         """Begin a conversation; options are those of `Simulation`. ``--simkit-seed`` wins."""
         __tracebackhide__ = True

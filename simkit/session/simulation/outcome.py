@@ -19,15 +19,7 @@ from simkit.spec.scenario.claim_kinds import aspect
 from simkit.spec.scenario.claims import Expect, selected
 from simkit.spec.scenario.questions import YES_NO, Answer, Question, possible_answers
 from simkit.trace.events import LogRecorded
-from simkit.trace.views import (
-    CallView,
-    ContextView,
-    Prefix,
-    TurnView,
-    View,
-    log_fields,
-    prefix_of,
-)
+from simkit.trace.views import CallView, ContextView, Prefix, TurnView, View, log_fields, prefix_of
 
 if TYPE_CHECKING:
     from simkit.session.simulation.conversation import Simulation

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    PrivateAttr,
-    Tag,
-    WithJsonSchema,
-)
+from pydantic import BeforeValidator, Discriminator, Field, PrivateAttr, Tag, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from simkit.language.matching import kinds
@@ -184,8 +177,7 @@ class Contract(fields.YamlModel):
     """The schema and the rules of one type of handoff between agents."""
 
     from_: Annotated[
-        tuple[Annotated[str, refers_to.RefersTo("agent", also=("*",))], ...],
-        fields.OneOrMore(str),
+        tuple[Annotated[str, refers_to.RefersTo("agent", also=("*",))], ...], fields.OneOrMore(str)
     ] = Field(alias="from")
     """The source: a name, a list of names, or `*`."""
     to: refers_to.AgentName

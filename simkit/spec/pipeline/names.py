@@ -21,14 +21,7 @@ from simkit.spec.pipeline.agents import (
     spoken_channels,
     ways_of,
 )
-from simkit.spec.pipeline.recipe import (
-    FilterSpec,
-    Item,
-    OlderThan,
-    Recall,
-    Recipe,
-    placed_items,
-)
+from simkit.spec.pipeline.recipe import FilterSpec, Item, OlderThan, Recall, Recipe, placed_items
 from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS
 

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
-from pydantic import (
-    BeforeValidator,
-    Discriminator,
-    Field,
-    Tag,
-)
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from simkit.language.matching import kinds
 from simkit.language.yaml import SourcePath
@@ -225,8 +220,7 @@ class Recall(Section):
 
     from_: Annotated[
         Annotated[
-            tuple[_ChannelText, ...],
-            Field(min_length=1, json_schema_extra={"uniqueItems": True}),
+            tuple[_ChannelText, ...], Field(min_length=1, json_schema_extra={"uniqueItems": True})
         ]
         | None,
         BeforeValidator(_channels),

@@ -30,8 +30,7 @@ def _by_place(value: Any) -> Any:
 
 
 Waivers = dict[
-    str,
-    Annotated[dict[str, TextValue], Field(min_length=1), BeforeValidator(_by_place), OrText],
+    str, Annotated[dict[str, TextValue], Field(min_length=1), BeforeValidator(_by_place), OrText]
 ]
 """Lint or finding to its places, each with the reason."""
 

@@ -93,9 +93,7 @@ class AppOptions(fields.YamlModel):
     call: str | None = None
     """The method that takes the user's message, if the object has several."""
     run_options: Annotated[
-        str | dict[str, Any] | None,
-        BeforeValidator(_run_options),
-        WithJsonSchema(_RUN_OPTIONS),
+        str | dict[str, Any] | None, BeforeValidator(_run_options), WithJsonSchema(_RUN_OPTIONS)
     ] = None
     """Further arguments of the framework's run by name (context, deps, session, state, …): plain
     values, or a function that returns them. simkit calls it for each session, with the session's

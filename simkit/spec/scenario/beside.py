@@ -132,9 +132,7 @@ def _logprobs(value: Any) -> Any:
 
 _PROBABILITIES: Final = mapping_schema({"type": "number", "maximum": 0})
 LogprobsValue = Annotated[
-    Any,
-    BeforeValidator(_logprobs),
-    WithJsonSchema(list_schema(_PROBABILITIES)),
+    Any, BeforeValidator(_logprobs), WithJsonSchema(list_schema(_PROBABILITIES))
 ]
 
 

@@ -73,10 +73,7 @@ def _with_states(
     states = {}
     for index, turn in enumerate(messages):
         says = turn["user"]
-        state = {
-            "says": literal(says) if is_read else says,
-            "then": _next(index, len(messages)),
-        }
+        state = {"says": literal(says) if is_read else says, "then": _next(index, len(messages))}
         states[_name(index)] = {**state, **({"pause": turn["pause"]} if "pause" in turn else {})}
     rest = {key: user[key] for key in user if key != SAYS_OF}
     answers = [turn["resume"] for turn in turns if "resume" in turn]

@@ -74,10 +74,7 @@ def check_implements(code: CodePipeline | ProgramPipeline, document: Document) -
         ):
             known = tuple(sorted(file.name for file in folder.glob(f"*{items.PIPELINE_SUFFIX}")))
             raise document.error(
-                path,
-                f"there is no pipeline file `{name}` beside this one",
-                word=name,
-                known=known,
+                path, f"there is no pipeline file `{name}` beside this one", word=name, known=known
             )
     if not code.implements.differs:
         return

@@ -121,9 +121,7 @@ Order = Annotated[
 ]
 
 
-def flat_order(
-    order: Sequence[str | Sequence[str]],
-) -> Iterator[tuple[tuple[int, ...], str]]:
+def flat_order(order: Sequence[str | Sequence[str]]) -> Iterator[tuple[tuple[int, ...], str]]:
     """Yield each name of an order with its path; one in a group of answers has two numbers."""
     for place, entry in enumerate(order):
         if isinstance(entry, str):

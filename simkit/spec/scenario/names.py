@@ -231,9 +231,7 @@ def check_shared(shared: Shared, document: Document, subject: Subject) -> None:
     known = known_in(subject)
     if "agents" in shared.model_fields_set and not isinstance(subject, App):
         raise document.error(
-            ("agents",),
-            "`agents` is about a pipeline that is code, and this one is YAML",
-            key=True,
+            ("agents",), "`agents` is about a pipeline that is code, and this one is YAML", key=True
         )
     for code in shared.lints:
         require(document, ("lints", code), "finding", code, FINDINGS, key=True)

@@ -233,11 +233,7 @@ class View:
 
     def _tool_defined(self, event: e.ToolDefined) -> None:
         self.definitions[event.number] = ToolName(
-            event.tool,
-            event.description,
-            event.parameters,
-            event.strict,
-            event.server or None,
+            event.tool, event.description, event.parameters, event.strict, event.server or None
         )
 
     def _context_built(self, event: e.ContextBuilt) -> None:

@@ -79,7 +79,7 @@ def test_threads_that_are_started_below_threading_have_their_turns() -> None:
         event.message for event in outcome.events(MessageAdded) if event.message.role == "user"
     ]
     assert [message.content for message in messages][1:] == [
-        *("Hello ann", "Hello ben", "Hello cy", "Hello dot", "Hello: 4"),
+        *("Hello ann", "Hello ben", "Hello cy", "Hello dot", "Hello: 4")
     ]
     assert effects(outcome) == []
 

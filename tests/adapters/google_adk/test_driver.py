@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip(
-    "google.adk",
-    reason="google-adk is not installed: its tests have an environment of their own",
+    "google.adk", reason="google-adk is not installed: its tests have an environment of their own"
 )
 
 from google.adk.agents import BaseAgent, LlmAgent

@@ -44,8 +44,7 @@ def check_app(name: str, scenario: str) -> Ran:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["compiled", "builder", "factory", "async_factory", "remembering", "asynchronous"],
+    "name", ["compiled", "builder", "factory", "async_factory", "remembering", "asynchronous"]
 )
 def test_a_graph_is_seen_in_whatever_form_it_is_named(name: str) -> None:
     check_app(name, TWO + STATE)

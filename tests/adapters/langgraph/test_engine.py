@@ -86,9 +86,7 @@ def test_a_place_that_holds_nothing_is_no_input() -> None:
     assert started(ran)["plan"].input is None
 
 
-def test_a_place_that_holds_nothing_is_no_output_and_never_the_models_words(
-    tmp_path: Path,
-) -> None:
+def test_a_place_that_holds_nothing_is_no_output_and_never_the_models_words(tmp_path: Path) -> None:
     (tmp_path / "one_node.py").write_text(ONE_NODE, encoding="utf-8")
     app = 'app: {path: [.], input: {question: "${user}"}}\n'
     turn = "turns: [{user: What?, replies: {reader: A lamp.}}]"

@@ -97,9 +97,7 @@ LINES = "".join(
 
 
 @pytest.mark.parametrize("name", ["loop", "sending"])
-def test_a_loop_of_a_model_and_its_tools_hands_nothing_over_and_reaches_no_limit(
-    name: str,
-) -> None:
+def test_a_loop_of_a_model_and_its_tools_hands_nothing_over_and_reaches_no_limit(name: str) -> None:
     ran = check_app(
         f"langgraph_commands:{name}",
         f"turns:\n  - user: Define.\n    replies:\n      think:\n{LINES}          - Done.\n"

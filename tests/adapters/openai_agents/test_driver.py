@@ -23,12 +23,7 @@ from simkit.adapters.recorder.trace import TraceRecorder  # noqa: E402
 from simkit.core.errors import SourceError  # noqa: E402
 from simkit.spec.scenario.files import Prepared  # noqa: E402
 from simkit.trace import events as e  # noqa: E402
-from tests.adapters.running import (  # noqa: E402
-    APPS,
-    passes,
-    run_app,
-    scenario_in,
-)
+from tests.adapters.running import APPS, passes, run_app, scenario_in  # noqa: E402
 from tests.upstream import missing  # noqa: E402
 
 DESK, TEAM = APPS / "agents_desk.scenario.yaml", APPS / "agents_team.scenario.yaml"

@@ -14,14 +14,8 @@ pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not 
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import Span, Tracer, TracerProvider, sampling
-from opentelemetry.sdk.trace.export import (
-    BatchSpanProcessor,
-    SimpleSpanProcessor,
-    SpanExportResult,
-)
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import (
-    InMemorySpanExporter,
-)
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExportResult
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from simkit.adapters.opentelemetry import compat, watch
 from simkit.adapters.opentelemetry.watch import SpanInstrument

@@ -498,10 +498,7 @@ def test_a_session_is_told_what_its_state_begins_as() -> None:
 
 
 def test_the_program_is_told_of_the_end_and_ends_by_itself() -> None:
-    run(
-        ECHO + 'open("ended", "w").write("by itself")\n',
-        "- {user: hi, replies: {clerk: hello}}",
-    )
+    run(ECHO + 'open("ended", "w").write("by itself")\n', "- {user: hi, replies: {clerk: hello}}")
 
     assert Path("ended").read_text() == "by itself"
 

@@ -68,9 +68,7 @@ def test_deps_that_are_given_are_used(folder: Path) -> None:
     )
 
     ran = run_app(
-        "nurse_desk:nurse",
-        "app: {run_options: nurse_options:options}\n" + TURN % "look_up",
-        folder,
+        "nurse_desk:nurse", "app: {run_options: nurse_options:options}\n" + TURN % "look_up", folder
     )
 
     assert ran.error() is None

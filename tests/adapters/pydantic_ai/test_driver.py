@@ -15,9 +15,7 @@ pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not
 
 from opentelemetry.sdk.trace import TracerProvider  # noqa: E402
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: E402
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import (  # noqa: E402
-    InMemorySpanExporter,
-)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: E402
 from pydantic_ai import Agent, InstrumentationSettings, models  # noqa: E402
 from pydantic_ai.models.test import TestModel  # noqa: E402
 from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
@@ -25,23 +23,13 @@ from pydantic_ai.toolsets import WrapperToolset  # noqa: E402
 from simkit.adapters import observation  # noqa: E402
 from simkit.adapters.pydantic_ai import compat, runner  # noqa: E402
 from simkit.adapters.pydantic_ai.agent_runs import AgentRunLog  # noqa: E402
-from simkit.adapters.pydantic_ai.runner import (  # noqa: E402
-    HeardToolset,
-    ObservingCapability,
-)
+from simkit.adapters.pydantic_ai.runner import HeardToolset, ObservingCapability  # noqa: E402
 from simkit.adapters.recorder.trace import TraceRecorder  # noqa: E402
 from simkit.core.errors import SourceError, Unsupported  # noqa: E402
 from simkit.session.simulate import simulate  # noqa: E402
 from simkit.spec.scenario.files import Prepared  # noqa: E402
 from simkit.trace import events as e  # noqa: E402
-from tests.adapters.running import (  # noqa: E402
-    APPS,
-    passes,
-    prepared,
-    run_app,
-    scenario_in,
-    scenarios,
-)
+from tests.adapters.running import APPS, passes, prepared, run_app, scenario_in, scenarios  # noqa: E402
 
 DESK, GRAPH = APPS / "pydantic_ai_desk.scenario.yaml", APPS / "pydantic_ai_graph.scenario.yaml"
 

@@ -35,10 +35,7 @@ def called(number: str, result: str = "12") -> list[dict[str, Any]]:
 def claude(number: str, **more: Any) -> HttpRequest:
     block = {"type": "tool_use", "id": number, "name": "price", "input": {"id": "x"}, **more}
     result = {"type": "tool_result", "tool_use_id": number, "content": "12"}
-    messages = [
-        {"role": "assistant", "content": [block]},
-        {"role": "user", "content": [result]},
-    ]
+    messages = [{"role": "assistant", "content": [block]}, {"role": "user", "content": [result]}]
     return post({"model": "c", "messages": messages}, CLAUDE_URL)
 
 

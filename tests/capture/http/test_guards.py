@@ -81,9 +81,7 @@ def test_what_reaches_nothing_outside_is_not_reported(function: Callable[[], Any
     assert effects_of(function) == []
 
 
-def test_place_is_the_users_line_wherever_that_is_run_from(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_place_is_the_users_line_wherever_that_is_run_from(monkeypatch: pytest.MonkeyPatch) -> None:
     def now() -> int:
         return os.system("")
 

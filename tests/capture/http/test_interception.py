@@ -300,11 +300,7 @@ def test_pool_that_is_older_than_two_runs_is_an_error(send: Callable[..., Pieces
 
 @every_blocking
 def test_thread_that_is_given_the_context_belongs_to_its_run(send: Callable[..., Pieces]) -> None:
-    with (
-        ThreadPoolExecutor(1) as pool,
-        answering(json_answer("a")),
-        answering(json_answer("b")),
-    ):
+    with ThreadPoolExecutor(1) as pool, answering(json_answer("a")), answering(json_answer("b")):
         value = pool.submit(contextvars.copy_context().run, send, URL).result()
 
     assert value == [b"b"]
@@ -446,9 +442,7 @@ def test_clients_of_before_the_run_are_answered_and_go_on_after_it(server: Serve
     assert (before, during, after) == (["plain"] * 3, ["answered"] * 3, ["plain"] * 3)
 
 
-def test_aiohttp_session_of_before_the_run_is_answered_and_goes_on_after_it(
-    server: Server,
-) -> None:
+def test_aiohttp_session_of_before_the_run_is_answered_and_goes_on_after_it(server: Server) -> None:
     url = f"{server.url}/plain"
 
     async def texts(session: aiohttp.ClientSession) -> list[str]:

@@ -12,12 +12,7 @@ from pathlib import Path
 import pytest
 
 from simkit.capture.http import processes
-from simkit.capture.http.refusals import (
-    begin_refusals,
-    late_refusals,
-    note_refusal,
-    taken_refusals,
-)
+from simkit.capture.http.refusals import begin_refusals, late_refusals, note_refusal, taken_refusals
 from simkit.session.workers import WorkerDied, start_worker
 from tests.processes import run_python
 

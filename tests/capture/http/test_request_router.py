@@ -106,10 +106,7 @@ def test_wait_ends_when_the_clients_patience_does(
 def test_hour_costs_nothing_inside_a_guard() -> None:
     async def by_aiohttp() -> bytes:
         timeout = aiohttp.ClientTimeout(total=None)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(URL) as response,
-        ):
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(URL) as response:
             return await response.read()
 
     with answering(SLOW), Guard(lambda effect, where: None):
@@ -128,10 +125,7 @@ def test_client_that_would_not_wait_so_long_times_out(timeout_s: float) -> None:
 
     async def by_aiohttp() -> bytes:
         timeout = aiohttp.ClientTimeout(sock_read=timeout_s)
-        async with (
-            aiohttp.ClientSession(timeout=timeout) as session,
-            session.get(URL) as response,
-        ):
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(URL) as response:
             return await response.read()
 
     def check() -> None:

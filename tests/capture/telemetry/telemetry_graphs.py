@@ -37,10 +37,7 @@ def single() -> Any:
 
 def team() -> Any:
     """A supervisor of two experts."""
-    experts = [
-        _agent("orders", "You know orders.", look_up),
-        _agent("sums", "You add up.", add),
-    ]
+    experts = [_agent("orders", "You know orders.", look_up), _agent("sums", "You add up.", add)]
     supervisor = create_supervisor(
         experts, model=ChatOpenAI(model="gpt-5-mini"), prompt="You lead two experts."
     )

@@ -86,10 +86,7 @@ def test_a_fact_that_a_window_left_behind_is_missing_from_each_run() -> None:
         base = story.call(history(STREAM, lo=2))
         story.call(base=base, numbers=[2])
 
-    assert [(hit.turn, hit.call) for hit in hits_of("CTX-05", story.trace)] == [
-        (2, 2),
-        (2, 4),
-    ]
+    assert [(hit.turn, hit.call) for hit in hits_of("CTX-05", story.trace)] == [(2, 2), (2, 4)]
 
 
 # CTX-06

@@ -100,8 +100,7 @@ def test_value_of_a_secret_key_is_replaced(redactor: Redactor, key: str, kind: s
 
 
 @pytest.mark.parametrize(
-    "key",
-    ["max_tokens", "prompt_tokens", "token_count", "auth_ctx", "token", "secretary", "keys"],
+    "key", ["max_tokens", "prompt_tokens", "token_count", "auth_ctx", "token", "secretary", "keys"]
 )
 def test_key_that_only_contains_a_secret_word_keeps_its_value(redactor: Redactor, key: str) -> None:
     value = {key: "plain", "text": f"{key}=plain", "json": f'{{"{key}": "plain"}}'}
@@ -440,10 +439,7 @@ def test_line_without_secrets_is_returned_as_it_is(redactor: Redactor) -> None:
         (b'{"pass\\u0077ord":"x"}', b'{"password":"[redacted:password]"}'),
         (b'{"s":"\\ud800","password":"x"}', b'{"s":"\\ud800","password":"[redacted:password]"}'),
         (b'password="x" \xff', b'password="[redacted:password]" \xff'),
-        (
-            b'{"s":"Authorization: Basic\\tdXNlcjpwYXNz"}',
-            b'{"s":"[redacted:basic]"}',
-        ),
+        (b'{"s":"Authorization: Basic\\tdXNlcjpwYXNz"}', b'{"s":"[redacted:basic]"}'),
         (
             b'{"s":"used ' + SHAPED["github"][:16].encode() + b'\\u2026"}',
             '{"s":"used [redacted:github]…"}'.encode(),
@@ -530,9 +526,7 @@ def test_lines_without_secrets_are_returned_as_they_are(redactor: Redactor) -> N
     assert redactor.lines(lines) is lines
 
 
-def test_a_variable_that_a_run_sets_is_secret_from_then_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_variable_that_a_run_sets_is_secret_from_then_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert SECRET not in secrets_of(os.environ)
     monkeypatch.setenv("AZURE_OPENAI_KEY", SECRET)
     assert SECRET in secrets_of(os.environ)

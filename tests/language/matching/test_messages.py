@@ -24,13 +24,7 @@ REPLY = Message(
 CALLING = Message("assistant", "", "m3", "nutrition", 1, (CALL,))
 RESULT = Message("tool", '{"kcal": 800}', "m4", "nutrition", 1, call_id="call1", tool="log_meal")
 DROPPED = Dropped(RESULT, "message", "tool_messages")
-NAMED = {
-    "USER": USER,
-    "REPLY": REPLY,
-    "CALLING": CALLING,
-    "RESULT": RESULT,
-    "DROPPED": DROPPED,
-}
+NAMED = {"USER": USER, "REPLY": REPLY, "CALLING": CALLING, "RESULT": RESULT, "DROPPED": DROPPED}
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import (
-    DocumentCache,
-    flow_accident,
-    load_text,
-    near,
-    path_text,
-    text_of,
-)
+from simkit.language.yaml import DocumentCache, flow_accident, load_text, near, path_text, text_of
 
 QUOTE = "quote the text, or write it in block style"
 SCENARIO = """\
@@ -216,12 +209,7 @@ def test_heads_are_the_keys_that_a_collector_needs(tmp_path: Path) -> None:
         (
             1,
             7,
-            {
-                "scenario": 7,
-                "tags": ["x", "y"],
-                "examples": [{"a": 1.5}],
-                "xfail": {"reason": "r"},
-            },
+            {"scenario": 7, "tags": ["x", "y"], "examples": [{"a": 1.5}], "xfail": {"reason": "r"}},
         ),
         (2, 13, {}),
     ]

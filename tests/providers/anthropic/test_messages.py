@@ -196,9 +196,7 @@ def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
     (results,) = read(assistant(*THOUGHTS, search, found_pages, text("It "), text("rains.")))
 
     assert results == Message(
-        "assistant",
-        "It rains.",
-        data={"reasoning": THOUGHTS, "items": [search, found_pages]},
+        "assistant", "It rains.", data={"reasoning": THOUGHTS, "items": [search, found_pages]}
     )
 
 
@@ -214,10 +212,7 @@ def test_reasoning_and_server_tools_are_kept_beside_the_text() -> None:
             "messages[0].role: unknown role 'usr'; did you mean 'user'? "
             "known: user, assistant, system",
         ),
-        (
-            {"messages": [user({"type": "text"})]},
-            "messages[0].content[0].text: is missing",
-        ),
+        ({"messages": [user({"type": "text"})]}, "messages[0].content[0].text: is missing"),
         (
             {"messages": [assistant({"type": "tool_use", "id": "1", "name": "a"})]},
             "messages[0].content[0].input: is missing",

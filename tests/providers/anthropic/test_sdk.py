@@ -81,9 +81,7 @@ def read(message: Any) -> Message:
     text = "".join(block.text for block in message.content if block.type == "text")
     calls = [block for block in message.content if block.type == "tool_use"]
     return Message(
-        "assistant",
-        text,
-        calls=tuple(ToolCall(call.id, call.name, call.input) for call in calls),
+        "assistant", text, calls=tuple(ToolCall(call.id, call.name, call.input) for call in calls)
     )
 
 

@@ -36,8 +36,7 @@ class Client:
 
     def ask(self, way: str, contents: Any = "Hello", **config: Any) -> list[Any]:
         request = types.GenerateContentConfig(
-            **config,
-            automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+            **config, automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True)
         )
         if self._is_async:
             return asyncio.run(self._ask_async(way, contents, request))
@@ -221,10 +220,7 @@ def test_an_error_in_the_stream_is_raised_with_its_words(way: str, is_async: boo
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 @pytest.mark.parametrize("way", WAYS)
 def test_thoughts_and_signatures_arrive_as_such(way: str, is_async: bool) -> None:
-    reasoning = [
-        {"text": "A room.", "thought": True},
-        {"thoughtSignature": "c2ln", "call": 0},
-    ]
+    reasoning = [{"text": "A room.", "thought": True}, {"thoughtSignature": "c2ln", "call": 0}]
     message = Message("assistant", "Done.", calls=(CALL,), data={"reasoning": reasoning})
 
     responses = Client(Provider(PROTOCOL, make_reply(message)), is_async).ask(way, tools=TOOLS)

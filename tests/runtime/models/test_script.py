@@ -480,11 +480,7 @@ def test_results_belong_to_their_turn() -> None:
 
 @pytest.mark.parametrize(
     ("function", "result"),
-    [
-        (dict, {"a": 1}),
-        (lambda a: a, 1),
-        (lambda given: [given], [{"a": 1}]),
-    ],
+    [(dict, {"a": 1}), (lambda a: a, 1), (lambda given: [given], [{"a": 1}])],
     ids=["built in, without a signature", "by name", "as one mapping"],
 )
 def test_a_tools_function_gets_its_arguments_by_name_or_as_one_mapping(

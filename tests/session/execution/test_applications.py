@@ -112,8 +112,7 @@ TWO = ("first", "I am Ada", "Hello."), ("second", "Who am I", "I do not know.")
 def two(module: str, app: str = "") -> None:
     for name, text, answer in TWO:
         write(
-            f"{name}.scenario.yaml",
-            scenario(name, text, answer, module=module, app=app, count=2),
+            f"{name}.scenario.yaml", scenario(name, text, answer, module=module, app=app, count=2)
         )
 
 

@@ -131,12 +131,7 @@ def tool_events(ran: Ran, turn: int = 1) -> list[str]:
 @pytest.mark.parametrize(
     ("cut", "words", "effects", "events"),
     [
-        (
-            "crash: {tool: refund}",
-            "crash at call 1 of refund()",
-            "x",
-            ["ToolCalled look"],
-        ),
+        ("crash: {tool: refund}", "crash at call 1 of refund()", "x", ["ToolCalled look"]),
         (
             "crash: {agent: desk, tool: refund, at: end}",
             "crash at the end of call 1 of refund() by desk",

@@ -233,9 +233,7 @@ def _end(trace: Trace) -> RunFinished:
     return end
 
 
-def test_two_scenarios_that_ask_the_same_do_not_use_up_each_others_recordings(
-    folder: Path,
-) -> None:
+def test_two_scenarios_that_ask_the_same_do_not_use_up_each_others_recordings(folder: Path) -> None:
     same = SCENARIO + "---\n" + SCENARIO.replace("hears it", "hears it too")
     file = write(folder, same)
     for place in (0, 1):

@@ -325,9 +325,7 @@ def test_an_agent_with_lines_has_those_and_the_others_the_cassette(
     assert simulate(prepared(file)).passed
 
 
-def test_by_its_place_a_recording_answers_another_question_and_that_is_told(
-    folder: Path,
-) -> None:
+def test_by_its_place_a_recording_answers_another_question_and_that_is_told(folder: Path) -> None:
     scenario = SCENARIO.replace("cassette: desk", "cassette: {file: desk, policy: per-agent}")
     recorded(write_desk(folder, scenario=scenario))
     pipeline = PIPELINE.replace("the triage.", "the triage. Be brief.")

@@ -44,7 +44,7 @@ def test_a_number_is_shifted_by_one_and_0_stays_unlimited() -> None:
     history = {"history": {"window": {"rounds": 1, "messages": 0}}}
 
     assert texts_of({"agents": {"a": {"context": [history]}}}) == [
-        "`rounds` of the window in section `history` of a's context is 2, not 1",
+        "`rounds` of the window in section `history` of a's context is 2, not 1"
     ]
 
 

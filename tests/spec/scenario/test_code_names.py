@@ -64,10 +64,7 @@ HAS = "It has: graph, ask, embed, Desk, client."
     [
         ("a.b.c", f"`a.b.c` is a module. Name what it holds: `a.b.c:graph`. {HAS}"),
         ("desk", f"`desk` is a module. Name what it holds: `desk:graph`. {HAS}"),
-        (
-            "a.b.c.asc",
-            f"Module `a.b.c` defines no `asc`. Did you mean `a.b.c:ask`? {HAS}",
-        ),
+        ("a.b.c.asc", f"Module `a.b.c` defines no `asc`. Did you mean `a.b.c:ask`? {HAS}"),
         ("desk.nothing", f"Module `desk` defines no `nothing`. {HAS}"),
         ("a.b.c.ask", ""),
         ("nowhere.ask", ""),

@@ -171,7 +171,7 @@ def test_everything_in_the_large_scenario_happens(ran: Ran) -> None:
 
 def test_trace_that_is_read_back_gives_the_same_events_and_views(ran: Ran) -> None:
     trace = ran.trace
-    again = decoded(trace.encoded())
+    again = decoded(trace.stored())
 
     assert again.encoded() == trace.encoded()
     assert plain(view_of(again.events)) == plain(view_of(trace.events))
@@ -205,9 +205,9 @@ def traces(request: pytest.FixtureRequest, ran: Ran) -> dict[str, Trace]:
 @pytest.mark.slow
 def test_every_scenario_of_the_project_is_read_back_as_it_was(traces: dict[str, Trace]) -> None:
     for name, trace in traces.items():
-        again = decoded(trace.encoded())
+        again = decoded(trace.stored())
 
-        assert again.encoded() == trace.encoded(), name
+        assert again.stored() == trace.stored(), name
         assert plain(view_of(again.events)) == plain(view_of(trace.events)), name
 
 

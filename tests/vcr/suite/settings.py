@@ -2,10 +2,7 @@ import os
 
 import vcr
 
-CONFIG = {
-    "filter_headers": ["authorization", "x-api-key"],
-    "decode_compressed_response": True,
-}
+CONFIG = {"filter_headers": ["authorization", "x-api-key"], "decode_compressed_response": True}
 MODE = os.environ.get("SUITE_MODE", "none")
 
 recorder = vcr.VCR(
