@@ -81,13 +81,7 @@ def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
     for name, content, copy in _contents(is_own):
         contents[name] = content
         put_back[name] = copy
-    environment = frozenset(
-        # One by one: runs side by side set and remove variables meanwhile.
-        (name, os.environ.get(name))
-        for name in os.environ
-        if name not in given and not name.startswith("PYTEST_")
-    )
-    contents["os.environ"] = _Content(frozenset(), environment)
+    contents["os.environ"] = _environment(given)
     # Modules that are gone keep nothing alive.
     _process.fixed = {name: old for name, old in _process.fixed.items() if name in contents}
     _process.first = {name: _process.first.get(name, new) for name, new in contents.items()}
@@ -102,15 +96,29 @@ def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
         if _process.first[name].size != content.size
     }
     _process.last_scenario = scenario
-    _process.left_to_last = {
+    _process.left_to_last = _left_by_others(scenario, contents)
+    # Only then they are needed, and they keep objects alive.
+    is_needed = any(_process.left_to_last.values())
+    _process.put_back_last = {name: copy() for name, copy in put_back.items() if is_needed}
+
+
+def _left_by_others(scenario: str, contents: Mapping[str, _Content]) -> dict[str, dict[str, str]]:
+    return {
         name: {text: by for text, by in texts.items() if by != scenario}
         for name, texts in _process.left_by.items()
         # If a fixture has changed it since then, nobody knows whose a value is.
         if name in contents and contents[name].texts == _process.at_end[name]
     }
-    # Only then they are needed, and they keep objects alive.
-    is_needed = any(_process.left_to_last.values())
-    _process.put_back_last = {name: copy() for name, copy in put_back.items() if is_needed}
+
+
+def _environment(given: Collection[str]) -> _Content:
+    variables = frozenset(
+        # One by one: runs side by side set and remove variables meanwhile.
+        (name, os.environ.get(name))
+        for name in os.environ
+        if name not in given and not name.startswith("PYTEST_")
+    )
+    return _Content(frozenset(), variables)
 
 
 def end(scenario: str) -> None:
@@ -299,7 +307,7 @@ def _parts(value: Any) -> Iterable[Any]:
     """Return what an object of the pipeline keeps; a function, also in defaults and closure."""
     if isinstance(value, type):
         return [inner for _, inner in _variables(value)]
-    kept = [getattr(value, "__dict__", None)]
+    values = [getattr(value, "__dict__", None)]
     if isinstance(value, FunctionType):
-        kept += [*(value.__closure__ or ()), *(value.__defaults__ or ()), value.__kwdefaults__]
-    return kept
+        values += [*(value.__closure__ or ()), *(value.__defaults__ or ()), value.__kwdefaults__]
+    return values
