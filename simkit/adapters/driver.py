@@ -142,7 +142,7 @@ class CodeDriver:
         if script.remembers and not app.is_apart:
             recorder.texts = ScenarioTexts(script.scenario)
             recorder.texts.add_value(script.initial_state)
-            recorder.is_own_module = OwnModules(app).has
+            recorder.is_own_module = OwnModules(app)
             self._stack.callback(recorder.texts.end)
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live

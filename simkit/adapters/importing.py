@@ -110,7 +110,7 @@ def imported_libraries(app: App, before: Collection[str]) -> list[str]:
         if name not in before
         and (file := getattr(module, "__file__", None) or "")
         and is_library(file)
-        and not own.has(name, file)
+        and not own(name, file)
     ]
 
 

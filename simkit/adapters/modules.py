@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec, resolve_name
 from pathlib import Path
@@ -37,23 +37,35 @@ class OwnModules:
     """The modules that belong to a pipeline.
 
     These are the top-level package that it names, and modules below the folders of ``app.path`` or
-    beside that package's module, except installed ones and those not written in Python.
+    beside that package's module, except installed ones and those not written in Python. Two are
+    equal if they have the same: what was found out for one run is kept for the next.
     """
 
     def __init__(self, app: App) -> None:
         self._home = home_of(app.entry)
         self._paths = app.folders()
-        self._folders: tuple[str, ...] | None = None
 
-    def has(self, name: str, file: str) -> bool:
+    def __call__(self, name: str, file: str) -> bool:
         """Return whether a module with a name and a file is one of them."""
         if name == self._home or name.startswith(f"{self._home}."):
             return True
         if name.partition(".")[0] in _NEVER:
             return False
-        if self._folders is None:
-            self._folders = tuple(self._own_folders())
         return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OwnModules) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @cached_property
+    def _key(self) -> tuple[str, tuple[str, ...]]:
+        return self._home, self._folders
+
+    @cached_property
+    def _folders(self) -> tuple[str, ...]:
+        return tuple(self._own_folders())
 
     def forget(self) -> dict[str, ModuleType]:
         """Remove them from `sys.modules`; return the removed ones."""
@@ -62,14 +74,14 @@ class OwnModules:
 
     def _is_own(self, name: str, module: Any) -> bool:
         file = getattr(module, "__file__", None)
-        if file is not None or self.has(name, ""):
-            return self.has(name, str(file))
+        if file is not None or self(name, ""):
+            return self(name, str(file))
         # A folder without `__init__.py` is a package whose modules are its attributes.
         folders = [str(folder) for folder in getattr(module, "__path__", None) or ()]
         return bool(folders) and all(map(self._is_below, folders))
 
     def _is_below(self, file: str) -> bool:
-        return file.startswith(self._folders or ()) and not is_library(file)
+        return file.startswith(self._folders) and not is_library(file)
 
     def _own_folders(self) -> Iterator[str]:
         for folder in (*self._paths, *self._sibling_names()):

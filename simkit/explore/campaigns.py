@@ -110,7 +110,7 @@ def _is_alone(subject: Subject, discovery: Discovery) -> bool:
 def _growing(subject: Subject, run: Callable[..., object]) -> Iterator[str]:
     """Yield the names in modules whose values one more conversation changes."""
     pipeline = subject.prepared.pipeline
-    own = OwnModules(pipeline).has if isinstance(pipeline, App) else _is_of_functions(subject)
+    own = OwnModules(pipeline) if isinstance(pipeline, App) else _is_of_functions(subject)
     before = sizes_in(own)
     run(SIMPLEST)
     after = sizes_in(own)

@@ -179,10 +179,19 @@ def holder_of(text: str, is_own: IsOwn) -> str:
 
 def own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
     """Yield the modules of the pipeline, by name."""
-    for name, module in sys.modules.copy().items():
-        file = getattr(module, "__file__", None)
-        if isinstance(module, ModuleType) and file and is_own(name, file):
+    # Thousands are imported where applications are large, and each run asks twice. What is imported
+    # comes last, so that their number and the last name tell whether they are the same.
+    for name in _own_names(is_own, len(sys.modules), next(reversed(sys.modules))):
+        module = sys.modules.get(name)
+        if isinstance(module, ModuleType):
             yield name, module
+
+
+@lru_cache(maxsize=64)
+def _own_names(is_own: IsOwn, count: int, last: str) -> tuple[str, ...]:
+    """Return the names of the pipeline's modules among so many imported ones."""
+    files = [(name, getattr(module, "__file__", None)) for name, module in [*sys.modules.items()]]
+    return tuple(name for name, file in files if file and is_own(name, file))
 
 
 def _module_of(value: object) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.adapters.recorder import carried_over
 from simkit.adapters.recorder.carried_over import ScenarioTexts, is_written_in
-from simkit.adapters.recorder.left_values import holder_of
+from simkit.adapters.recorder.left_values import holder_of, own_modules
 from simkit.core.messages import Message
 
 LONG = "My order A-1042 never arrived."
@@ -133,3 +133,22 @@ def test_a_long_text_is_found_among_many() -> None:
     assert run("last", "And now", "So: I am the customer 70, I am the customer 07") == [
         "I am the customer 70", "I am the customer 07",
     ]  # fmt: skip
+
+
+def test_modules_are_asked_about_again_only_after_an_import(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names: list[str] = []
+
+    def is_own(name: str, file: str) -> bool:
+        names.append(name)
+        return name == "late_desk"
+
+    before = [*own_modules(is_own)], len(names)
+    again = [*own_modules(is_own)], len(names)
+    late_desk = ModuleType("late_desk")
+    late_desk.__file__ = "late_desk.py"
+    monkeypatch.setitem(sys.modules, "late_desk", late_desk)
+
+    assert before == again
+    assert [*own_modules(is_own)] == [("late_desk", late_desk)]
