@@ -179,8 +179,8 @@ def holder_of(text: str, is_own: IsOwn) -> str:
 
 def own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
     """Yield the modules of the pipeline, by name."""
-    # Thousands are imported where applications are large, and each run asks twice. What is imported
-    # comes last, so that their number and the last name tell whether they are the same.
+    # Thousands are imported where applications are large, and each run asks twice. A new one comes
+    # last: the same number with the same last name is the same modules.
     for name in _own_names(is_own, len(sys.modules), next(reversed(sys.modules))):
         module = sys.modules.get(name)
         if isinstance(module, ModuleType):
