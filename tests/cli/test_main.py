@@ -22,61 +22,6 @@ from tests.own_processes import OWN_PROCESSES
 from tests.processes import run_python
 
 
-def test_help_lists_the_commands(simkit: Call) -> None:
-    done = simkit("--help")
-
-    assert done == Done(
-        0,
-        """\
-Usage: simkit [OPTIONS] COMMAND [ARGS]...
-
-  Test and simulate what every agent of a multi-agent pipeline is sent:
-  declaratively, offline, the same every time.
-
-Options:
-  --version    Print the version.
-  --traceback  Show the traceback if simkit itself fails.
-  -h, --help   Show this message and exit.
-
-Commands:
-  bdd        List what the lines of a feature file may say.
-  cassettes  List recorded traffic that no scenario uses, is old, or holds a
-             secret.
-  coverage   Say what of a pipeline no scenario makes happen.
-  diff       Compare traces, or a scenario on two pipelines: what each agent
-             was sent.
-  doctor     Say which client libraries are here, and what of them is seen.
-  expect     Write a first full set of claims for turns that have none.
-  explain    Explain a finding or an error by its id: cause and fix.
-  explore    Search for conversations that break a rule; write scenarios.
-  export     Write runs as OTLP, for tools that show traces.
-  graph      Draw a pipeline: its agents, edges and handoffs.
-  import     Make scenarios of an exported trace: OTLP, LangSmith, OpenAI
-             Agents.
-  init       Write the first test of an app, or a sample project.
-  judge      Hold stored traces against today's claims and lints; nothing
-             runs.
-  live       Run scenarios with real models, many times; say how often each
-             claim holds.
-  mcp        Give coding agents the commands as MCP tools, over stdio.
-  mutate     Mutate runs and list mutants that no claim catches.
-  record     Run scenarios with real traffic, and keep it as cassettes.
-  replay     Run scenarios; show what every agent was sent, and which claims
-             fail.
-  schema     Print the JSON Schema of scenario and pipeline files, for
-             editors.
-  serve      Answer programs in other languages from a scenario, on this
-             machine's own network.
-  validate   Check files without running anything.
-  view       Show runs in a browser: one file, with what every agent was sent.
-
-  `simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2
-  broken.
-""",
-        "",
-    )
-
-
 def test_steps_of_features_are_listed_by_a_word(simkit: Call) -> None:
     assert simkit("bdd", "steps", "replaced").code == 0
     assert simkit("bdd", "steps", "nosuchword").code == 1
@@ -108,43 +53,6 @@ def test_the_version_is_printed(simkit: Call) -> None:
 
     assert done.code == 0
     assert done.out.startswith("simkit ")
-
-
-def test_a_misspelt_command_is_named_with_the_nearest_known(simkit: Call) -> None:
-    done = simkit("relpay")
-
-    assert done == Done(
-        2,
-        "",
-        "Usage: simkit [OPTIONS] COMMAND [ARGS]...\n"
-        "Try 'simkit --help' for help.\n\n"
-        "Error: There is no command `relpay`. Did you mean `replay`? "
-        "Known: bdd, cassettes, coverage, diff, doctor, expect, explain, explore, export, "
-        "graph, import, init, judge, live, mcp, mutate, record, replay, schema, serve, validate, "
-        "view.\n",
-    )
-
-
-def test_an_unknown_option_is_a_wrong_call(simkit: Call) -> None:
-    done = simkit("replay", "--sede", "1")
-
-    assert done.code == 2
-    assert "--sede" in done.err.splitlines()[-1]
-
-
-def test_a_path_that_is_not_there_is_an_error_without_a_traceback(simkit: Call) -> None:
-    assert simkit("replay", "nowhere") == Done(2, "", "nowhere: there is no such file or folder\n")
-
-
-@pytest.mark.parametrize("command", ["replay", "validate"])
-def test_a_call_without_a_path_says_what_it_looked_for(simkit: Call, command: str) -> None:
-    shutil.move("scenarios", "elsewhere")
-
-    assert simkit(command) == Done(
-        2, "", "scenarios: there is no such folder, and the command names no other\n"
-        "  Name files or folders (`.` is this one), set pytest's `testpaths`, or begin with "
-        "`simkit init`.\n",
-    )  # fmt: skip
 
 
 def test_a_bug_in_simkit_asks_to_be_reported(simkit: Call, monkeypatch: pytest.MonkeyPatch) -> None:

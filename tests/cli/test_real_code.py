@@ -68,78 +68,6 @@ def run_desk(simkit: Call, pipeline: str, app: str = "{path: [code]}", code: str
     return result
 
 
-NO_PIPELINE = {
-    "shop_desk:Neds": "3:11: `shop_desk:Neds`: module 'shop_desk' has no 'Neds'. "
-    "Did you mean `shop_desk:Needs`?",
-    "shop_desk:Many": "3:11: `shop_desk:Many` is or makes an object of class `Many`, and it "
-    "is not clear which method takes the user's message: run, ask.\nName it: `app: {call: run}`, "
-    "or `shop_desk:Many.run` for `init` and `explore`.",
-    "shop_desk:Needs": "3:11: `shop_desk:Needs` is a class that cannot be instantiated without "
-    "`client`.\nName a function without parameters that returns one, or the object itself.",
-    "shop_desk:count": "3:11: `shop_desk:count` is an object of class `int`, not a function of the "
-    "user's message, nor an object with such a method.",
-    "shop_desk:named": "3:11: `shop_desk:named` is called with the user's message alone, and takes "
-    "no argument by its place.\n"
-    "Name a function that takes the message and adds the rest: `def run(text): …`.",
-    "shop_desk:with_user": "3:11: `shop_desk:with_user` is called with the user's message alone, "
-    "and needs `user_id` as well.\n"
-    "Name a function that takes the message and adds the rest: `def run(text): …`.",
-    "shop_desk:empty": "3:11: `shop_desk:empty` takes no parameter, so it must return the "
-    "pipeline: a function of the user's message, or an object. It returned nothing.\n"
-    "If it is a program that reads the user's messages by `input()`, run it as it is: "
-    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
-    "`def answer(text): …`.",
-    "shop_desk:failing": "3:11: `shop_desk:failing` takes no parameter, so it was called to make "
-    "the pipeline, and raised KeyError: 'client' at shop_desk.py:30 in failing.\n"
-    "If it is a program that reads the user's messages by `input()`, run it as it is: "
-    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
-    "`def answer(text): …`.",
-    "shop_desk.py:Desk": "3:11: `shop_desk.py:Desk` names a file. Name its module: "
-    "`shop_desk:Desk`.",
-    "code/shop_desk.py::Desk": "3:11: `code/shop_desk.py::Desk` is no `module:function`\n"
-    "  at pipeline\n"
-    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {path: [code]}`.",
-    "shop_desk:Desk.answer": "3:11: `shop_desk:Desk.answer` is no `module:function`\n"
-    "  at pipeline\n"
-    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {call: answer}`.",
-    "shop_desk.Desk": "3:11: there is no pipeline `shop_desk.Desk` in this file\n"
-    "  at pipeline\n"
-    "  A pipeline that is code is named `shop_desk:Desk`.",
-    "shop_desk.Dsk": "3:11: there is no pipeline `shop_desk.Dsk` in this file\n"
-    "  at pipeline\n"
-    "  Module `shop_desk` defines no `Dsk`. Did you mean `shop_desk:Desk`? It has: Desk, Many, "
-    "Needs, named, with_user, empty, failing, stops, ….",
-    "shop_desk": "3:11: there is no pipeline `shop_desk` in this file\n"
-    "  at pipeline\n"
-    "  `shop_desk` is a module. Name what it holds: `shop_desk:Desk`. It has: Desk, Many, Needs, "
-    "named, with_user, empty, failing, stops, ….",
-    "code/shop_desk.py": "3:11: there is no pipeline `code/shop_desk.py` in this file\n"
-    "  at pipeline\n"
-    "  Code is named as it is imported: `shop_desk:Desk`, with `app: {path: [code]}`.",
-}
-
-
-@pytest.mark.parametrize("pipeline", NO_PIPELINE)
-def test_a_name_that_leads_to_no_pipeline_is_told_with_what_was_near(
-    simkit: Call, pipeline: str
-) -> None:
-    assert run_desk(simkit, pipeline) == NO_PIPELINE[pipeline]
-
-
-def test_a_method_that_is_not_there_is_told_with_those_that_are(simkit: Call) -> None:
-    assert run_desk(simkit, "shop_desk:Desk", "{path: [code], call: chat}") == (
-        "3:11: `shop_desk:Desk` is or makes an object of class `Desk`, which has no method 'chat' "
-        "(`app.call`). It has: answer."
-    )
-
-
-def test_a_module_that_is_misspelt_is_told_with_the_one_that_is_there(simkit: Call) -> None:
-    assert run_desk(simkit, "shop_dsk:Desk", "{path: [code]}") == (
-        "3:11: function `shop_dsk:Desk`: there is no module 'shop_dsk'. It is looked for in the "
-        "working directory and on sys.path.\nDid you mean 'shop_desk'?"
-    )
-
-
 def far_scenario(project: Path, folder: str, module: str = "far_desk") -> None:
     """Write a scenario in `tests`, and its module in a folder of the project."""
     (project / folder).mkdir(parents=True, exist_ok=True)
@@ -196,29 +124,6 @@ def test_a_module_that_is_not_found_is_told_with_what_to_write(
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "says"),
-    [
-        (
-            "[code, cod]",
-            "4:20: there is no folder `cod`, seen from the folder of this file. "
-            "Did you mean `code`?\n"
-            "Name the folder that 'shop_desk' is in, from this file's: `app: {path: [..]}`.",
-        ),
-        (
-            "[code/shop_desk.py]",
-            "4:14: `code/shop_desk.py` is a file, seen from the folder of this file.\n"
-            "Name the folder that 'shop_desk' is in, from this file's: `app: {path: [..]}`.",
-        ),
-    ],
-    ids=["misspelt", "a file"],
-)
-def test_a_folder_that_is_not_there_is_told_with_the_one_that_has_the_module(
-    simkit: Call, path: str, says: str
-) -> None:
-    assert run_desk(simkit, "shop_desk:breaks", f"{{path: {path}}}") == says
-
-
 def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,43 +134,6 @@ def test_folders_of_which_nothing_was_imported_are_told_with_the_module_that_was
     assert run_desk(simkit, "shop_desk:run", "{path: [empty], fresh: true}", echo) == (
         "4:13: nothing was imported from `empty`: module 'shop_desk' is code/shop_desk.py.\n"
         "Name the folder of the module that is meant, or leave `path` out."
-    )
-
-
-IMPORTS = {
-    "import os\nKEY = os.environ['SHOP_KEY']\n": " at shop_desk.py:2 in <module>: KeyError: "
-    "'SHOP_KEY'\nSet it for the scenario: `app: {env: {SHOP_KEY: …}}`.",
-    "KEY = {}['SHOP_KEY']\n": " at shop_desk.py:1 in <module>: KeyError: 'SHOP_KEY'",
-    "import no_such_library\n": " at shop_desk.py:1 in <module>: ModuleNotFoundError: No module "
-    "named 'no_such_library'\nInstall 'no_such_library' into this environment, or name the folder "
-    "that it is in: `app: {path: [..]}`.",
-    "raise SystemExit(2)\n": " at shop_desk.py:1 in <module>: SystemExit: 2\n"
-    'What a module does as a program belongs under `if __name__ == "__main__":`.',
-    "def run(text)\n": ": SyntaxError: expected ':' (shop_desk.py, line 1)",
-}
-
-
-@pytest.mark.parametrize("code", IMPORTS)
-def test_a_module_that_cannot_be_imported_is_told_with_its_line(simkit: Call, code: str) -> None:
-    assert run_desk(simkit, "shop_desk:run", code=code) == (
-        f"3:11: function `shop_desk:run`: importing 'shop_desk' failed{IMPORTS[code]}"
-    )
-
-
-@pytest.mark.parametrize(
-    ("pipeline", "raised"),
-    [
-        ("shop_desk:breaks", "KeyError: 'missing', at shop_desk.py:39 in deeper"),
-        ("shop_desk:stops", "SystemExit: 3, at shop_desk.py:33 in stops"),
-    ],
-)
-def test_what_the_code_raises_is_an_error_of_the_turn_with_its_own_line(
-    simkit: Call, pipeline: str, raised: str
-) -> None:
-    findings = run_desk(simkit, pipeline)
-
-    assert " ".join(findings.split("\n    turns:")[0].split()) == (
-        f"5:9: turn 1 ended with error FunctionFailed: `{pipeline}` raised {raised}"
     )
 
 

@@ -13,209 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, write
-from tests.report.flows import GRAPH
-
-GOOD_TABLE = """\
-    turn  time  agent  sent  tokens  dropped  answered  state written
-    ----  ----  -----  ----  ------  -------  --------  -------------
-       1  0 ms  user                          hi        messages
-          0 ms  a         2       2        0  hello     messages
-"""
-
-
-def test_scenarios_that_hold_take_a_line_each_under_their_file(simkit: Call) -> None:
-    assert simkit("replay") == Done(
-        0,
-        """\
-scenarios/good.scenario.yaml
-  ok      it holds
-  ok      row one
-  ok      row two
-
-3 scenarios: 3 held (0.00 s)
-""",
-        "",
-    )
-
-
-def test_a_single_scenario_is_shown_turn_by_turn(simkit: Call) -> None:
-    assert simkit("replay", "scenarios/good.scenario.yaml::it holds") == Done(
-        0,
-        f"""\
-scenarios/good.scenario.yaml
-  ok      it holds
-
-    scenarios/good.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 0
-
-{GOOD_TABLE}
-1 scenario: 1 held (0.00 s)
-""",
-        "",
-    )
-
-
-def test_what_fails_is_shown_with_its_findings_and_how_to_run_it_again(simkit: Call) -> None:
-    write("scenarios/bad.scenario.yaml", ECHO + BAD)
-
-    assert simkit("replay", "scenarios", "--seed", "7") == Done(
-        1,
-        f"""\
-scenarios/bad.scenario.yaml
-  FAILED  it's wrong
-
-scenarios/bad.scenario.yaml:13:14: reply does not match (turn 1)
-    reply: bye
-  wanted "bye", found "hello"
-  the last run with an output is a's
-
-    scenarios/bad.scenario.yaml:6, pipeline echo, 1 turn, 1 model call, seed 7
-
-{GOOD_TABLE}
-reproduce: simkit replay "scenarios/bad.scenario.yaml::it's wrong" --seed 7
-
-scenarios/good.scenario.yaml
-  ok      it holds
-  ok      row one
-  ok      row two
-
-4 scenarios: 3 held, 1 failed (0.00 s)
-""",
-        "",
-    )
-
-
-def test_a_broken_file_or_scenario_stops_no_other_and_ends_with_2(simkit: Call) -> None:
-    write("scenarios/a.scenario.yaml", "version: 1\n\tscenario: x\n")
-    write("scenarios/b.scenario.yaml", ECHO + MISSPELT + BAD)
-
-    done = simkit("replay", "-q")
-
-    assert done == Done(
-        2,
-        f"""\
-scenarios/a.scenario.yaml
-  BROKEN  scenarios/a.scenario.yaml
-
-scenarios/a.scenario.yaml:2:1: a tab cannot indent or separate
-  use spaces
-
-reproduce: simkit replay scenarios/a.scenario.yaml
-
-scenarios/b.scenario.yaml
-  BROKEN  misspelt
-
-scenarios/b.scenario.yaml:9:50: unknown claim `replly`
-  at turns[0].expect.replly
-  did you mean `reply`?   known: agents, context, error, events, findings, handoffs, interrupt, \
-judge, logs, model_calls, reply, runs, satisfies, state, tool_calls
-
-reproduce: simkit replay scenarios/b.scenario.yaml::misspelt
-
-  FAILED  it's wrong
-
-scenarios/b.scenario.yaml:18:14: reply does not match (turn 1)
-    reply: bye
-  wanted "bye", found "hello"
-  the last run with an output is a's
-
-    scenarios/b.scenario.yaml:11, pipeline echo, 1 turn, 1 model call, seed 0
-
-{GOOD_TABLE}
-reproduce: simkit replay "scenarios/b.scenario.yaml::it's wrong" --seed 0
-
-6 scenarios: 3 held, 1 failed, 2 broken (0.00 s)
-""",
-        "",
-    )
-
-
-def test_skipped_and_expected_failures_are_told_and_fail_nothing(simkit: Call) -> None:
-    skipped = GOOD.replace("tags: [smoke]", "skip: not yet")
-    expected = BAD.replace("pipeline: echo", "pipeline: echo\nxfail: bug 12")
-    write("scenarios/good.scenario.yaml", ECHO + skipped + expected)
-
-    assert simkit("replay") == Done(
-        0,
-        """\
-scenarios/good.scenario.yaml
-  skipped it holds (not yet)
-  xfailed it's wrong (bug 12)
-
-skipped: 1 scenario: not yet
-2 scenarios: 0 held, 1 skipped, 1 failed as expected (0.00 s)
-""",
-        "",
-    )
-
-
-def test_a_scenario_whose_needs_are_not_met_is_skipped_with_what_to_install(simkit: Call) -> None:
-    write("kit.yaml", "needs: [shared-kit]\n")
-    needs = "needs: ['own-kit>=1.2', pytest]\nuse: [../kit.yaml]"
-    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", needs))
-    reason = (
-        "needs shared-kit, own-kit>=1.2, which are not installed: "
-        "pip install shared-kit 'own-kit>=1.2'"
-    )
-
-    assert simkit("replay") == Done(
-        0, f"scenarios/good.scenario.yaml\n  skipped it holds ({reason})\n\n"
-        f"skipped: 1 scenario: {reason}\n1 scenario: 0 held, 1 skipped (0.00 s)\n", "",
-    )  # fmt: skip
-    assert simkit("replay", "--needs-met") == Done(
-        2, "scenarios/good.scenario.yaml\n  BROKEN  it holds\n\n"
-        f"scenarios/good.scenario.yaml:8:8: {reason}\n  at needs\n\n"
-        "reproduce: simkit replay 'scenarios/good.scenario.yaml::it holds'\n\n"
-        "1 scenario: 0 held, 1 broken (0.00 s)\n", "",
-    )  # fmt: skip
-
-
-def test_needs_must_not_be_met_where_a_scenario_is_skipped_anyway(simkit: Call) -> None:
-    skipped = GOOD.replace("tags: [smoke]", "needs: [own-kit]\nskip: not yet")
-    write("scenarios/good.scenario.yaml", ECHO + skipped)
-
-    done = simkit("replay", "--needs-met", "-q")
-
-    assert done.code == 0
-    assert done.out.startswith("skipped: 1 scenario: not yet\n")
-
-
-def test_a_need_that_is_none_is_broken_where_it_stands(simkit: Call) -> None:
-    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", "needs: [own kit]"))
-
-    done = simkit("replay")
-
-    assert done.code == 2
-    assert "good.scenario.yaml:8:9: `own kit` is no distribution with versions\n" in done.out
-
-
-@pytest.mark.parametrize(("strict", "code"), [("true", 1), ("false", 0)])
-def test_a_scenario_that_holds_against_its_xfail_fails_unless_it_is_not_strict(
-    simkit: Call, strict: str, code: int
-) -> None:
-    xfail = f"xfail: {{reason: bug 12, strict: {strict}}}"
-    write("scenarios/good.scenario.yaml", ECHO + GOOD.replace("tags: [smoke]", xfail))
-
-    done = simkit("replay")
-
-    text = (
-        "scenarios/good.scenario.yaml:8:8: the scenario held, but is expected to fail: bug 12\n"
-        "  → Remove `xfail`, or write `strict: false` under it.\n"
-    )
-    assert done.code == code
-    assert (text in done.out) is (code == 1)
-
-
-def test_lints_that_are_turned_off_are_printed_with_their_reason(simkit: Call) -> None:
-    off = GOOD.replace("tags: [smoke]", "lints: {CTX-07: twice is meant}")
-    write("scenarios/good.scenario.yaml", ECHO + off)
-
-    done = simkit("replay", "-q")
-
-    assert done == Done(
-        0,
-        "lint turned off: CTX-07 in 1 scenario: twice is meant\n1 scenario: 1 held (0.00 s)\n",
-        "",
-    )
 
 
 @pytest.mark.parametrize(
@@ -235,40 +32,6 @@ def test_k_selects_by_words_of_path_name_and_tags(
     assert [scenario["name"] for scenario in json.loads(done.out)["scenarios"]] == names
 
 
-def test_nothing_to_run_is_an_error(simkit: Call) -> None:
-    Path("empty").mkdir()
-
-    assert simkit("replay", "-k", "nope") == Done(
-        2, "", "scenarios: nothing to run: none of 3 fits -k 'nope'\n"
-    )
-    assert simkit("replay", "empty") == Done(
-        2, "", "empty: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
-        "  Name one, or another folder; `simkit init` writes a first scenario.\n",
-    )  # fmt: skip
-
-
-def test_a_file_with_another_ending_is_told_its_name(simkit: Call) -> None:
-    write("other/refund.scenario.yml", ECHO + GOOD)
-
-    assert simkit("replay", "other") == Done(
-        2, "", "other: nothing to run: there is no `*.scenario.yaml` file with a scenario\n"
-        "  If `refund.scenario.yml` is one, name it `refund.scenario.yaml`.\n",
-    )  # fmt: skip
-    assert simkit("replay", "other/refund.scenario.yml") == Done(
-        2, "", "other/refund.scenario.yml: is no scenario file: its name must end with "
-        "`.scenario.yaml`\n  Name it `refund.scenario.yaml`.\n",
-    )  # fmt: skip
-
-
-def test_a_pipeline_file_has_nothing_to_run(simkit: Call) -> None:
-    write("echo.pipeline.yaml", ECHO)
-
-    assert simkit("replay", "echo.pipeline.yaml") == Done(
-        2, "", "echo.pipeline.yaml: nothing to run: a pipeline file holds no scenario\n"
-        "  Check it with `simkit validate echo.pipeline.yaml`.\n",
-    )  # fmt: skip
-
-
 def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:
     numbered = ECHO + GOOD.replace("tags: [smoke]", "examples: [{n: 1}, {n: 2}]")
     write("scenarios/good.scenario.yaml", numbered)
@@ -281,80 +44,6 @@ def test_a_table_can_be_named_as_a_whole_or_row_by_row(simkit: Call) -> None:
         for done in (whole, row)
     ]
     assert names == [["it holds [1]", "it holds [2]"], ["it holds [2]"]]
-
-
-def test_a_name_that_is_not_there_is_an_error_with_the_nearest(simkit: Call) -> None:
-    assert simkit("replay", "scenarios/good.scenario.yaml::it hold") == Done(
-        2,
-        "",
-        "scenarios/good.scenario.yaml: there is no scenario 'it hold'\n"
-        "  did you mean `it holds`?\n",
-    )
-    assert simkit("replay", "scenarios/good.scenario.yaml::x") == Done(
-        2,
-        "",
-        "scenarios/good.scenario.yaml: there is no scenario 'x'\n"
-        "  It holds:\n    it holds\n    row one\n    row two\n",
-    )
-
-
-def test_failed_runs_what_failed_until_it_holds(simkit: Call) -> None:
-    write("scenarios/bad.scenario.yaml", ECHO + BAD + BAD.replace("it's", "also"))
-    before = simkit("replay", "--failed")
-    simkit("replay")
-
-    simkit("replay", "scenarios/bad.scenario.yaml::it's wrong")
-    both = simkit("replay", "--failed", "-q")
-    repaired_text = (ECHO + BAD + BAD.replace("it's", "also")).replace("bye", "hello")
-    write("scenarios/bad.scenario.yaml", repaired_text)
-    repaired = simkit("replay", "--failed")
-    after = simkit("replay", "--failed")
-
-    assert before == Done(
-        2, "", "--failed: there is no earlier run in .simkit/\n  Run `simkit replay` first.\n"
-    )
-    assert both.out.endswith("\n2 scenarios: 0 held, 2 failed (0.00 s)\n")
-    assert repaired.out.endswith("\n2 scenarios: 2 held (0.00 s)\n")
-    assert after == Done(0, "nothing failed when it last ran\n", "")
-
-
-def test_the_context_of_every_call_can_be_shown(simkit: Call) -> None:
-    done = simkit("replay", "--show", "context", "-k", "two")
-
-    assert (
-        """\
-    turn 1, a, at 0 ms: 2 messages, 2 tokens, 0 dropped
-      1. system · instructions
-          Say.
-      2. user · current_message · turn 1 · m1
-          two
-      answered · m2
-          hello
-
-2 not selected"""
-        in done.out
-    )
-
-
-def test_the_state_and_the_events_can_be_shown_of_one_turn_and_agent(simkit: Call) -> None:
-    state = simkit("replay", "--show", "state", "-k", "two")
-    events = simkit("replay", "--show", "events", "-k", "two", "--agent", "a", "--turn", "1")
-
-    assert "    turn 1: 1 of 1 channel changed\n      messages: 0 → 2 items\n" in state.out
-    assert "ModelReplied        a r1: call c1, message m2, reply text\n" in events.out
-    assert "RunStarted" not in events.out
-
-
-def test_asking_for_an_agent_that_did_nothing_names_those_that_did(simkit: Call) -> None:
-    done = simkit("replay", "-k", "two", "--agent", "b", "--turn", "1")
-
-    assert "    nothing was done by agent 'b' in turn 1; agents of the whole run: a\n" in done.out
-
-
-def test_a_turn_that_the_run_does_not_have_is_told_with_how_many_it_has(simkit: Call) -> None:
-    done = simkit("replay", "-k", "two", "--turn", "9")
-
-    assert "    there is no turn 9: the run has 1 turn\n" in done.out
 
 
 def test_json_is_one_object_and_the_same_every_time(simkit: Call) -> None:
@@ -372,15 +61,6 @@ def test_json_is_one_object_and_the_same_every_time(simkit: Call) -> None:
         "held",
     ]
     assert Path(data["scenarios"][0]["trace"]).is_file()
-
-
-def test_json_and_show_are_not_asked_for_together(simkit: Call) -> None:
-    done = simkit("replay", "--format", "json", "--show", "state")
-
-    assert done.code == 2
-    assert done.err.endswith(
-        "Error: --format json has contexts (`--show context`); the file under `trace` has the rest.\n"
-    )
 
 
 def test_contexts_are_a_key_of_the_answer(simkit: Call) -> None:
@@ -548,31 +228,6 @@ def _hash(seed: str) -> int:
     return int(subprocess.check_output([sys.executable, "-c", code], env=environment))
 
 
-def test_a_graphs_timeline_shows_input_and_output_of_every_node(simkit: Call) -> None:
-    write("scenarios/graph.scenario.yaml", GRAPH)
-
-    assert simkit("replay", "scenarios/graph.scenario.yaml") == Done(
-        0,
-        """\
-scenarios/graph.scenario.yaml
-  ok      found
-
-    scenarios/graph.scenario.yaml:19, pipeline finding, 1 turn, 3 model calls, seed 0
-
-    turn  time  node    sent  tokens  dropped  input                output                       state written
-    ----  ----  ------  ----  ------  -------  -------------------  ---------------------------  -------------
-       1  0 ms  user                                                {"request":"find"}           messages
-          0 ms  start                          {"request": "find"}  {"request": "find"}
-          0 ms  search     2       7        0  {"request": "find"}  search(for: "a") → ["a.py"]
-          0 ms  search     4      14        0                       {"files": ["a.py"]}          messages
-          0 ms  exit       2       7        0  {"files": ["a.py"]}  It is empty.                 messages
-
-1 scenario: 1 held (0.00 s)
-""",
-        "",
-    )
-
-
 @pytest.fixture
 def summary(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project / "summary.md"))
@@ -623,20 +278,6 @@ def test_a_base_is_compared_and_what_changed_is_in_the_summary(simkit: Call, sum
     )
     text = summary.read_text(encoding="utf-8")
     assert "| it holds | a, turn 1 | 2 messages, 2 → 3 tokens; 1 changed |" in text
-
-
-def test_a_base_that_is_none_is_refused_before_anything_runs(simkit: Call, project: Path) -> None:
-    done = simkit("replay", "--base", "nowhere")
-
-    assert done == Done(2, "", "nowhere: there is no trace in this folder, no file `*.jsonl`\n")
-    assert not (project / ".simkit").exists()
-
-
-def test_a_base_is_not_for_programs(simkit: Call) -> None:
-    done = simkit("replay", "--base", "nowhere", "--format", "json")
-
-    assert done.code == 2
-    assert "--base is not for --format json; see `simkit diff --base DIR`." in done.err
 
 
 @pytest.mark.parametrize(

@@ -142,39 +142,6 @@ def test_what_one_side_alone_has_is_shown_too(simkit: Call) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (("view", "--no-open"), ".simkit: there is no trace of an earlier run\n"),
-        (("view", "--no-open", "nowhere"), "nowhere: there is no such file or folder\n"),
-        (("replay", "--html", "no/r.html"), "--html: there is no folder no\n"),
-        (("replay", "--html", "scenarios"), "--html: scenarios is a folder\n"),
-        (("replay", "--html", "broken.jsonl"), "broken.jsonl is there, is no report, and is not "),
-        (("replay", "--html", "no/"), "--html: there is no folder no/\n"),
-        (("view", "--no-open", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
-        (("coverage", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
-        (("graph", "scenarios/late.scenario.yaml", "-o", "broken.jsonl"), "-o: broken.jsonl is"),
-        (("schema", "-o", "broken.jsonl"), "-o: broken.jsonl is there, is no report"),
-        (
-            ("view", "--no-open", "scenarios/late.scenario.yaml"),
-            "`simkit replay scenarios/late.scenario.yaml --html report.html`.\n",
-        ),
-        (("view", "--no-open", "broken.jsonl"), "broken.jsonl:1: this is no simkit trace"),
-        (("graph", "nowhere.pipeline.yaml"), "nowhere.pipeline.yaml"),
-    ],
-)
-def test_an_error_is_one_clear_text(simkit: Call, arguments: tuple[str, ...], text: str) -> None:
-    Path("broken.jsonl").write_text("{}", encoding="utf-8")
-
-    done = simkit(*arguments)
-
-    assert done.code == 2
-    assert text in f"{done.err}\n"
-    assert "Traceback" not in done.err
-    assert not Path(".simkit/report.html").exists()
-    assert Path("broken.jsonl").read_text(encoding="utf-8") == "{}"
-
-
 def test_a_page_that_cannot_be_written_leaves_the_old_one(simkit: Call) -> None:
     simkit("replay", "-q")
     Path("scenarios/report.html").write_text("old", encoding="utf-8")
