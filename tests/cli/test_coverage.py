@@ -15,7 +15,7 @@ from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from simkit.viewer import CoverageCollector, RunsCoverage
-from tests.cli.projects import BAD, ECHO, GOOD, MISSPELT, Call, Done, write
+from tests.cli.projects import Call, Done, write
 from tests.desk import install
 
 DESK = """\
@@ -135,58 +135,6 @@ def items_of(done: Done) -> dict[str, dict[str, Any]]:
     return {f"{item['kind']}: {item['name']}": item for item in json.loads(done.out)["items"]}
 
 
-def test_what_never_happened_is_listed_with_its_line_and_a_way_to_cover_it(desk: Call) -> None:
-    assert desk("coverage") == Done(
-        0,
-        """\
-kind              covered    of      %
---------------  ---------  ----  -----
-agents                  3     4   75.0
-routes                  1     2   50.0
-handoffs                1     1  100.0
-payload keys            2     3   66.6
-tools                   1     2   50.0
-sections                6     7   85.7
-filters                 0     1    0.0
-windows                 0     1    0.0
-channels                2     4   50.0
-limits                  0     1    0.0
-error policies          0     1    0.0
-failures                0     1    0.0
-restarts                0     1    0.0
-total                  16    29   55.1
-
-scenarios/desk.pipeline.yaml:1  failures: a model call fails
-    cover it with a reply line `error: rate_limit` (or `timeout`, `refusal`)
-scenarios/desk.pipeline.yaml:1  restarts: a new process goes on
-    cover it with `restart: true` on a later turn: a new process that reads only the store
-scenarios/desk.pipeline.yaml:4  channels: refunds joined
-    cover it with a second write, so that `append` has something to join
-scenarios/desk.pipeline.yaml:4  channels: refunds written
-    cover it with a run that writes `refunds`
-scenarios/desk.pipeline.yaml:11  filters: defaults: history tool_messages
-    cover it with earlier messages that `tool_messages` drops, such as tool traffic
-scenarios/desk.pipeline.yaml:12  windows: defaults: history window
-    cover it with more messages than the window shows
-scenarios/desk.pipeline.yaml:17  agents: sales (and so 1 item of it)
-    cover it with a turn in which `sales` runs
-scenarios/desk.pipeline.yaml:17  routes: triage → sales
-    cover it with a reply of `triage`: `json: {agent: sales}`
-scenarios/desk.pipeline.yaml:25  tools: find_order failed
-    cover it with `tool_results: {find_order: {error: it is down}}`
-scenarios/desk.pipeline.yaml:27  error policies: billing → refunds (handoff): reject
-    cover it with a handoff to `refunds` that breaks the contract
-scenarios/desk.pipeline.yaml:29  payload keys: billing → refunds (handoff): reason present
-    cover it with a handoff whose payload has `reason`
-scenarios/desk.pipeline.yaml:31  limits: handoffs_per_turn
-    cover it with a turn that goes on until `handoffs_per_turn` stops it
-
-covered: 16 of 29 items (55.1 %) by 1 scenario
-""",
-        "",
-    )
-
-
 def test_scenarios_add_up(desk: Call) -> None:
     write("scenarios/rest.scenario.yaml", REST)
 
@@ -204,75 +152,6 @@ def test_a_kept_trace_is_read_and_nothing_runs(desk: Call) -> None:
     of_trace = desk("coverage", ".simkit", "--format", "json")
 
     assert (of_trace.out, of_trace.code) == (ran.out, 0)
-
-
-def test_nothing_is_written(desk: Call) -> None:
-    before = sorted(Path().rglob("*"))
-    desk("coverage")
-
-    assert [path for path in Path().rglob("*") if path not in before] == []
-
-
-@pytest.mark.parametrize(("least", "code"), [("55.1", 0), ("55.2", 1), ("100", 1)])
-def test_a_share_below_the_floor_ends_with_1(desk: Call, least: str, code: int) -> None:
-    done = desk("coverage", "--fail-under", least)
-
-    assert done.code == code
-    assert done.err == (f"coverage is below --fail-under {least}\n" if code else "")
-
-
-def test_where_nothing_ran_no_floor_holds(desk: Call) -> None:
-    write("other/late.scenario.yaml", ECHO + GOOD.replace("\nturns:", "\nskip: not today\nturns:"))
-
-    done = desk("coverage", "other", "--fail-under", "1")
-
-    text = "coverage of nothing, since nothing ran, is below --fail-under 1\n"
-    assert (done.code, done.err) == (1, text)
-    assert desk("coverage", "other").code == 0
-
-
-def test_of_a_file_that_cannot_be_read_the_first_line_of_the_error_is_told(desk: Call) -> None:
-    write("scenarios/bad.scenario.yaml", "version: 1\nscenario x\nturns: []\n")
-
-    done = desk("coverage")
-
-    assert done.code == 2
-    lines = [line for line in done.out.splitlines() if line.startswith("broken, and left out: ")]
-    assert lines == [
-        "broken, and left out: scenarios/bad.scenario.yaml:2:1: a `:` is missing after this key"
-    ]
-
-
-def test_lcov_has_a_record_for_each_pipeline_file(desk: Call) -> None:
-    write("scenarios/echo.scenario.yaml", ECHO + BAD.replace("reply: bye", "reply: hello"))
-
-    done = desk("coverage", "--format", "lcov")
-
-    records = [record.splitlines() for record in done.out.split("end_of_record\n") if record]
-    assert [record[:2] for record in records] == [
-        ["TN:simkit", "SF:scenarios/desk.pipeline.yaml"],
-        ["TN:simkit", "SF:scenarios/echo.scenario.yaml"],
-    ]
-    assert {"DA:17,0", "DA:16,1", "DA:25,1", "BRDA:25,0,0,1", "BRDA:25,0,1,0"} <= {*records[0]}
-    for record in records:
-        data = [line for line in record if line.startswith("DA:")]
-        branches = [line for line in record if line.startswith("BRDA:")]
-        missed = [line for line in (*data, *branches) if line.endswith(",0")]
-        assert f"LF:{len(data)}" in record
-        assert f"LH:{len(data) - sum(line in data for line in missed)}" in record
-        assert f"BRF:{len(branches)}" in record
-        assert f"BRH:{len(branches) - sum(line in branches for line in missed)}" in record
-
-
-def test_the_pipelines_file_is_named_beside_each_of_several(desk: Call) -> None:
-    write("scenarios/echo.scenario.yaml", ECHO + BAD)
-
-    done = desk("coverage")
-
-    assert "\nscenarios/echo.scenario.yaml          1     2  50.0\n" in done.out
-    # A scenario that fails happened all the same.
-    assert "1 scenario failed, and counted all the same: `simkit replay` shows why" in done.out
-    assert done.code == 0
 
 
 def test_code_has_the_items_that_its_requests_and_its_driver_name(simkit: Call) -> None:
@@ -320,30 +199,6 @@ def test_a_tool_that_is_the_form_of_an_answer_needs_no_result(simkit: Call) -> N
     assert [name for name in items if name.startswith("tools")] == [
         "tools: look answered", "tools: look failed"
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        (("nowhere",), "nowhere: there is no such file or folder\n"),
-        (("-k", "zzz"), "scenarios: nothing to run: none of 1 fits -k 'zzz'\n"),
-        (("nowhere.jsonl",), "nowhere.jsonl: there is no such file or folder\n"),
-    ],
-)
-def test_a_wrong_call_is_one_clear_error(
-    desk: Call, arguments: tuple[str, ...], error: str
-) -> None:
-    assert desk("coverage", *arguments) == Done(2, "", error)
-
-
-def test_a_broken_scenario_is_named_and_ends_with_2(desk: Call) -> None:
-    write("scenarios/bad.scenario.yaml", ECHO + MISSPELT)
-
-    done = desk("coverage")
-
-    assert done.code == 2
-    assert "broken, and left out: scenarios/bad.scenario.yaml:9:" in done.out
-    assert "by 1 scenario\n" in done.out
 
 
 @pytest.mark.slow
@@ -398,14 +253,6 @@ def test_a_page_has_the_same_items_and_a_picture_with_what_was_used(desk: Call) 
     assert "sales" in {node["name"] for node in graph["nodes"]}
 
 
-def test_a_page_without_a_place_is_in_simkits_own_folder(desk: Call) -> None:
-    done = desk("coverage", "--format", "html", "--fail-under", "90")
-
-    assert done.code == 1
-    assert done.out.endswith("wrote .simkit/coverage.html\n")
-    assert page_of(".simkit/coverage.html")["measured"] == "1 scenario"
-
-
 def test_each_form_can_be_written_to_a_file(desk: Call) -> None:
     for form in ("text", "json", "lcov"):
         printed = desk("coverage", "--format", form)
@@ -419,27 +266,6 @@ def test_each_form_can_be_written_to_a_file(desk: Call) -> None:
             assert json.loads(done.out)["printed"] == [line]
         else:
             assert (done.out, text) == (f"{line}\n", printed.out)
-
-
-def test_a_place_where_nothing_can_be_written_is_named_before_anything_runs(desk: Call) -> None:
-    write("scenarios/bad.scenario.yaml", ECHO + MISSPELT)
-
-    done = desk("coverage", "--format", "html", "-o", "nowhere/coverage.html")
-
-    assert done == Done(2, "", "-o: there is no folder nowhere\n")
-
-
-def test_a_folder_that_cannot_be_made_is_named(desk: Call) -> None:
-    Path(".simkit").write_text("mine", encoding="utf-8")
-
-    done = desk("coverage", "--format", "html")
-
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "the page: the folder .simkit cannot be made: File exists\n"
-        "  Name a file somewhere else with -o.\n"
-    )
-    assert Path(".simkit").read_text(encoding="utf-8") == "mine"
 
 
 def test_a_secret_is_not_in_the_page(desk: Call, monkeypatch: pytest.MonkeyPatch) -> None:

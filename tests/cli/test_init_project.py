@@ -36,11 +36,6 @@ FILES = (
 )
 NEXT = "Next:\n  simkit replay scenarios\n  python -m pytest scenarios features\n"
 LEFT = "there already, left as it is"
-TO_ADD = """\
-  "yaml.schemas": {
-    "./simkit.schema.json": ["*.scenario.yaml", "*.pipeline.yaml"]
-  }
-"""
 
 
 NO_APP = "no application was found here: a sample is written; --app MODULE:NAME names yours\n"
@@ -93,25 +88,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 # What is written
 
 
-def test_a_first_project_is_written_and_said(simkit: Call) -> None:
-    done = simkit("init")
-
-    assert done == Done(0, expected_output("written") + NEXT, "")
-    assert sorted(contents()) == sorted(FILES)
-
-
-def test_the_folder_can_be_named_and_is_made(simkit: Call) -> None:
-    simkit("init")
-
-    done = simkit("init", "deep/inside")
-
-    files = [f"deep/inside/{file}" for file in FILES]
-    assert done == Done(
-        0, expected_output("written", files) + NEXT.replace("Next:", "Next, in deep/inside:"), ""
-    )
-    assert contents("deep/inside") == {name: contents()[name] for name in sorted(FILES)}
-
-
 @pytest.mark.slow
 def test_what_is_written_passes_at_once(simkit: Call, run: Run) -> None:
     simkit("init")
@@ -162,45 +138,6 @@ def test_the_editor_is_told_of_a_schema_that_the_files_satisfy(simkit: Call) -> 
 # The first failure
 
 ADVICE = "remove `handoff, ` from the context of refunds in support.pipeline.yaml."
-FAILED = """\
-scenarios/refund.scenario.yaml
-  FAILED  the refund agent is told the order, and no more
-
-scenarios/refund.scenario.yaml:18:22: context.refunds.includes matches no message (turn 1, call 1)
-    includes: [{$contains: A-1042}]
-  what it wants is sent to triage in turn 1, but not in this call
-  the context holds 2 messages:
-    1. system refunds: You refund orders.
-    2. user (turn 1): My headphones are broken, I want my money back
-
-scenarios/refund.scenario.yaml:5:5: warning HND-12: 'refunds' is sent nothing of the payload that
-  'triage' handed to it in turn 1 (call 1)
-  HND-12 context-ignored: every key of a delivered payload that its contract requires reaches one of
-    the target's contexts
-  → Add a `handoff` section to the target's recipe, or leave the payload out.
-
-    scenarios/refund.scenario.yaml:1, pipeline support, 1 turn, 3 model calls, seed 0
-
-    turn  time  agent    sent  tokens  dropped  answered                                   \
-handoff             state written
-    ----  ----  -------  ----  ------  -------  -----------------------------------------  \
-------------------  -------------
-       1  0 ms  user                            My headphones are broken, I want my money  \
-                    messages
-                                                back
-          0 ms  triage      2      21        0  find_order(customer: "Ada") →
-                                                {"order_id": "A-1042", "email":
-                                                "ada@example.com"}
-          0 ms  triage      4      41        0                                             \
-transfer → refunds
-          0 ms  refunds     2      17        0  I have refunded order A-1042.              \
-                    messages
-
-reproduce: simkit replay 'scenarios/refund.scenario.yaml::the refund agent is told the order, and \
-no more' --seed 0
-
-1 scenario: 0 held, 1 failed, 1 warning (0.00 s)
-"""
 FEATURE_FAILED = """\
 features/refund.feature:13:5: context.refunds.includes matches no message (turn 1, call 1)
     And the context of refunds includes "A-1042"
@@ -221,13 +158,6 @@ def follow_the_advice() -> None:
     file.write_text(before + after, encoding="utf-8")
 
 
-def test_the_change_that_the_scenario_names_shows_a_first_failure(simkit: Call) -> None:
-    simkit("init")
-    follow_the_advice()
-
-    assert simkit("replay", "scenarios") == Done(1, FAILED, "")
-
-
 @pytest.mark.slow
 def test_the_same_change_fails_the_feature(simkit: Call, run: Run) -> None:
     simkit("init")
@@ -241,33 +171,6 @@ def test_the_same_change_fails_the_feature(simkit: Call, run: Run) -> None:
 
 
 # What is there already
-
-
-def test_a_second_call_changes_nothing(simkit: Call) -> None:
-    simkit("init")
-    before = contents()
-
-    assert simkit("init") == Done(0, expected_output(LEFT) + NEXT, "")
-    assert contents() == before
-
-
-def test_files_that_are_there_are_left_and_said(simkit: Call) -> None:
-    mine = {file: b"mine\n" for file in FILES[:-1]}
-    for file in mine:
-        write(file, "mine\n")
-
-    done = simkit("init")
-
-    assert done == Done(
-        0,
-        expected_output(LEFT, FILES[:-2])
-        + f".vscode/settings.json: {LEFT}; for completion in the editor, add to it:\n"
-        + TO_ADD
-        + ".gitignore: written\n"
-        + NEXT,
-        "",
-    )
-    assert contents() == {**mine, ".gitignore": b".simkit/\n"}
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,6 @@ from tests.cli.projects import Call, Done, write
 from tests.own_processes import OWN_PROCESSES
 from tests.processes import run_python
 
-
-def test_steps_of_features_are_listed_by_a_word(simkit: Call) -> None:
-    assert simkit("bdd", "steps", "replaced").code == 0
-    assert simkit("bdd", "steps", "nosuchword").code == 1
-
-
 HELP_OF_ALL: Final = """
 import sys
 from simkit.cli import main

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cli.projects import ECHO, MISSPELT, Call, Done, write
+from tests.cli.projects import Call, Done, write
 
 DESK = """\
 pipeline: desk
@@ -89,59 +89,6 @@ def joined(claims: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
     return both
 
 
-def test_what_nothing_notices_is_listed_with_the_claim_that_would(desk: Call) -> None:
-    done = desk("mutate", "--traces")
-
-    assert done == Done(0, SURVIVING, "")
-
-
-SURVIVING = """\
-kind         killed    of     %
----------  --------  ----  ----
-contexts          6    12  50.0
-payloads          1     2  50.0
-state             0     4   0.0
-arguments         0     2   0.0
-results           0     1   0.0
-replies           1     2  50.0
-total             8    23  34.7
-
-scenarios/refund.scenario.yaml:4
-  SURVIVED  triage is not sent a message of role user in section `current_message` (2 places)
-    expect: {context: {triage: {includes: [{user: "Hello $${you}"}]}}}
-  SURVIVED  what triage wrote to channel `messages` was changed
-    expect: {state: {messages: [{user: "Hello $${you}"}, {assistant: Good day.}]}}
-
-scenarios/refund.scenario.yaml:7
-  SURVIVED  triage is not sent a message of role user in section `history`
-    expect: {context: {triage: {includes: [{user: "Hello $${you}"}]}}}
-  SURVIVED  triage is not sent a message of role assistant in section `history`
-    expect: {context: {triage: {includes: [{assistant: Good day.}]}}}
-  SURVIVED  `customer` of the arguments of find_order was changed
-  SURVIVED  `customer` of the arguments of find_order was lost
-    expect: {tool_calls: {$has: [{tool: find_order, args: {customer: Ada}}]}}
-  SURVIVED  the result of find_order was changed
-    expect: {tool_calls: {$has: [{tool: find_order, result: {order: A-1042}}]}}
-  SURVIVED  triage is not sent a message of role tool in section `run`
-    expect: {context: {"triage[1]": {includes: [{tool: {order: A-1042}}]}}}
-  SURVIVED  `order` of the payload triage → billing was changed
-    expect: {handoffs: {$has: [{from: triage, to: billing, payload: {order: A-1042}}]}}
-  SURVIVED  billing is not sent a message of role system in section `handoff`
-    expect: {context: {billing: {includes: [{system: {order: A-1042}}]}}}
-  SURVIVED  billing is not sent a message of role user in section `history`
-    expect: {context: {billing: {includes: [{user: "Hello $${you}"}]}}}
-  SURVIVED  what billing wrote to channel `messages` was changed
-    expect: {state: {messages: [{user: "Hello $${you}"}, {assistant: Good day.}, {user: I want my money back}, {assistant: It is on its way.}]}}
-  SURVIVED  what billing wrote to `id` of channel `order` was changed
-  SURVIVED  what billing wrote to `id` of channel `order` was lost
-    expect: {state: {order: {id: A-1042}}}
-  SURVIVED  the reply of a turn that ends with billing was changed
-    expect: {reply: It is on its way.}
-
-killed: 8 of 23 mutants (34.7 %)
-"""
-
-
 @pytest.mark.parametrize("options", [("--traces",), ()], ids=["traces", "pipelines, too"])
 def test_every_claim_that_is_proposed_notices_its_mutant(
     desk: Call, options: tuple[str, ...]
@@ -195,14 +142,6 @@ def test_a_mutant_that_no_scenario_shows_is_only_counted(desk: Call) -> None:
     assert whole["equivalent"] > 0
 
 
-def test_a_trace_is_judged_as_a_run_is(desk: Call) -> None:
-    ran = desk("mutate", "--traces")
-    assert desk("replay", "-q").code == 0
-    write("scenarios/desk.pipeline.yaml", DESK.replace("You refund", "You do not refund"))
-
-    assert desk("mutate", "--traces", ".simkit") == ran
-
-
 def test_a_claim_that_would_hold_all_the_same_is_not_proposed(desk: Call) -> None:
     # The context has this message twice: `includes` would hold without one of them.
     write("scenarios/refund.scenario.yaml", REFUND + TWICE)
@@ -243,46 +182,3 @@ def test_a_seed_chooses_and_the_last_line_says_of_how_many(desk: Call) -> None:
         in desk("mutate", "--traces", "--max", "5", "--seed", "1").out
     )
     assert "chosen" not in desk("mutate", "--traces").out
-
-
-@pytest.mark.parametrize(("least", "code"), [("10", 0), ("99", 1)])
-def test_a_score_below_the_floor_ends_with_1(desk: Call, least: str, code: int) -> None:
-    done = desk("mutate", "--traces", "--fail-under", least)
-
-    assert done.code == code
-    assert done.err == (f"the mutation score is below --fail-under {least}\n" if code else "")
-
-
-def test_where_every_scenario_fails_no_floor_holds(desk: Call) -> None:
-    write("scenarios/refund.scenario.yaml", REFUND.replace("reply: Good day.", "reply: Bye."))
-
-    done = desk("mutate", "scenarios/refund.scenario.yaml", "--traces", "--fail-under", "1")
-
-    assert (done.code, done.err) == (1, "a score of no mutants is below --fail-under 1\n")
-
-
-def test_a_failing_scenario_is_left_out(desk: Call) -> None:
-    write("scenarios/refund.scenario.yaml", REFUND.replace("reply: Good day.", "reply: Bye."))
-
-    done = desk("mutate", "--traces")
-
-    assert "1 scenario failed, and left out: `simkit replay` shows why" in done.out
-    assert "no mutant to kill: there is no score" in done.out
-    nothing = "nothing was measured: no scenario held (`simkit replay` shows why)\n"
-    assert (done.code, done.err) == (1, nothing)
-
-
-def test_a_broken_scenario_ends_with_2(desk: Call) -> None:
-    write("scenarios/bad.scenario.yaml", ECHO + MISSPELT)
-
-    done = desk("mutate", "--traces")
-
-    assert done.code == 2
-    assert "broken, and left out: scenarios/bad.scenario.yaml:9:" in done.out
-
-
-def test_nothing_is_written(desk: Call) -> None:
-    before = sorted(Path().rglob("*"))
-    desk("mutate")
-
-    assert [path for path in Path().rglob("*") if path not in before] == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Final
@@ -19,8 +20,20 @@ from tests.golden import assert_part_is
 
 PAGES: Final = Path(__file__).parent / "sessions"
 FENCE: Final = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+IN_PROCESSES: Final = ("serve",)
+"""Pages of commands that start a program: each of their commands is a process of its own."""
+SERVED: Final = (
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed"),
+)
 SESSIONS: Final = [
-    pytest.param(page, preamble, section, id=f"{page.stem}: {section.partition(chr(10))[0]}")
+    pytest.param(
+        page,
+        preamble,
+        section,
+        id=f"{page.stem}: {section.partition(chr(10))[0]}",
+        marks=SERVED if page.stem in IN_PROCESSES else (),
+    )
     for page in sorted(PAGES.glob("*.md"))
     for preamble, *sections in [re.split(r"^## ", page.read_text("utf-8"), flags=re.MULTILINE)]
     for section in sections
@@ -30,15 +43,17 @@ SESSIONS: Final = [
 @pytest.mark.golden
 @pytest.mark.parametrize(("page", "preamble", "section"), SESSIONS)
 def test_a_session_prints_what_its_page_shows(
-    page: Path, preamble: str, section: str, simkit: Call
+    page: Path, preamble: str, section: str, simkit: Call, process: Call
 ) -> None:
+    call = process if page.stem in IN_PROCESSES else simkit
+
     def carry_out(block: re.Match[str]) -> str:
         kind, name, text = block.groups()
         if name:
             write(name, text)
         if kind != "console":
             return block[0]
-        printed = (_printed(simkit, line) for line in re.findall(r"^\$ (.+)$", text, re.MULTILINE))
+        printed = (_printed(call, line) for line in re.findall(r"^\$ (.+)$", text, re.MULTILINE))
         return f"```console\n{''.join(printed)}```"
 
     FENCE.sub(carry_out, preamble)
@@ -46,16 +61,17 @@ def test_a_session_prints_what_its_page_shows(
     assert_part_is(page, section, FENCE.sub(carry_out, section))
 
 
-def _printed(simkit: Call, command: str) -> str:
+def _printed(call: Call, command: str) -> str:
     """Carry out a command line; return it with all that it prints."""
     words = shlex.split(command)
     if words[0] == "simkit":
-        done = simkit(*words[1:])
+        done = call(*words[1:])
     else:
         ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         done = Done(0, ran.stdout, ran.stderr)
     ending = "" if done.out.endswith("\n") or not done.out else "[no end of line]\n"
     errors = "".join(f"! {line}\n".replace(" \n", "\n") for line in done.err.splitlines())
     code = f"[exit code {done.code}]\n" if done.code else ""
-    text = without_times(f"{done.out}{ending}{errors}")
-    return f"$ {command}\n{text.replace(str(Path.cwd()), '$PWD')}{code}"
+    text = without_times(f"{done.out}{ending}{errors}").replace(str(Path.cwd()), "$PWD")
+    text = re.sub(r"(?<=127\.0\.0\.1:)\d+", "PORT", text)
+    return f"$ {command}\n{text}{code}"
