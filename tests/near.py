@@ -20,7 +20,7 @@ FURTHER: Final = {
     "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],
     "simkit/adapters/pydantic_ai/": ["tests/testing/test_pydantic_ai.py"],
     "simkit/checks/": ["tests/checks/test_golden.py"],
-    "simkit/checks/coverage/": ["tests/cli/test_coverage.py"],
+    "simkit/checks/coverage/": ["tests/cli/test_coverage.py", "tests/cli/test_sessions.py"],
     "simkit/providers/": ["tests/providers/test_rendering.py", "tests/providers/test_failing.py"],
     "simkit/runtime/": ["tests/oracle/test_oracle.py", "tests/testing/test_conformance.py"],
     "simkit/spec/": ["tests/test_bad_input.py"],
