@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
-from simkit.core.context_values import LOCK, Inside, set_until_reset
+from simkit.core.context_values import LOCK, Inside
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
@@ -105,13 +105,11 @@ def _steps(name: str, items: Generator[Any, Any, Any]) -> Generator[Any, Any, An
     with _activation(name) as mark, closing(items):
         value = None
         while True:
-            before = set_until_reset(_mark, mark, None)
-            try:
-                item = items.send(value)
-            except StopIteration as end:
-                return end.value
-            finally:
-                _mark.reset(before)
+            with Inside(_mark, mark):
+                try:
+                    item = items.send(value)
+                except StopIteration as end:
+                    return end.value
             value = yield item
 
 
@@ -121,13 +119,11 @@ async def _async_steps(name: str, items: AsyncGenerator[Any, Any]) -> AsyncGener
         async with aclosing(items):
             value = None
             while True:
-                before = set_until_reset(_mark, mark, None)
-                try:
-                    item = await items.asend(value)
-                except StopAsyncIteration:
-                    return
-                finally:
-                    _mark.reset(before)
+                with Inside(_mark, mark):
+                    try:
+                        item = await items.asend(value)
+                    except StopAsyncIteration:
+                        return
                 value = yield item
 
 

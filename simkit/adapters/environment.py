@@ -24,7 +24,7 @@ from simkit.adapters.modules import OwnModules
 from simkit.adapters.programs.terminal import WIDTH
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.places import raised_at, user_frame
-from simkit.core.context_values import set_until_reset
+from simkit.core.context_values import Inside
 from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
 from simkit.core.redact.shapes import DUMMY_KEY as DUMMY_KEY
 from simkit.core.text import exception_text
@@ -250,12 +250,8 @@ def log_records(listener: LogListener, home: str) -> Iterator[None]:
 
     Code of the top-level package ``home`` is user code wherever it is installed.
     """
-    with _installation:
-        before = set_until_reset(_current, _Capture(listener, home), None)
-        try:
-            yield
-        finally:
-            _current.reset(before)
+    with _installation, Inside(_current, _Capture(listener, home)):
+        yield
 
 
 def _enabled(before: Replacement) -> Replacement:

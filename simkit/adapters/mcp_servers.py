@@ -436,7 +436,7 @@ class ForeignSession(ServerSession):
         """Let the real server end the client's session; until then, no virtual time passes."""
         self._open[None] = Exchange({"method": "", "id": None}, _take_nothing)
 
-        return Forward(ChunkRecorder(lambda answer: self._open.clear(), lambda response: True))
+        return Forward(ChunkRecorder(lambda answer: self._open.clear()))
 
     def end(self, how: str, last: str) -> None:
         """Observe how the real server has ended, and the last lines of its errors."""

@@ -15,13 +15,7 @@ from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import answer_to_library, sending_code
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
-from simkit.capture.cassettes.values import (
-    NotDecodable,
-    decoded,
-    real_result,
-    result_of,
-    tool_request,
-)
+from simkit.capture.cassettes.values import NotDecodable, real_result, result_of, tool_request
 from simkit.capture.http.processes import HOST
 from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, Later
 from simkit.core.errors import CassetteMissed, NetworkRefused, WireInvalid
@@ -30,7 +24,7 @@ from simkit.language.json_schema import schema_errors
 from simkit.providers import a2a
 from simkit.providers.chains import Chains
 from simkit.providers.failures import FAILURES
-from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, header, path_of
+from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, path_of
 from simkit.providers.protocols import answer_token_count, unsupported_interface
 from simkit.providers.streams import content_of
 from simkit.providers.values import Offer, ParsedRequest, Protocol
@@ -167,9 +161,8 @@ def record_answer(
     if isinstance(answer, NoResponse):
         fails = Fails(answer.kind, FAILURES[answer.kind].status, answer.message)
     else:
-        encodings = header(answer.headers, "content-encoding")
         try:
-            plain = msgspec.structs.replace(answer, chunks=decoded(answer.chunks, encodings))
+            plain = decoded_response(answer)
             parsed_answer = call.protocol.parse_response(plain, call.model_request)
             fails, partial = parsed_answer.error, parsed_answer.message.content
         except (WireInvalid, NotDecodable) as problem:
@@ -282,11 +275,7 @@ class GatedTraffic:
         if exchange.answer is not None:
             return exchange.answer
         self._traffic.wait_for(exchange)
-        return Forward(
-            ChunkRecorder(
-                lambda answer: self._traffic.answered(exchange, answer), lambda response: True
-            )
-        )
+        return Forward(ChunkRecorder(lambda answer: self._traffic.answered(exchange, answer)))
 
     def carried_out(
         self,
@@ -331,10 +320,8 @@ def _at_work(recorder: TraceRecorder) -> str:
 def _is_whole(response: HttpResponse, call: ModelCall) -> bool:
     """Return whether a model call's response is complete."""
     try:
-        return (
-            call.protocol.parse_response(decoded_response(response), call.model_request).error
-            is None
-        )
+        answer = call.protocol.parse_response(decoded_response(response), call.model_request)
+        return answer.error is None
     except (WireInvalid, NotDecodable):
         return False
 

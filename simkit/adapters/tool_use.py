@@ -17,7 +17,7 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.server_questions import ServerQuestions
 from simkit.capture.http.places import carried_call
 from simkit.capture.http.request_router import Pauses
-from simkit.core.context_values import set_until_reset
+from simkit.core.context_values import Inside
 from simkit.core.errors import ScriptBroken, SimkitError, ToolMissing
 from simkit.core.messages import JsonValue
 from simkit.core.text import exception_text, short
@@ -105,15 +105,6 @@ class _Execution(NamedTuple):
 def _is_within(outer: _Carried | None, tool: str) -> bool:
     """Return whether a call of a tool's function is the one that a framework executes."""
     return outer is not None and outer.tool == tool and not outer.has_arrived
-
-
-@contextmanager
-def _carrying(call: _Carried) -> Iterator[None]:
-    before = set_until_reset(carried_call, call, None)
-    try:
-        yield
-    finally:
-        carried_call.reset(before)
 
 
 class ToolUse:
@@ -418,7 +409,7 @@ class ToolUse:
         """Return a result that is recorded as soon as it is complete."""
         carried = _Carried(call.request.call.name)
         try:
-            with _carrying(carried):
+            with Inside(carried_call, carried):
                 result = self._carried_out(call.request, real)
         except Exception as problem:
             self._failed(call, problem)
@@ -433,7 +424,7 @@ class ToolUse:
 
     async def _awaited(self, call: _Execution, result: Awaitable[Any], carried: _Carried) -> Any:
         try:
-            with _carrying(carried):
+            with Inside(carried_call, carried):
                 value = await result
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem

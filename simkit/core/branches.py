@@ -13,7 +13,7 @@ from contextvars import Context, ContextVar
 from typing import Any, Final
 from weakref import ReferenceType, ref
 
-from simkit.core.context_values import Inside, set_until_reset
+from simkit.core.context_values import Inside
 
 _SEVERAL: Final = object()
 """In place of a run where branches side by side have asked several agents."""
@@ -76,11 +76,8 @@ def make_task(make: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return make(*args, **kwargs)
     if outer is None:
         return make(*args, **kwargs)
-    token = set_until_reset(_current, Branch(outer), outer)
-    try:
+    with Inside(_current, Branch(outer)):
         return make(*args, **kwargs)
-    finally:
-        _current.reset(token)
 
 
 def _is_entered(context: Context) -> bool:

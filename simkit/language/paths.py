@@ -96,12 +96,24 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def with_texts(value: Any, change: Callable[[str], Any]) -> Any:
     """Return a value with every text, keys too, replaced by the result of ``change``."""
+    return _with_texts(value, change, change)
+
+
+def with_inner_texts(value: Any, change: Callable[[str], Any]) -> Any:
+    """Return a value with every text that is no key replaced by the result of ``change``."""
+    return _with_texts(value, change, lambda key: key)
+
+
+def _with_texts(value: Any, change: Callable[[str], Any], change_key: Callable[[str], Any]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {with_texts(key, change): with_texts(inner, change) for key, inner in value.items()}
+        return {
+            change_key(key) if isinstance(key, str) else key: _with_texts(inner, change, change_key)
+            for key, inner in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [with_texts(inner, change) for inner in value]
+        return [_with_texts(inner, change, change_key) for inner in value]
     return value
 
 

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 from simkit.capture.http.installing import Installation, Replacement
-from simkit.core.context_values import set_until_reset
+from simkit.core.context_values import Inside
 from simkit.core.errors import RunHalted, SimkitError
 
 WIDTH: Final = "200"
@@ -172,12 +172,8 @@ _current: Final = contextvars.ContextVar[Terminal | None]("simkit_terminal", def
 @contextmanager
 def at_terminal(terminal: Terminal) -> Iterator[None]:
     """Let the code inside, and what it starts, read from this terminal and print to it."""
-    with terminals:
-        before = set_until_reset(_current, terminal, None)
-        try:
-            yield
-        finally:
-            _current.reset(before)
+    with terminals, Inside(_current, terminal):
+        yield
 
 
 def use_terminal(terminal: Terminal) -> None:

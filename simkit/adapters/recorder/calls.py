@@ -15,6 +15,7 @@ from simkit.adapters.recorder.sessions import Run, Session, ToolRequest
 from simkit.core.errors import LimitExceeded
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of
 from simkit.language.json_schema.coercion import lost_in
+from simkit.language.paths import walk
 from simkit.providers.attachments import is_failed
 from simkit.runtime.conversation import Numbers
 from simkit.runtime.scheduler import VirtualClock
@@ -43,7 +44,7 @@ def is_said_by(answer: JsonValue, before: ToolCall, after: ToolCall) -> bool:
 
     Defaults that a schema adds need not be said. A value is said alone, or as words of a text.
     """
-    values = [*_values_in(answer)]
+    values = [value for _, value in walk(answer)]
     is_renamed = before.name != after.name
     if is_renamed and after.name not in values:
         return False
@@ -57,17 +58,6 @@ def is_said_by(answer: JsonValue, before: ToolCall, after: ToolCall) -> bool:
     return all(_is_said(after.args.get(key), values) for key in changed) and (
         is_any or any(_is_said(after.args[key], values) for key in added)
     )
-
-
-def _values_in(value: JsonValue) -> Iterator[JsonValue]:
-    """Yield a value and all values inside it."""
-    yield value
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _values_in(inner)
-    elif isinstance(value, (list, tuple)):
-        for inner in value:
-            yield from _values_in(inner)
 
 
 def _is_said(value: JsonValue, values: list[JsonValue]) -> bool:

@@ -6,7 +6,7 @@ Only what a scenario's user and models say counts: what tools and files say may 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from simkit.adapters.recorder import left_values
 from simkit.adapters.recorder.left_values import IsOwn, own_modules
 from simkit.core.messages import Message
+from simkit.language.paths import leaves
 
 LONG: Final = 16
 """The length from which a text is also found within a longer one."""
@@ -89,7 +90,7 @@ class ScenarioTexts:
 
     def add_value(self, value: Any) -> None:
         """Note the texts of a value of this scenario: of given state, or of a tool's result."""
-        self._values += [text for text in texts_in(value) if text]
+        self._values += [text for text in leaves(value) if isinstance(text, str) and text]
 
     def find_carried(self, messages: Sequence[Message]) -> Iterator[CarriedText]:
         """Yield the texts of earlier scenarios in a request, each once; not in tools' results."""
@@ -104,8 +105,9 @@ class ScenarioTexts:
 
     def find_in_reply(self, reply: Any) -> Iterator[CarriedText]:
         """Yield the texts of earlier scenarios in what a turn is answered with."""
-        for text in texts_in(reply):
-            yield from self._find_in(text)
+        for text in leaves(reply):
+            if isinstance(text, str):
+                yield from self._find_in(text)
 
     def _find_in(self, content: str) -> Iterator[CarriedText]:
         for text in _process.find_in(content) if _process.texts else ():
@@ -154,15 +156,3 @@ def _source(file: str) -> str:
         return Path(file).read_text("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts in a value of JSON."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from texts_in(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from texts_in(inner)

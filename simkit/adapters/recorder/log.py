@@ -18,6 +18,7 @@ from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_betwe
 from simkit.adapters.recorder.left_values import IsOwn
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
+from simkit.language.paths import with_inner_texts
 from simkit.providers.attachments import is_failed
 from simkit.runtime.context.tokens import Counter, tokens_of
 from simkit.runtime.scheduler import VirtualClock
@@ -49,7 +50,8 @@ class LogRecorder(CallRecorder):
         names = self._session.as_served
         if not names and (type(value) is str or value is None):
             return value
-        return _renamed(canonical(value), names) if names else canonical(value)
+        plain = canonical(value)
+        return with_inner_texts(plain, lambda text: names.get(text, text)) if names else plain
 
     # State
 
@@ -320,12 +322,3 @@ def _value(text: str) -> JsonValue:
         return decode(text)
     except MsgspecError:
         return text
-
-
-def _renamed(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
-    """Return a value with texts that equal one of the names replaced."""
-    if isinstance(value, str):
-        return names.get(value, value)
-    if isinstance(value, dict):
-        return {key: _renamed(item, names) for key, item in value.items()}
-    return [_renamed(item, names) for item in value] if isinstance(value, list) else value

@@ -255,7 +255,7 @@ class Keying:
             for path in self._paths:
                 _blank(value, path)
             if self._capture or self._volatile:
-                value = _texts(value, plain)
+                value = paths.with_inner_texts(value, plain)
             return canonical(value)
         except RecursionError:
             return body
@@ -297,16 +297,6 @@ def _blank(value: Any, path: Sequence[str | int]) -> None:
 
 def _length(value: Any) -> int:
     return len(value) if isinstance(value, list) else 0
-
-
-def _texts(value: Any, plain: Callable[[str], str]) -> Any:
-    if isinstance(value, str):
-        return plain(value)
-    if isinstance(value, dict):
-        return {key: _texts(below, plain) for key, below in value.items()}
-    if isinstance(value, list):
-        return [_texts(below, plain) for below in value]
-    return value
 
 
 def _is_pattern(word: str) -> bool:

@@ -90,9 +90,8 @@ _NOTHING = HttpResponse(200, (), ())
 
 def _plain(response: HttpResponse) -> HttpResponse:
     """Return the response with its decoded body, without empty pieces."""
-    encodings = header(response.headers, "content-encoding")
     try:
-        chunks = decoded(response.chunks, encodings)
+        chunks = decoded_response(response).chunks
     except NotDecodable as error:
         raise CassetteInvalid(f"a response cannot be recorded: {error}") from None
     waits = response.waits_ms or (0,) * len(chunks)

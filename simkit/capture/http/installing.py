@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, nullcontext
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias
 
-from simkit.core.context_values import set_until_reset
+from simkit.core.context_values import Inside
 
 Replacement: TypeAlias = Callable[..., Any]
 Row: TypeAlias = tuple[Any, str, Callable[[Replacement], Replacement]]
@@ -37,14 +37,9 @@ class Keeper:
         self.installations: dict[Installation, None] = {}
         """The kept installations, as keys in their order."""
 
-    @contextmanager
-    def keeping(self) -> Iterator[None]:
+    def keeping(self) -> Inside[Keeper]:
         """Keep what is installed inside."""
-        before = set_until_reset(_keeper, self, None)
-        try:
-            yield
-        finally:
-            _keeper.reset(before)
+        return Inside(_keeper, self)
 
     def keep(self, installation: Installation) -> bool:
         """Keep an installation in place; return whether it is new here."""

@@ -121,7 +121,7 @@ class _Hearing:
         def ended(answer: HttpAnswer) -> None:
             self.exchange = ProviderExchange(request, answer)
 
-        return Forward(ChunkRecorder(ended, lambda response: True))
+        return Forward(ChunkRecorder(ended))
 
 
 def _post(path: str) -> Callable[[Any, HttpRequest, Any], object]:

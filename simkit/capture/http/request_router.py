@@ -386,7 +386,9 @@ class ChunkRecorder:
     """
 
     def __init__(
-        self, ended: Callable[[HttpAnswer], None], is_whole: Callable[[HttpResponse], bool]
+        self,
+        ended: Callable[[HttpAnswer], None],
+        is_whole: Callable[[HttpResponse], bool] = lambda response: True,
     ) -> None:
         self._ended, self._is_whole = ended, is_whole
         self._start = perf_counter()
