@@ -22,7 +22,7 @@ from simkit.core.errors import CassetteMissed, NetworkRefused, WireInvalid
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, as_json
 from simkit.language.json_schema import schema_errors
 from simkit.providers import a2a
-from simkit.providers.chains import Chains
+from simkit.providers.attachments import Chains
 from simkit.providers.failures import FAILURES
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, path_of
 from simkit.providers.protocols import answer_token_count, unsupported_interface

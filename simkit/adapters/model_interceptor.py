@@ -30,8 +30,8 @@ from simkit.core import errors
 from simkit.core import messages as m
 from simkit.core.branches import current_branch
 from simkit.core.stopping import halting
+from simkit.providers.attachments import Chains
 from simkit.providers.body_reader import MessageCache
-from simkit.providers.chains import Chains
 from simkit.providers.failures import BROKEN_OFF, is_clients_own_attempt, patience_ms
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS, protocol_of

@@ -22,7 +22,7 @@ from simkit.bdd.cells import (
     typed,
     with_nested,
 )
-from simkit.language.matching.general import TYPE_NAMES
+from simkit.language.matching.operators import TYPE_NAMES
 from simkit.spec.scenario.claim_kinds import ClaimKind
 from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, RUN_CLAIMS

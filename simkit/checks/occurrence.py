@@ -18,8 +18,7 @@ from simkit.checks.scope import Path
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher
-from simkit.language.matching.general import TYPE_NAMES
-from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, is_operator
+from simkit.language.matching.operators import OF_ELEMENTS, OF_NUMBERS, TYPE_NAMES, is_operator
 from simkit.language.matching.values import Content, ToolName, number_of, patterns_of, value_in
 from simkit.language.paths import getter, unescaped
 from simkit.spec.scenario.claim_kinds import ANY_SHAPE, ClaimKind, contexts_of, runs_of

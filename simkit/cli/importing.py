@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
 from simkit.capture.telemetry.exports import Export, read_export
-from simkit.capture.telemetry.formats import steps_of
+from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
 from simkit.cli.init.files import make_folder, write_new
 from simkit.cli.init.first_scenario import AppRequest, app_options

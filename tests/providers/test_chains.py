@@ -6,8 +6,8 @@ import pytest
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message, ToolCall
+from simkit.providers.attachments import chained
 from simkit.providers.body_reader import json_bytes
-from simkit.providers.chains import chained
 from simkit.providers.http import HttpRequest
 from simkit.providers.openai.responses import PROTOCOL
 from simkit.providers.values import ParsedRequest

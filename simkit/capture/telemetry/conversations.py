@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.steps import Step
+from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.core.text import counted, short
 

@@ -7,9 +7,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from simkit.capture.telemetry.exports import reading
+from simkit.capture.telemetry.exports import AGENTS, OTLP, Export, reading
 from simkit.capture.telemetry.messages import answer_in, messages_in, offers_in
-from simkit.capture.telemetry.steps import Kind, Reading, Step, or_absent, tool_result, user_text
+from simkit.capture.telemetry.spans import (
+    Kind,
+    Reading,
+    Step,
+    name_graph_agents,
+    or_absent,
+    steps_of_spans,
+    tool_result,
+    user_text,
+)
 
 
 def steps_of_langsmith(records: Sequence[Mapping[str, Any]], problems: list[str]) -> list[Step]:
@@ -151,3 +160,46 @@ def _read_agents_span(step: Step, data: Mapping[str, Any]) -> None:
             "the SDK's exporter sends only the ids of responses, not what they say: use a chat "
             "completions model, or an OpenTelemetry instrumentation"
         )
+
+
+# The steps of an export, in whichever format it is
+
+
+def steps_of(export: Export) -> list[Step]:
+    """Return the steps of an export, in the order in which they began."""
+    if export.format == OTLP:
+        steps = steps_of_spans(export.spans, export.problems)
+    elif export.format == AGENTS:
+        steps = steps_of_agents(export.records, export.problems)
+    else:
+        steps = steps_of_langsmith(export.records, export.problems)
+    by_id: dict[str, Step] = {}
+    for step in steps:
+        # Ids need to differ within a trace only.
+        step.parent = f"{step.trace}/{step.parent}" if step.parent else ""
+        step.id = f"{step.trace}/{step.id}"
+        if step.end or step.id not in by_id:
+            by_id[step.id] = step
+    _cut_rings([*by_id.values()], by_id, export.problems)
+    name_graph_agents([*by_id.values()])
+    ordered = sorted(by_id.values(), key=lambda step: step.start)
+    sessions = {step.trace: step.session for step in ordered if step.session}
+    for step in ordered:
+        step.session = step.session or sessions.get(step.trace, "")
+    return ordered
+
+
+def _cut_rings(steps: Sequence[Step], by_id: Mapping[str, Step], problems: list[str]) -> None:
+    """Take the parent from a step that stands in itself."""
+    outside: set[str] = set()
+    for step in steps:
+        path: dict[str, Step] = {}
+        at: Step | None = step
+        while at is not None and at.id not in outside:
+            if at.id in path:
+                problems.append(f"span {at.name!r} is its own ancestor: its parent is unknown")
+                at.parent = ""
+                break
+            path[at.id] = at
+            at = by_id.get(at.parent)
+        outside |= path.keys()

@@ -25,7 +25,13 @@ from simkit.providers.anthropic.replies import (
     served,
     text_of,
 )
-from simkit.providers.attachments import Extras, instructions_apart, is_failed, results_grouped
+from simkit.providers.attachments import (
+    INSTRUCTIONS,
+    Extras,
+    instructions_apart,
+    is_failed,
+    results_grouped,
+)
 from simkit.providers.body_reader import (
     Record,
     json_bytes,
@@ -37,7 +43,6 @@ from simkit.providers.body_reader import (
     under,
     unknown,
 )
-from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.skeleton import ItemReader, posts_to, read_response
 from simkit.providers.values import JSON, Offer, ParsedRequest, ParsedResponse, Protocol

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 from simkit.core.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
 from simkit.providers import attachments as extra
+from simkit.providers.attachments import REFERENCE
 from simkit.providers.body_reader import Record, json_text, maybe, need, under, unknown
-from simkit.providers.chains import REFERENCE
 from simkit.providers.openai.parts import PART_KINDS, arguments_of, content_of, parts_of
 
 Placed: TypeAlias = tuple[Record, str]

@@ -12,7 +12,7 @@ import msgspec
 
 from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
 from simkit.providers import values
-from simkit.providers.attachments import REASONING, parts_in
+from simkit.providers.attachments import INSTRUCTIONS, REASONING, parts_in
 from simkit.providers.body_reader import (
     Record,
     json_bytes,
@@ -23,7 +23,6 @@ from simkit.providers.body_reader import (
     typed,
     under,
 )
-from simkit.providers.chains import INSTRUCTIONS
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai import parts

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from simkit.core.messages import Fails, JsonValue, Thinking, ToolCall, Usage
 from simkit.providers import attachments, sse
-from simkit.providers.chains import INSTRUCTIONS
+from simkit.providers.attachments import INSTRUCTIONS
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
 from simkit.providers.openai.parts import (

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.capture.telemetry.conversations import RecordedConversation, RecordedTurn
-from simkit.capture.telemetry.steps import Step
+from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
 from simkit.capture.telemetry.exports import read_export
-from simkit.capture.telemetry.formats import steps_of
+from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
 from simkit.cli.importing import import_trace
 from simkit.core.errors import SimkitError

@@ -17,7 +17,7 @@ import pytest
 
 from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
 from simkit.capture.telemetry.exports import Export, read_export
-from simkit.capture.telemetry.formats import steps_of
+from simkit.capture.telemetry.records import steps_of
 from simkit.cli.importing import scenario_tree, scenarios_text
 from simkit.cli.init.first_scenario import AppRequest
 from simkit.core.errors import TraceError
