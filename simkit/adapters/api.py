@@ -77,7 +77,7 @@ from simkit.core.messages import Usage as Usage
 from simkit.language.paths import compile as _compile
 from simkit.language.paths import lookup as lookup
 from simkit.language.yaml import near as _near
-from simkit.providers.openai.parts import arguments_of as _arguments_of
+from simkit.providers.openai.items import arguments_of as _arguments_of
 from simkit.providers.values import Offer as Offer
 from simkit.runtime.ports import UserTurn as UserTurn
 from simkit.runtime.tool_use import returned_by as returned_by

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.core.messages import Fails, JsonValue, Message, as_json
-from simkit.providers import attachments, failures, skeleton, sse, streams, values
+from simkit.providers import attachments, eventstream, failures, skeleton, sse, values
 from simkit.providers.anthropic import messages, replies
 from simkit.providers.body_reader import (
     Record,
@@ -167,10 +167,10 @@ def served(reply: values.OutgoingReply, request: values.ParsedRequest) -> HttpRe
 
     def frames() -> Iterator[bytes]:
         for name, event in _events(body, reply.chunks):
-            yield streams.frame(json_bytes(event), name)
+            yield eventstream.frame(json_bytes(event), name)
 
     identity = ("x-amzn-requestid", f"req_{reply.serial}")
-    return skeleton.render(body, frames, request, identity, kind=streams.CONTENT_TYPE)
+    return skeleton.render(body, frames, request, identity, kind=eventstream.CONTENT_TYPE)
 
 
 def _converse_block(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _failure_writer(
         kind = words.type.removesuffix("Exception")
         kind = kind[:1].lower() + kind[1:] if kind in _IN_STREAM else "modelStreamError"
         content = json_bytes({"message": words.message})
-        last = streams.frame(content, f"{kind}Exception", "exception")
+        last = eventstream.frame(content, f"{kind}Exception", "exception")
         return HttpResponse(200, started.headers, (started.chunks[0], last))
 
     return skeleton.FailureWriter(
@@ -379,11 +379,11 @@ def _serve_invoked(reply: values.OutgoingReply, request: values.ParsedRequest) -
     if not request.is_streamed:
         return whole
     chunks = tuple(
-        streams.frame(streams.chunk_of(data.encode()), "chunk")
+        eventstream.frame(eventstream.chunk_of(data.encode()), "chunk")
         for chunk in whole.chunks
         for _, data in sse.events(chunk)
     )
-    return HttpResponse(200, (("content-type", streams.CONTENT_TYPE),), chunks)
+    return HttpResponse(200, (("content-type", eventstream.CONTENT_TYPE),), chunks)
 
 
 INVOKED: Final = msgspec.structs.replace(

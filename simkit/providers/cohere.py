@@ -17,7 +17,7 @@ from simkit.providers.body_reader import Record, json_text, maybe, need, records
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
 from simkit.providers.openai import chat
 from simkit.providers.openai.chat_serving import calls_of, fields_of
-from simkit.providers.openai.parts import checked, error_in, malformed_reply
+from simkit.providers.openai.items import checked, error_in, malformed_reply
 
 # Requests, in OpenAI's words
 

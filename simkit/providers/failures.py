@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from simkit.core.messages import Fails
-from simkit.providers import streams
+from simkit.providers import eventstream
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse, header
 
 
@@ -126,7 +126,7 @@ def _misframed(whole: HttpResponse) -> HttpResponse:
     chunks = list(whole.chunks)
     middle = len(chunks) // 2
     chunk = chunks[middle]
-    if streams.CONTENT_TYPE in header(whole.headers, "content-type"):
+    if eventstream.CONTENT_TYPE in header(whole.headers, "content-type"):
         chunks[middle] = chunk[:-1] + bytes((chunk[-1] ^ 1,))  # Its checksum is wrong.
     elif named := _DATA.search(chunk):
         chunks[middle] = chunk[: named.end()] + MALFORMED.encode() + b"\n\n"

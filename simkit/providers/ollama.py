@@ -26,7 +26,7 @@ from simkit.providers.body_reader import (
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.openai import chat
 from simkit.providers.openai.chat_serving import fields_of
-from simkit.providers.openai.parts import error_in, malformed_reply
+from simkit.providers.openai.items import error_in, malformed_reply
 
 _READ: Final = ("format", "images", "prompt", "system")
 _GENERATES: Final = {"interface": "generate"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import Message, ToolCall, Usage
-from simkit.providers import sse, streams
+from simkit.providers import eventstream, sse, streams
 from simkit.providers.http import HttpRequest, HttpResponse
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import OutgoingReply, ParsedRequest, ParsedResponse, Protocol
@@ -209,8 +209,8 @@ CASES = {
     ),
 }
 STREAMED_AS = {
-    "anthropic-bedrock": streams.CONTENT_TYPE,
-    "bedrock": streams.CONTENT_TYPE,
+    "anthropic-bedrock": eventstream.CONTENT_TYPE,
+    "bedrock": eventstream.CONTENT_TYPE,
     "ollama": streams.LINES,
 }
 """Streams that are known by their header alone."""
@@ -220,9 +220,9 @@ def framed(name: str, event: str, value: Any) -> bytes:
     """One event in a protocol's framing."""
     data = json.dumps(value).encode()
     if name == "anthropic-bedrock":
-        data = streams.chunk_of(data)
+        data = eventstream.chunk_of(data)
     if name.endswith("bedrock"):
-        return streams.frame(data, event)
+        return eventstream.frame(data, event)
     return data + b"\n" if name == "ollama" else b"event: x\ndata: " + data + b"\n\n"
 
 

@@ -24,7 +24,7 @@ from simkit.providers.body_reader import (
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.providers.openai.chat_serving import failed, served
-from simkit.providers.openai.parts import (
+from simkit.providers.openai.items import (
     FREE_TEXT,
     arguments_of,
     arguments_text,

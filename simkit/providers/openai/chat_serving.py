@@ -12,7 +12,7 @@ from simkit.providers import attachments, sse
 from simkit.providers.body_reader import json_bytes, record_of
 from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
-from simkit.providers.openai.parts import (
+from simkit.providers.openai.items import (
     OWN,
     arguments_text,
     cited,

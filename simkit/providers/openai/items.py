@@ -1,15 +1,285 @@
-"""Items of OpenAI's Responses interface: the elements of ``input`` and ``output``."""
+"""Parts of contents, arguments of calls and failures, as both of OpenAI's interfaces have them.
+
+After these, items of its Responses interface: the elements of ``input`` and ``output``. Source of
+the failures: https://platform.openai.com/docs/guides/error-codes, and errors in logs of clients.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from simkit.core.messages import ROLE_ALIASES, JsonValue, Message, ToolCall
+import msgspec
+
+from simkit.core.messages import (
+    ROLE_ALIASES,
+    Citation,
+    Fails,
+    JsonValue,
+    Message,
+    ToolCall,
+    Usage,
+    as_json,
+    spans_of,
+)
+from simkit.core.text import short
 from simkit.providers import attachments as extra
-from simkit.providers.attachments import REFERENCE
-from simkit.providers.body_reader import Record, json_text, maybe, need, under, unknown
-from simkit.providers.openai.parts import PART_KINDS, arguments_of, content_of, parts_of
+from simkit.providers.attachments import REFERENCE, tokens_of
+from simkit.providers.body_reader import Record, json_text, maybe, need, typed, under, unknown
+from simkit.providers.failures import KINDS_BY_CODE, WORDS, Words, kind_of_status, malformed
+from simkit.providers.http import Headers
+from simkit.providers.skeleton import broken_call, retry_headers
+from simkit.providers.values import JSON, Offer, OutgoingReply, ParsedRequest, ParsedResponse
+
+FREE_TEXT: Final[JsonValue] = {"type": "string"}
+"""The argument schema of a custom tool, which takes a text instead of an object."""
+
+
+def content_of(record: Record, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Parse ``content``: a text, null or a list of parts, joined by ``glue``."""
+    content = record.get("content")
+    if type(content) is str:
+        return content, {}
+    if content is None:
+        return "", {}
+    return parts_of(content, under(at, "content"), glue)
+
+
+def parts_of(value: JsonValue, at: str, glue: str = "\n") -> tuple[str, extra.Extras]:
+    """Parse a list of content parts; parts without text become placeholders."""
+    texts, extras = list[str](), extra.Extras()
+    for number, item in enumerate(typed(value, list, at)):
+        place = f"{at}[{number}]"
+        part = typed(item, dict, place)
+        kind = need(part, "type", str, place)
+        read = _PARTS.get(kind)
+        if read is None:
+            raise unknown("part", kind, list(_PARTS), under(place, "type"))
+        texts.append(read(part, place, extras))
+    return glue.join(texts), extras
+
+
+def _text(part: Record, at: str, _: extra.Extras) -> str:
+    return need(part, "text", str, at)
+
+
+def _refusal(part: Record, at: str, extras: extra.Extras) -> str:
+    text = need(part, "refusal", str, at)
+    extras[extra.REFUSAL] = extras.get(extra.REFUSAL, "") + text
+    return text
+
+
+def _image(part: Record, at: str, extras: extra.Extras) -> str:
+    image = part.get("image_url")
+    if type(image) is dict:
+        place = under(at, "image_url")
+        reference = _reference("image", need(image, "url", str, place))
+        detail = maybe(image, "detail", "", place)
+    else:
+        reference = _reference("image", maybe(part, "image_url", "", at) or _file_id(part, at))
+        detail = maybe(part, "detail", "", at)
+    return _text_of_part({**reference, "detail": detail} if detail else reference, extras)
+
+
+def _audio(part: Record, at: str, extras: extra.Extras) -> str:
+    audio, place = need(part, "input_audio", dict, at), under(at, "input_audio")
+    media_type = f"audio/{maybe(audio, 'format', 'wav', place)}"
+    return _text_of_part(extra.inline("audio", need(audio, "data", str, place), media_type), extras)
+
+
+def _file(part: Record, at: str, extras: extra.Extras) -> str:
+    if part.get("file") is not None:
+        part, at = need(part, "file", dict, at), under(at, "file")
+    source = maybe(part, "file_data", "", at) or maybe(part, "file_url", "", at)
+    name = maybe(part, "filename", "", at)
+    return _text_of_part(_reference("file", source or _file_id(part, at), name), extras)
+
+
+def _file_id(part: Record, at: str) -> str:
+    return need(part, "file_id", str, at)
+
+
+def _reference(kind: str, source: str, name: str = "") -> extra.Extras:
+    if not source.startswith("data:"):
+        return extra.linked(kind, source, name=name)
+    media_type, _, encoded = source.removeprefix("data:").partition(",")
+    return extra.inline(kind, encoded, media_type.partition(";")[0], name)
+
+
+def _text_of_part(part: extra.Extras, extras: extra.Extras) -> str:
+    extra.added(extras, extra.PARTS, part)
+    return extra.placeholder(part)
+
+
+_PARTS: Final[Mapping[str, Callable[[Record, str, extra.Extras], str]]] = {
+    "text": _text,
+    "input_text": _text,
+    "output_text": _text,
+    "refusal": _refusal,
+    "image_url": _image,
+    "input_image": _image,
+    "computer_screenshot": _image,
+    "input_audio": _audio,
+    "file": _file,
+    "input_file": _file,
+}
+
+
+PART_KINDS: Final = frozenset(_PARTS)
+
+
+def kind_of_call(call: Record) -> str:
+    """Return ``custom`` or ``function``; some servers send both, one of them empty."""
+    declared = call.get("type")
+    if declared in ("custom", "function") and call.get(declared):
+        return str(declared)
+    return "custom" if call.get("custom") and not call.get("function") else "function"
+
+
+def arguments_of(text: str) -> JsonValue:
+    """Return a call's arguments as an object, or as the text if it is no object."""
+    stripped = text.strip()
+    if not stripped:
+        return {}
+    value = as_json(stripped)
+    return value if type(value) is dict else text
+
+
+def arguments_text(call: ToolCall) -> str:
+    """Return a call's arguments as text."""
+    return call.args if isinstance(call.args, str) else json_text(call.args)
+
+
+def refusal_in(message: Message) -> str | None:
+    """Return the text in which an assistant's message refuses, or None.
+
+    A structured reply may itself have a field ``refusal``; its text shows that.
+    """
+    data = message.data
+    if not isinstance(data, Mapping) or as_json(message.content) == data:
+        return None
+    refusal = data.get(extra.REFUSAL)
+    return refusal if isinstance(refusal, str) else None
+
+
+def is_custom(name: str, request: ParsedRequest) -> bool:
+    """Return whether a tool takes a text instead of an object."""
+    return any(offer.name == name and offer.schema == FREE_TEXT for offer in request.offers)
+
+
+def function_offer(record: Record, at: str, is_strict: bool = False) -> Offer:
+    """Parse a function; without ``parameters`` it takes none.
+
+    ``is_strict`` is the interface's default.
+    """
+    schema = maybe(record, "parameters", dict[str, JsonValue](), at) or {"type": "object"}
+    name = need(record, "name", str, at)
+    description = maybe(record, "description", "", at)
+    return Offer(name, schema, description, maybe(record, "strict", is_strict, at))
+
+
+def checked(parsed: ParsedResponse, request: ParsedRequest) -> ParsedResponse:
+    """Return the response, with an error if its arguments or output are invalid JSON."""
+    if parsed.error:
+        return parsed
+    message = parsed.message
+    for call in message.calls:
+        if isinstance(call.args, str) and not is_custom(call.name, request):
+            error = malformed(f"arguments of {call.name!r}: {short(call.args, 60)}")
+            return msgspec.structs.replace(parsed, error=error)
+    if request.output is not None and message.content and not message.calls and not parsed.finish:
+        try:
+            msgspec.json.decode(message.content)
+        except (msgspec.DecodeError, RecursionError):
+            error = malformed(f"output: {short(message.content, 60)}")
+            return msgspec.structs.replace(parsed, error=error)
+    return parsed
+
+
+def cited(text: str, citations: tuple[Citation, ...]) -> list[dict[str, JsonValue]]:
+    """Return citations in the format of both interfaces, with their places in the text."""
+    return [
+        {"start_index": start, "end_index": end, "url": citation.url, "title": citation.title}
+        for start, end, citations_found in spans_of(text, citations)
+        for citation in citations_found
+    ]
+
+
+def probabilities(reply: OutgoingReply, top: JsonValue) -> list[dict[str, JsonValue]]:
+    """Return the tokens of a text in the format of both interfaces, with ``top`` alternatives."""
+    rows: list[dict[str, JsonValue]] = []
+    for token in tokens_of(reply):
+        listed = [_probability(*row) for row in extra.likeliest(token, top)]
+        rows.append({**_probability(token.text, token.logprob), "top_logprobs": listed})
+    return rows
+
+
+def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
+    return {"token": text, "logprob": logprob, "bytes": [*text.encode()]}
+
+
+def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
+    """Parse the token counts.
+
+    ``input_word`` and ``output_word`` are an interface's words for both sides.
+    """
+    read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
+    details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
+    keys = f"{input_word}_tokens", f"{output_word}_tokens"
+    sent_tokens, made_tokens = (maybe(usage, k, 0, at) if k in usage else None for k in keys)
+    return Usage(
+        sent_tokens,
+        made_tokens,
+        maybe(read, "cached_tokens", 0, under(at, f"{input_word}_tokens_details")) or None,
+        maybe(read, "cache_write_tokens", 0, under(at, f"{input_word}_tokens_details")) or None,
+        maybe(details, "reasoning_tokens", 0, under(at, f"{output_word}_tokens_details")) or None,
+    )
+
+
+# Failures: status, headers and body of each, and their parsing
+
+
+OWN: Final = WORDS["openai"]
+
+
+def error_body(fails: Fails, words: Words, context_field: str) -> dict[str, JsonValue]:
+    """Return a failure's body; ``context_field`` is the field that holds the context."""
+    return {
+        "message": words.message,
+        "type": words.type,
+        "param": context_field if fails.kind == "context_overflow" else None,
+        "code": words.code,
+    }
+
+
+def error_headers(serial: str, fails: Fails, _: Words) -> Headers:
+    """Return the headers of a response with an error status."""
+    return (*JSON, ("x-request-id", f"req_{serial}"), *retry_headers(fails))
+
+
+def malformed_reply(serial: str, request: ParsedRequest) -> OutgoingReply:
+    """Break the output if the request asks for one, else a call's arguments, else the text."""
+    return OutgoingReply(serial, broken_call(serial, request, "call_"), Usage(0, 0))
+
+
+def error_in(body: Record, status: int) -> Fails:
+    """Parse the body of a response with an error status.
+
+    Compatible servers also send {"error": "…"}, {"message": "…"} and {"detail": "…"}.
+    """
+    return fails_in(body.get("error") or body, status)
+
+
+def fails_in(error: JsonValue, status: int) -> Fails:
+    """Parse an error body, or an error inside a stream."""
+    record: Record = error if isinstance(error, dict) else {"message": error}
+    message = record.get("message") or record.get("detail")
+    text = message if isinstance(message, str) else json_text(message or record)
+    for word in (record.get("code"), record.get("type")):
+        if isinstance(word, str) and word in KINDS_BY_CODE:
+            return Fails(KINDS_BY_CODE[word], status, text)
+    return Fails(kind_of_status(status, text), status, text)
+
 
 Placed: TypeAlias = tuple[Record, str]
 """An item and its path."""

@@ -25,9 +25,8 @@ from simkit.providers.body_reader import (
 )
 from simkit.providers.failures import broken
 from simkit.providers.http import HttpRequest, HttpResponse
-from simkit.providers.openai import parts
-from simkit.providers.openai.items import messages_of, reply_of
-from simkit.providers.openai.parts import error_in, fails_in
+from simkit.providers.openai import items
+from simkit.providers.openai.items import error_in, fails_in, messages_of, reply_of
 from simkit.providers.openai.responses_serving import failed, served
 from simkit.providers.skeleton import posts_to, read_response
 
@@ -92,9 +91,9 @@ def _offers(tool: Record, at: str) -> list[values.Offer]:
         tool, at = need(tool, kind, dict, at), under(at, kind)
     description = maybe(tool, "description", "", at)
     if kind == "function":
-        return [parts.function_offer(tool, at, is_strict=True)]
+        return [items.function_offer(tool, at, is_strict=True)]
     if kind == "custom":
-        return [values.Offer(need(tool, "name", str, at), parts.FREE_TEXT, description)]
+        return [values.Offer(need(tool, "name", str, at), items.FREE_TEXT, description)]
     if kind == "namespace":
         return [o for inner, where in records(tool, "tools", at) for o in _offers(inner, where)]
     return [values.Offer(maybe(tool, "server_label", kind, at), None, description)]
@@ -184,12 +183,12 @@ def _call(call: ToolCall) -> dict[str, Any]:
         "type": "function_call",
         "call_id": call.id,
         "name": call.name,
-        "arguments": parts.arguments_text(call),
+        "arguments": items.arguments_text(call),
     }
 
 
 def _tool(offer: values.Offer) -> dict[str, Any]:
-    if offer.schema == parts.FREE_TEXT:
+    if offer.schema == items.FREE_TEXT:
         return {"type": "custom", **offer.described}
     # Unlike chat completions, Responses treat a schema as strict by default.
     return {
@@ -209,7 +208,7 @@ _REASONS: Final = {"max_output_tokens": "length"}
 
 def parse_response(response: HttpResponse, request: values.ParsedRequest) -> values.ParsedResponse:
     """Parse a response, streamed or not, complete or cut; raise WireInvalid for an invalid one."""
-    return parts.checked(read_response(response, _Reply(), error_in), request)
+    return items.checked(read_response(response, _Reply(), error_in), request)
 
 
 def _parse_body(body: Record, at: str, streamed: Message) -> values.ParsedResponse:
@@ -238,7 +237,7 @@ def _finish(body: Record, message: Message, at: str) -> str:
 
 
 def _usage(usage: Record, at: str) -> Usage:
-    return parts.usage_of(usage, at, "input", "output")
+    return items.usage_of(usage, at, "input", "output")
 
 
 class _Reply:

@@ -13,7 +13,7 @@ from simkit.capture.cassettes import Keying, Recorder, encoded, load, save, scan
 from simkit.capture.cassettes.redacting import redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction
 from simkit.core.redact import Redactor
-from simkit.providers import streams
+from simkit.providers import eventstream
 from simkit.providers.http import HttpResponse
 from simkit.providers.streams import events, frames_of
 from tests.capture.cassettes.requests import chat, record
@@ -22,7 +22,7 @@ from tests.planted import MIXED, SHAPED, key
 
 REDACTOR: Final = Redactor({"MY_TOKEN": "hush-hush-0815"})
 SSE: Final = (("content-type", "text/event-stream"),)
-FRAMES: Final = (("content-type", streams.CONTENT_TYPE),)
+FRAMES: Final = (("content-type", eventstream.CONTENT_TYPE),)
 NDJSON: Final = (("content-type", "application/x-ndjson"),)
 NAMED: Final = key("pass", "word")
 STEP: Final = 1 if IS_NIGHTLY else 7
@@ -92,14 +92,14 @@ def stream(carrier: str, pieces: list[str]) -> HttpResponse:
     if carrier.startswith("bedrock"):
         payloads = [json.dumps(event).encode() for event in results]
         if "anthropic" in carrier:
-            payloads = [streams.chunk_of(payload) for payload in payloads]
-        frames = tuple(streams.frame(payload, "chunk") for payload in payloads)
+            payloads = [eventstream.chunk_of(payload) for payload in payloads]
+        frames = tuple(eventstream.frame(payload, "chunk") for payload in payloads)
         return HttpResponse(200, FRAMES, frames, "", (1,) * len(frames))
     chunks = [f"data: {json.dumps(event)}\n\n".encode() for event in results]
     return HttpResponse(200, SSE, (*chunks, b"data: [DONE]\n\n"), "", (1,) * (len(chunks) + 1))
 
 
-def eventstream_frames(body: bytes) -> list[streams.Frame]:
+def eventstream_frames(body: bytes) -> list[eventstream.Frame]:
     return frames_of(HttpResponse(200, FRAMES, (body,)))
 
 
