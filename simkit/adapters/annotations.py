@@ -16,7 +16,6 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, aclosing, closing, contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
 from simkit.core.context_values import LOCK, Inside
@@ -150,29 +149,19 @@ class agent:
         self._entered[mark] = activation
         _mark.set(mark)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *problem: Any) -> None:
         mark = _mark.get()
         if mark is not None and mark in self._entered:
             _mark.set(mark.outer)
         else:
             mark = next(reversed(self._entered))  # It is left in another context.
-        self._entered.pop(mark).__exit__(kind, problem, traceback)
+        self._entered.pop(mark).__exit__(*problem)
 
     async def __aenter__(self) -> None:
         self.__enter__()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        problem: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.__exit__(kind, problem, traceback)
+    async def __aexit__(self, *problem: Any) -> None:
+        self.__exit__(*problem)
 
     def __call__(self, function: AnyFunction) -> AnyFunction:
         name = self.name

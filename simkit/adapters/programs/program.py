@@ -246,7 +246,7 @@ class ProgramDriver:
 
 def refused(why: str) -> HttpResponse:
     """Return the response that tells a program that the run cannot continue."""
-    return reports.as_json(400, {"error": {"type": "simkit", "message": f"simkit: {why}"}})
+    return reports.as_error(400, f"simkit: {why}")
 
 
 # Programs that read the user's messages themselves, by `input()`: each turn's text is typed in.

@@ -388,6 +388,11 @@ def as_json(status: int, value: object, more: tuple[tuple[str, str], ...] = ()) 
     return HttpResponse(status, headers, (msgspec.json.encode(value),))
 
 
+def as_error(status: int, problem: str, more: tuple[tuple[str, str], ...] = ()) -> HttpResponse:
+    """Return a refusal; every provider's client finds the message in it."""
+    return as_json(status, {"error": {"type": "simkit", "message": problem}}, more)
+
+
 class ProgramEndpoint(msgspec.Struct, frozen=True):
     """The parts that answer and record a program's model calls, tools and reports."""
 

@@ -218,7 +218,7 @@ class ServedRun:
             self._stop(halted.cause)
         except SimkitError as problem:
             self._stop(problem)
-        return reports.as_json(400, _error(self.problem))
+        return reports.as_error(400, self.problem)
 
     # Turns
 
@@ -338,7 +338,7 @@ class ServedRun:
         try:
             return self._gate.counted(request)
         except SimkitError as problem:
-            return reports.as_json(400, _error(str(problem)))
+            return reports.as_error(400, str(problem))
 
     def _something_else(self, request: HttpRequest, path: str) -> HttpResponse:
         host = _ADDRESS.sub(r"\1", request.url)
@@ -355,13 +355,13 @@ class ServedRun:
         as_post = msgspec.structs.replace(request, method="POST")
         if path == reports.NEXT or protocol_of(as_post) is not None:
             problem = f"{path} takes POST, not {request.method}"
-            return reports.as_json(405, _error(problem), (("allow", "POST"),))
+            return reports.as_error(405, problem, (("allow", "POST"),))
         problem = (
             f"{request.method} {path} is no model call. Spoken here: {', '.join(PROTOCOLS)}, at "
             "their providers' own paths. Clients are pointed here by: "
             + ", ".join(f"{name}={value}" for name, value in variables.items())
         )
-        return reports.as_json(404, _error(problem))
+        return reports.as_error(404, problem)
 
 
 def addressed(request: HttpRequest) -> HttpRequest:
@@ -427,7 +427,3 @@ def _later(decision: Decision, wait_ms: int) -> Decision:
         return decision
     first = decision.waits_ms[0] if decision.waits_ms else 0
     return msgspec.structs.replace(decision, waits_ms=(first + wait_ms, *decision.waits_ms[1:]))
-
-
-def _error(problem: str) -> dict[str, object]:
-    return {"error": {"type": "simkit", "message": problem}}

@@ -11,10 +11,10 @@ from simkit.capture.telemetry.exports import AGENTS, OTLP, Export, reading
 from simkit.capture.telemetry.messages import answer_in, messages_in, offers_in
 from simkit.capture.telemetry.spans import (
     Kind,
-    Reading,
     Step,
     name_graph_agents,
     or_absent,
+    reading_part,
     steps_of_spans,
     tool_result,
     user_text,
@@ -66,9 +66,9 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
 
 
 def _read_call(step: Step, source: Any, output: Any) -> None:
-    with Reading(step, "what the model was sent"):
+    with reading_part(step, "what the model was sent"):
         step.messages = None if source is None else tuple(messages_in(source))
-    with Reading(step, "the model's reply"):
+    with reading_part(step, "the model's reply"):
         step.answer = None if output is None else answer_in(output)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, Literal
 
 import msgspec
@@ -85,21 +86,14 @@ def failure_of(status: str) -> Fails | None:
     return Fails(kind, usual.status, usual.message)
 
 
-class Reading:
-    """Notes the parts of a step that cannot be read."""
-
-    def __init__(self, step: Step, subject: str) -> None:
-        self._step, self._subject = step, subject
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, problem: BaseException | None, trace: Any) -> bool:
-        if not isinstance(problem, (ContentMissing, *UNREADABLE)):
-            return False
+@contextmanager
+def reading_part(step: Step, subject: str) -> Iterator[None]:
+    """Note a part of a step that cannot be read, and go on without it."""
+    try:
+        yield
+    except (ContentMissing, *UNREADABLE) as problem:
         why = f": {problem}" if isinstance(problem, ContentMissing) else ""
-        self._step.missing.append(f"{self._subject} cannot be read{why}")
-        return True
+        step.missing.append(f"{subject} cannot be read{why}")
 
 
 def or_absent(value: Any) -> JsonValue:
@@ -280,9 +274,9 @@ def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
         step.status = span.status or step.status
         step.call_id = str(attributes.get(names.CALL_ID, ""))
         step.server = str(attributes.get(names.SERVER, ""))
-        with Reading(step, f"the arguments of {step.name!r}"):
+        with reading_part(step, f"the arguments of {step.name!r}"):
             step.args = _value_of(attributes, names.ARGUMENTS, span)
-        with Reading(step, f"the result of {step.name!r}"):
+        with reading_part(step, f"the result of {step.name!r}"):
             step.result = _of_server(step, _value_of(attributes, names.RESULT, span))
     elif names.HANDOFF_TO in attributes:
         step.kind, step.name = "handoff", str(attributes[names.HANDOFF_TO])
@@ -301,16 +295,16 @@ def _value_of(attributes: _Attributes, key: str, span: Span) -> JsonValue:
 def _read_genai_call(step: Step, attributes: _Attributes, span: Span) -> None:
     details = [more for name, _, more in span.events if name == names.DETAILS]
     merged = _Attributes({**attributes, **(details[-1] if details else {})}, attributes.limit)
-    with Reading(step, "what the model was sent"):
+    with reading_part(step, "what the model was sent"):
         _read_genai_input(step, merged, span)
-    with Reading(step, "the model's reply"):
+    with reading_part(step, "the model's reply"):
         output = merged.first(names.OUTPUT, "gen_ai.completion")
         if output is not None:
             step.answer = answer_in(_whole(output))
         for name, body, more in span.events:
             if name == names.CHOICE and step.answer is None:
                 step.answer = answer_in([body if isinstance(body, Mapping) else more])
-    with Reading(step, "the tools that the model was offered"):
+    with reading_part(step, "the tools that the model was offered"):
         step.offers = offers_in(loaded(merged.first(names.OFFERS)))
 
 
@@ -356,7 +350,7 @@ def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None
     step.kind = _OPENINFERENCE.get(str(attributes[names.KIND]), "other")
     if step.kind == "model":
         for key, subject in (("input", "what the model was sent"), ("output", "the model's reply")):
-            with Reading(step, subject):
+            with reading_part(step, subject):
                 prefix = f"llm.{key}_messages"
                 attributes.check(prefix)
                 items = of_openinference(unflattened(attributes, prefix))
@@ -383,9 +377,9 @@ def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None
 
 def _read_tool(step: Step, attributes: _Attributes, name: str, args: str, result: str) -> None:
     step.name = name
-    with Reading(step, f"the arguments of {name!r}"):
+    with reading_part(step, f"the arguments of {name!r}"):
         step.args = or_absent(attributes.first(args))
-    with Reading(step, f"the result of {name!r}"):
+    with reading_part(step, f"the result of {name!r}"):
         step.result = _of_server(step, tool_result(or_absent(attributes.first(result))))
 
 
@@ -404,7 +398,7 @@ def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
     step.status = f"{step.status} {attributes.get('langfuse.observation.status_message', '')}"
     step.failed = step.failed or attributes.get("langfuse.observation.level") == "ERROR"
     if step.kind == "model":
-        with Reading(step, "what the model was sent"):
+        with reading_part(step, "what the model was sent"):
             source = _whole(attributes.first("langfuse.observation.input"))
             if isinstance(source, Mapping):
                 step.offers = offers_in(source.get("tools"))
@@ -413,7 +407,7 @@ def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
                 step.offers = offers_in(tools)
                 source = [item for item in source if not _is_offer(item)]
             step.messages = None if source is None else tuple(messages_in(source))
-        with Reading(step, "the model's reply"):
+        with reading_part(step, "the model's reply"):
             output = attributes.first("langfuse.observation.output")
             step.answer = None if output is None else answer_in(_whole(output))
     elif step.kind == "tool":

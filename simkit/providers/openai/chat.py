@@ -323,8 +323,7 @@ class Reply:
     def _add(self, body: Record, key: str, at: str) -> None:
         """Add a body; ``key`` is its name for the message."""
         self._id = self._id or maybe(body, "id", "", at)
-        if usage := maybe(body, "usage", dict[str, JsonValue](), at):
-            self._usage = _usage(usage, under(at, "usage"))
+        self._usage = usage_of(body, at, "prompt", "completion") or self._usage
         for choice, where in records(body, "choices", at):
             if maybe(choice, "index", 0, where) == 0:
                 self._finish = maybe(choice, "finish_reason", "", where) or self._finish
@@ -372,10 +371,6 @@ class Reply:
         return values.ParsedResponse(
             message, self._usage, "refusal" if refusal else finish, self._id, error
         )
-
-
-def _usage(usage: Record, at: str) -> Usage:
-    return usage_of(usage, at, "prompt", "completion")
 
 
 PROTOCOL: Final = values.Protocol(

@@ -218,11 +218,14 @@ def _probability(text: str, logprob: float) -> dict[str, JsonValue]:
     return {"token": text, "logprob": logprob, "bytes": [*text.encode()]}
 
 
-def usage_of(usage: Record, at: str, input_word: str, output_word: str) -> Usage:
-    """Parse the token counts.
+def usage_of(body: Record, at: str, input_word: str, output_word: str) -> Usage | None:
+    """Parse the token counts, if a body has some.
 
     ``input_word`` and ``output_word`` are an interface's words for both sides.
     """
+    usage, at = maybe(body, "usage", dict[str, JsonValue](), at), under(at, "usage")
+    if not usage:
+        return None
     read = maybe(usage, f"{input_word}_tokens_details", dict[str, JsonValue](), at)
     details = maybe(usage, f"{output_word}_tokens_details", dict[str, JsonValue](), at)
     keys = f"{input_word}_tokens", f"{output_word}_tokens"

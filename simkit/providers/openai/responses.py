@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.core.messages import Fails, JsonValue, Message, ToolCall, Usage
+from simkit.core.messages import Fails, JsonValue, Message, ToolCall
 from simkit.providers import values
 from simkit.providers.attachments import INSTRUCTIONS, REASONING, parts_in
 from simkit.providers.body_reader import (
@@ -214,11 +214,10 @@ def parse_response(response: HttpResponse, request: values.ParsedRequest) -> val
 def _parse_body(body: Record, at: str, streamed: Message) -> values.ParsedResponse:
     """Parse a response object; some servers send the output only as events of the stream."""
     message = reply_of(records(body, "output", at)) if body.get("output") else streamed
-    usage = maybe(body, "usage", dict[str, JsonValue](), at)
     error = body.get("error")
     return values.ParsedResponse(
         message,
-        _usage(usage, under(at, "usage")) if usage else None,
+        items.usage_of(body, at, "input", "output"),
         _finish(body, message, at),
         maybe(body, "id", "", at),
         fails_in(error, 200) if error else None,
@@ -234,10 +233,6 @@ def _finish(body: Record, message: Message, at: str) -> str:
     details = maybe(body, "incomplete_details", dict[str, JsonValue](), at)
     reason = maybe(details, "reason", status, under(at, "incomplete_details"))
     return _REASONS.get(reason, reason)
-
-
-def _usage(usage: Record, at: str) -> Usage:
-    return items.usage_of(usage, at, "input", "output")
 
 
 class _Reply:
