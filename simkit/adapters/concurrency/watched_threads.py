@@ -308,7 +308,7 @@ class WatchedThreads:
         if frame.f_code.co_filename in self._own_files:
             # It is about to stop or to continue, when this releases the lock; in another run it may
             # have stopped for long.
-            return "no" if _owner(frame) in (*self._owners, None) else "yes"
+            return "no" if frame.f_locals.get("self") in (*self._owners, None) else "yes"
         return waiting(frame, ident, frames)
 
     def _is_about_to_take(self, queue: object) -> bool:
@@ -325,7 +325,3 @@ class WatchedThreads:
         near = user if user is not None else frame
         self.left.append(place(near) if near is not None else "")
         return False
-
-
-def _owner(frame: FrameType) -> Any:
-    return frame.f_locals.get("self")

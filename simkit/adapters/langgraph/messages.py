@@ -111,7 +111,7 @@ def plain(
     if value is None or kind is str:
         return value
     if isinstance(value, (list, tuple)):
-        if _are_all_messages(value):
+        if value and all(map(are_messages, set(map(type, value)))):
             return (listed or known)(value)
         return [plain(inner, known, listed) for inner in value]
     if are_messages(kind):
@@ -125,10 +125,6 @@ def plain(
     if names is not None:
         return {name: plain(getattr(value, name, None), known, listed) for name in names}
     return value
-
-
-def _are_all_messages(values: Sequence[Any]) -> bool:
-    return bool(values) and all(map(are_messages, set(map(type, values))))
 
 
 @lru_cache(maxsize=256)

@@ -267,16 +267,12 @@ def _replaced_clocks() -> list[_Replaced]:
     if not hasattr(time, "clock_gettime"):
         return []
     seconds, ns = time.clock_gettime, time.clock_gettime_ns
-    time.clock_gettime = clock_gettime(seconds, _in_seconds)
+    time.clock_gettime = clock_gettime(seconds, lambda ns: ns / 10**9)
     time.clock_gettime_ns = clock_gettime(ns, int)
     return [
         (time, "clock_gettime", seconds, time.clock_gettime),
         (time, "clock_gettime_ns", ns, time.clock_gettime_ns),
     ]
-
-
-def _in_seconds(ns: int) -> float:
-    return ns / 10**9
 
 
 def _rows() -> Iterator[Row]:

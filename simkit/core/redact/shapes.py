@@ -271,7 +271,7 @@ def without_encoded(text: str, redact: Callable[[str], str]) -> str:
         text = _without(text, html.unescape(text), redact)
     if _SOFT_BREAK.search(text) is not None:
         text = _without(text, _of_mail(text), redact)
-    text = _HEX.sub(replace_secrets(_of_hex), text)
+    text = _HEX.sub(replace_secrets(lambda digits: _readable(bytes.fromhex(digits))), text)
     return _BASE64.sub(replace_secrets(_of_base64), text)
 
 
@@ -298,10 +298,6 @@ def utf16_of(body: bytes) -> str:
         if head[at::2].count(0) > pairs * 0.8:
             return codec
     return ""
-
-
-def _of_hex(text: str) -> str:
-    return _readable(bytes.fromhex(text))
 
 
 def _of_base64(text: str) -> str:

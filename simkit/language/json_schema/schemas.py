@@ -99,10 +99,6 @@ _NAMED: Final = frozenset(
 """Keywords whose operand is one schema, a list of them, and a mapping of them."""
 
 
-def _is_count(operand: Any) -> bool:
-    return is_integer(operand) and operand >= 0
-
-
 def _is_texts(operand: Any) -> bool:
     return is_array(operand) and all(isinstance(text, str) for text in operand)
 
@@ -117,7 +113,7 @@ _OPERANDS: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
     **dict.fromkeys(
         ("minContains", "maxContains", "minItems", "maxItems", "minLength", "maxLength",
          "minProperties", "maxProperties"),
-        (_is_count, "a count"),
+        (lambda operand: is_integer(operand) and operand >= 0, "a count"),
     ),
     **dict.fromkeys(
         ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (is_number, "a number")

@@ -115,7 +115,7 @@ def _of_list(
 
 def _uneven(elements: list[WantedElement], value: Sequence[Any], at: Path) -> Iterator[Miss]:
     """Yield the mismatches of the alignment with the most matching elements."""
-    pairs = dict(aligned(elements, value, _differs))
+    pairs = dict(aligned(elements, value, lambda element, inner: not element.inner.holds(inner)))
     if not pairs:
         pairs = {place: place for place in range(min(len(elements), len(value)))}
     answers = set(pairs.values())
@@ -145,10 +145,6 @@ def _surplus(
     for index in places:
         if index in listed:
             yield Miss((index,), at, "", NOTHING, value[index], note)
-
-
-def _differs(element: WantedElement, value: Any) -> bool:
-    return not element.inner.holds(value)
 
 
 def each(operand: Any, at: Path, build: Build) -> Condition:

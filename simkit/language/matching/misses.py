@@ -74,7 +74,7 @@ def near(text: str, texts: Sequence[str], *, is_json: bool = False) -> str:
     if not share:
         return ""
     end = min(len(text), max(0, start - _BEFORE) + LINE_MAX - _BEFORE)
-    return _window(text, max(0, end - LINE_MAX + _BEFORE), _as_is if is_json else _quoted)
+    return _window(text, max(0, end - LINE_MAX + _BEFORE), str if is_json else _quoted)
 
 
 def end_of(text: str) -> str:
@@ -131,10 +131,6 @@ def _window(text: str, start: int, show: Callable[[str], str] | None = None) -> 
 
 def _cut(text: str) -> str:
     return short_from(text, 0, LINE_MAX)
-
-
-def _as_is(text: str) -> str:
-    return text
 
 
 def _quoted(text: str) -> str:

@@ -233,10 +233,6 @@ def rephrased(error: MarkedYAMLError, text: str, file: str) -> SourceError:
     return SourceError(where(file, mark), f"this is no YAML: {scene.problem}", advice=scene.context)
 
 
-def _tab(scene: _Scene) -> _Explanation:
-    return scene.mark, *TAB
-
-
 def _start(scene: _Scene) -> _Explanation:
     if scene.opened == "\t":
         return scene.start, *TAB
@@ -373,7 +369,7 @@ def _nothing(scene: _Scene) -> _Explanation:
 
 _GLUED_DASH: Final = late_pattern(r"-[^\s-]")
 _FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Explanation]], ...]] = (
-    ("found a tab", "", _tab),
+    ("found a tab", "", lambda scene: (scene.mark, *TAB)),
     ("cannot start any token", "", _start),
     ("", "scanning an alias", _start),
     ("", "scanning an anchor", _start),

@@ -10,7 +10,6 @@ from simkit.core.errors import WireInvalid
 from simkit.core.messages import Fails, JsonValue, ToolCall, Usage
 from simkit.providers import attachments, sse
 from simkit.providers.body_reader import json_bytes, record_of
-from simkit.providers.failures import Words
 from simkit.providers.http import HttpResponse
 from simkit.providers.openai.items import (
     OWN,
@@ -82,10 +81,6 @@ def _logprobs(reply: OutgoingReply, request: ParsedRequest) -> JsonValue:
     return {"content": probabilities(reply, request.settings.get("top_logprobs")), "refusal": None}
 
 
-def _error(serial: str, fails: Fails, words: Words) -> dict[str, JsonValue]:
-    return {"error": error_body(fails, words, "messages")}
-
-
 def _without_choices(serial: str, fails: Fails, request: ParsedRequest) -> HttpResponse | None:
     """Render a response without choices, as servers send it, for example Azure for its filters."""
     if fails.kind != "empty_choices":
@@ -103,7 +98,7 @@ failed: Final = FailureWriter(
     words=OWN,
     served=served,
     malformed=malformed_reply,
-    error=_error,
+    error=lambda serial, fails, words: {"error": error_body(fails, words, "messages")},
     headers=error_headers,
     special=_without_choices,
 ).write

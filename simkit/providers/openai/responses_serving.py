@@ -51,10 +51,6 @@ def served(reply: OutgoingReply, request: ParsedRequest) -> HttpResponse:
     return render(body, lambda: _stream(body, reply), request, request_id)
 
 
-def _error(serial: str, fails: Fails, words: Words) -> _OutputItem:
-    return {"error": error_body(fails, words, "input")}
-
-
 def _failed_in_stream(
     serial: str, fails: Fails, words: Words, request: ParsedRequest
 ) -> HttpResponse:
@@ -73,7 +69,7 @@ failed: Final = FailureWriter(
     served=served,
     malformed=malformed_reply,
     in_stream=_failed_in_stream,
-    error=_error,
+    error=lambda serial, fails, words: {"error": error_body(fails, words, "input")},
     headers=error_headers,
 ).write
 
