@@ -2,6 +2,10 @@
 
 A request or a process reaches a server by its address or its command line. A call of a tool is
 answered by `tool_results`, as if the code had a function for it: no framework is patched.
+
+Over HTTP, clients reach an MCP server as streamable, or with two addresses (SSE). An answer is one
+response. A server that asks back leaves its response open, and goes on in it when the client has
+answered by another request.
 """
 
 from __future__ import annotations

@@ -422,7 +422,7 @@ def run_again(
     """
     from datetime import timedelta
 
-    from simkit.core.determinism.installing import later
+    from simkit.core.determinism.clocks import later
     from simkit.session.execution.applications import OwnProcesses
 
     with later(timedelta(days=days_later)):

@@ -221,6 +221,9 @@ def queries(citations: Sequence[Citation]) -> dict[str, list[Citation]]:
 
 
 # Chains: requests that continue an earlier response, and their complete contexts
+#
+# OpenAI's Responses give `previous_response_id`, name a `conversation` that the provider keeps, or
+# name single items of earlier replies by id; Anthropic's messages continue a `thread`.
 
 
 Earlier: TypeAlias = Mapping[str, Sequence[Message]]

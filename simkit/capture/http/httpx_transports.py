@@ -1,7 +1,8 @@
 """Interception of `httpx` and `httpx2` at their transports, for clients of any origin.
 
 A user's own transport stays as it is (`MockTransport` too); one that wraps `HTTPTransport` is
-answered where it would have reached the network.
+answered where it would have reached the network. A response may stay open: a server says more when
+its client has said more elsewhere.
 """
 
 from __future__ import annotations

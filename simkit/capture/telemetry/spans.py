@@ -1,4 +1,7 @@
-"""Steps of OTLP's spans: by GenAI conventions of several versions, OpenInference and Langfuse."""
+"""Steps of OTLP's spans: by GenAI conventions of several versions, OpenInference and Langfuse.
+
+Steps are the model calls, tool runs, agent runs and handoffs that spans of any exporter tell.
+"""
 
 from __future__ import annotations
 

@@ -14,143 +14,16 @@ import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from datetime import timedelta
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import machinery
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from simkit.core.determinism import draws, library_rng
-from simkit.core.determinism.draws import SHARED, Redirected
-from simkit.core.determinism.worlds import current_world, waited_ns, world_of_import, world_of_time
-
-BASE_NS: Final = 1_000 * 1_000_000_000
-"""The first value of monotonic clocks in nanoseconds. It is not 0, which code may read as
-"unset"."""
-
-_MONOTONIC: Final = ("monotonic", "perf_counter", "process_time", "thread_time")
-
-
-class WallClock:
-    """The object that time-machine asks for the time."""
-
-    def __init__(self) -> None:
-        self._module: Any = None
-        self._start: Any = None
-        """Where the travel of each turn starts; simkit tells the time from then on."""
-        self._travel: Any = None
-
-    def begin(self) -> None:
-        """Start to answer, unless freezegun answers already."""
-        time_machine = self._module
-        if time_machine is None:
-            time_machine = self._module = _time_machine()
-            self._start = time_machine.travel(0, tick=False)
-        travel = self._start
-        # A clock that was set before wins: by a test of the user, or by `--verify`.
-        before = time_machine.traveller_stack
-        real_ns = before[-1].time_ns if before else time_machine.escape_hatch.time.time_ns
-        try:
-            traveller = travel.start()
-        except RuntimeError:
-            return
-        self._travel = travel
-
-        def time_ns() -> int:
-            world = world_of_time(sys._getframe(1))
-            return _told_by(real_ns) if world is None else world.wall_ns()
-
-        traveller.time_ns = time_ns
-
-    def end(self) -> None:
-        """Stop to answer."""
-        if self._travel is not None:
-            self._travel.stop()
-            self._travel = None
-
-
-def _told_by(real_ns: Callable[[], float]) -> int:
-    """Return the real time, also if another thread has ended the travel since the clock was asked.
-
-    Then no function is replaced any more, and time-machine refuses to look behind one.
-    """
-    try:
-        return int(real_ns())
-    except ValueError:
-        return time.time_ns()
-
-
-def later(by: timedelta) -> AbstractContextManager[Any]:
-    """Return a context manager that puts the real wall clock of this process forward."""
-    travel: AbstractContextManager[Any] = _time_machine().travel(by, tick=True)
-    return travel
-
-
-def _time_machine() -> Any:
-    """Import time-machine without pytest, which it needs only in tests."""
-    if "time_machine" in sys.modules or "pytest" in sys.modules:
-        import time_machine
-
-        return time_machine
-    sys.modules["pytest"] = None  # type: ignore[assignment]
-    try:
-        import time_machine
-    finally:
-        del sys.modules["pytest"]
-    return time_machine
-
-
-def monotonic_clocks() -> Iterator[Redirected]:
-    """Yield the monotonic clocks; the world of the caller answers each."""
-    for name in _MONOTONIC:
-        if hasattr(time, name):
-            yield _redirected_clock(name, lambda ns: ns / 1_000_000_000)
-            yield _redirected_clock(f"{name}_ns", lambda ns: ns)
-
-
-def _redirected_clock(name: str, convert: Callable[[int], Any]) -> Redirected:
-    def read(*_: Any) -> Any:
-        caller = sys._getframe(1)
-        world = world_of_time(caller)
-        if world is None:
-            return redirect.original() + convert(waited_ns(caller))
-        return convert(BASE_NS + world.elapsed_ns())
-
-    redirect = Redirected(time, name, 0, read)
-    return redirect
-
-
-def clock_gettime(
-    before: Callable[[int], Any], convert: Callable[[int], Any]
-) -> Callable[..., Any]:
-    """Return ``time.clock_gettime``; time-machine replaces it for the wall clock only."""
-
-    def read(clock: int, /) -> Any:
-        real = before(clock)  # It raises for an unknown clock.
-        world = world_of_time(sys._getframe(1))
-        if world is None:
-            return real
-        is_wall = clock == time.CLOCK_REALTIME
-        return convert(world.wall_ns() if is_wall else BASE_NS + world.elapsed_ns())
-
-    return read
-
-
-def ctime(before: Callable[..., Any]) -> Callable[..., Any]:
-    """Return ``time.ctime`` and ``time.asctime``, which read the clock in C."""
-
-    def text(*arguments: Any) -> Any:
-        if arguments and arguments[0] is not None:
-            return before(*arguments)
-        world = world_of_time(sys._getframe(1))
-        if world is None:
-            return before(*arguments)
-        return time.asctime(time.localtime(world.wall_ns() // 1_000_000_000))
-
-    return text
-
+from simkit.core.determinism import clocks, draws, library_rng
+from simkit.core.determinism.draws import SHARED
+from simkit.core.determinism.worlds import current_world, world_of_import
 
 Row: TypeAlias = tuple[Any, str, Callable[[Any], Any]]
 _Replaced: TypeAlias = tuple[Any, str, Any, Any]
@@ -165,7 +38,7 @@ class _Installation:
         self._entered = self._keepers = 0
         self._modules = 0
         """The number of imported modules when functions of modules were replaced last."""
-        self._wall = WallClock()
+        self._wall = clocks.WallClock()
         self._redirected: tuple[Any, ...] = ()
         self._recoded: list[Any] = []
         self._replaced: list[_Replaced] = []
@@ -259,7 +132,7 @@ def _put_back(replaced: list[_Replaced]) -> None:
 
 
 def _redirected() -> tuple[Any, ...]:
-    return (draws.random_bytes(), *monotonic_clocks(), *SHARED)
+    return (draws.random_bytes(), *clocks.monotonic_clocks(), *SHARED)
 
 
 def _replaced_clocks() -> list[_Replaced]:
@@ -267,8 +140,8 @@ def _replaced_clocks() -> list[_Replaced]:
     if not hasattr(time, "clock_gettime"):
         return []
     seconds, ns = time.clock_gettime, time.clock_gettime_ns
-    time.clock_gettime = clock_gettime(seconds, lambda ns: ns / 10**9)
-    time.clock_gettime_ns = clock_gettime(ns, int)
+    time.clock_gettime = clocks.clock_gettime(seconds, lambda ns: ns / 10**9)
+    time.clock_gettime_ns = clocks.clock_gettime(ns, int)
     return [
         (time, "clock_gettime", seconds, time.clock_gettime),
         (time, "clock_gettime_ns", ns, time.clock_gettime_ns),
@@ -276,8 +149,8 @@ def _replaced_clocks() -> list[_Replaced]:
 
 
 def _rows() -> Iterator[Row]:
-    yield time, "ctime", ctime
-    yield time, "asctime", ctime
+    yield time, "ctime", clocks.ctime
+    yield time, "asctime", clocks.ctime
     yield os, "getrandom", draws.getrandom
     yield random.Random, "seed", draws.seed_of_generators
     yield random, "seed", draws.seed_of_all

@@ -1,6 +1,7 @@
 """The operators, and the compilation of a YAML value into a matcher.
 
-`operators.yaml` describes each of them.
+`operators.yaml` describes each of them. Those on one value come first: equality, types, presence,
+numbers, texts, lengths, keys, JSON Schema.
 """
 
 from __future__ import annotations
