@@ -37,9 +37,17 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.providers import a2a, mcp, sse
-from simkit.providers.http import Headers, HttpAnswer, HttpRequest, HttpResponse, NoResponse, header
+from simkit.providers.http import Headers, HttpRequest, HttpResponse, NoResponse, header
 from simkit.providers.values import JSON
-from simkit.spec.scenario.servers import DECLARED, REAL, RECORDED, McpServer, RemoteAgent, Server
+from simkit.spec.scenario.servers import (
+    DECLARED,
+    REAL,
+    RECORDED,
+    HttpAnswer,
+    McpServer,
+    RemoteAgent,
+    Server,
+)
 
 _NOBODYS_METHOD: Final = HttpResponse(405, (("allow", "POST"),), (b"",))
 """The specification lets a server answer so that sends nothing by itself."""
@@ -193,7 +201,7 @@ class _Listener(ChunkRecorder):
             elif text:
                 self._session.observe(text.encode())
 
-    def _answer(self, answer: HttpAnswer) -> None:
+    def _answer(self, answer: HttpResponse | NoResponse) -> None:
         problem = answer.message if isinstance(answer, NoResponse) else ""
         if isinstance(answer, HttpResponse) and not self._is_stream:
             try:
