@@ -348,7 +348,7 @@ class GraphObserver(ControlFlow):
         result, run = payload["result"], task.run
         state, has_failed = task.state, payload["error"] is not None
         if not has_failed and not (task.is_saved and state.goes_on):
-            writer = run if run is not None and self._works_in.get(run.id) is state else None
+            writer = run if self._works_in_state(run, state) else None
             state.wrote(result, task.agent, writer, task.group, task.branch)
         if payload["interrupts"]:
             self._interrupted(path, task, payload["interrupts"])
@@ -363,6 +363,9 @@ class GraphObserver(ControlFlow):
         if not path and run is not None:
             root.steps.append(run)
         task.end()
+
+    def _works_in_state(self, run: api.Run | None, state: State) -> bool:
+        return run is not None and self._works_in.get(run.id) is state
 
     def _end_parts(self, root: Root, path: tuple[str, ...]) -> None:
         """End the runs of prebuilt agents that the code of a task has called."""
