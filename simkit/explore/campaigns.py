@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
-from itertools import product
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -16,10 +17,11 @@ import msgspec
 from simkit.adapters.attribution import OF_NOBODY
 from simkit.adapters.modules import OwnModules
 from simkit.adapters.recorder.left_values import sizes_in
+from simkit.checks.findings import Finding
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.files import FileReads
-from simkit.core.text import counted, shell_word
-from simkit.explore.causes import label_of
+from simkit.core.text import counted, shell_word, short
+from simkit.explore.causes import cause_of, label_of
 from simkit.explore.choices import SIMPLEST, ChoiceLog, TurnLog
 from simkit.explore.chunks import Tell, chunks_of
 from simkit.explore.conversations import ExploredRun, converse, converse_by, restart_trials
@@ -33,6 +35,7 @@ from simkit.explore.subjects import Subject, with_profile
 from simkit.language.paths import leaves
 from simkit.report.last_run import failure_text
 from simkit.spec.fields import METHOD_NAME
+from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.moments import EXHAUSTIVE
 
@@ -71,15 +74,20 @@ def _message_of(record: ExploredRun) -> bytes:
 
 _NAMES_MAX: Final = 5
 """The number of places of state that are named."""
+_TEXT_MAX: Final = 60
+_DRAWN: Final = re.compile(r"[0-9a-f-]{8,}|[0-9]+")
+_CARRIED_OVER: Final = "RUN-08"
 _ENDS_PROCESS: Final = frozenset(("restart", "crash"))
 """Keys of turns after which, or before which, a new process begins."""
 
 
-def checked_alone(subject: Subject, campaign: Campaign, run: Callable[..., object]) -> Campaign:
+def checked_alone(
+    subject: Subject, campaign: Campaign, first_sizes: Mapping[str, object]
+) -> Campaign:
     """Return a campaign whose findings say whether their conversations show them alone.
 
-    Only user code can keep anything from one conversation to the next. ``run`` runs a conversation
-    in this process.
+    Only user code can keep anything from one conversation to the next. ``first_sizes`` are those
+    of its modules' variables after the first conversation.
     """
     if campaign.is_stopped or not (
         isinstance(subject.prepared.pipeline, App) or subject.names_function
@@ -89,11 +97,15 @@ def checked_alone(subject: Subject, campaign: Campaign, run: Callable[..., objec
         tuple(msgspec.structs.replace(each, is_alone=_is_alone(subject, each)) for each in group)
         for group in (campaign.discoveries, campaign.warned)
     )
-    if all(each.is_alone for each in (*discoveries, *warned)):
+    if not discoveries and all(each.is_alone for each in warned):
+        warned = (*warned, *_dependence(subject, campaign))
+    if all(each.is_alone for each in warned) and discoveries == campaign.discoveries:
         return campaign
-    growing = tuple(_growing(subject, run))
+    converse(subject, SIMPLEST)  # The others may have run in other processes.
+    sizes = _sizes(subject)
+    growing = tuple(name for name, size in first_sizes.items() if sizes.get(name) != size)
     return msgspec.structs.replace(
-        campaign, discoveries=discoveries, warned=warned, growing=growing
+        campaign, discoveries=discoveries, warned=warned, growing=growing[:_NAMES_MAX]
     )
 
 
@@ -107,15 +119,64 @@ def _is_alone(subject: Subject, discovery: Discovery) -> bool:
     return shows_apart(as_scenario(discovery, subject), discovery.cause)
 
 
-def _growing(subject: Subject, run: Callable[..., object]) -> Iterator[str]:
-    """Yield the names in modules whose values one more conversation changes."""
+def _dependence(subject: Subject, campaign: Campaign) -> Iterator[Discovery]:
+    """Yield a warning if a conversation after others is not as it is with the code's modules new.
+
+    Nothing else need be wrong with it: an answer from a cache asks no model.
+    """
+    prepared = subject.prepared
+    app = prepared.pipeline
+    if not isinstance(app, App) or app.options.fresh or not campaign.runs:
+        return
+    options = app.options.model_copy(update={"fresh": True})
+    new = msgspec.structs.replace(prepared, pipeline=msgspec.structs.replace(app, options=options))
+    tape = ChoiceLog((TurnLog(), TurnLog()))
+    with suppress(SimkitError):  # Not all code can be imported again.
+        alone = converse(msgspec.structs.replace(subject, prepared=new), tape, observes=True)
+        after = converse(subject, tape, observes=True)
+        problem, agent = _difference(alone, after)
+        if problem:
+            where = prepared.document.position(("scenario",))
+            fix = LINTS[_CARRIED_OVER].advice(is_code=True)
+            finding = Finding(_CARRIED_OVER, "W", problem, where, agent=agent, fix=fix)
+            cause = cause_of(finding)
+            record = msgspec.structs.replace(after, causes={cause: finding})
+            yield Discovery(cause, record, 1, campaign.runs, is_alone=False)
+
+
+def _difference(alone: ExploredRun, after: ExploredRun) -> tuple[str, str]:
+    """Return what an agent is first sent otherwise after other conversations, and the agent."""
+    for expected, actual in zip_longest(_requests(alone), _requests(after)):
+        if expected != actual:
+            turn, agent, _ = actual or expected
+            contents = [
+                request[2] if request and request[:2] == (turn, agent) else []
+                for request in (expected, actual)
+            ]
+            pairs = zip_longest(*contents, fillvalue="")
+            pair = next(pair for pair in pairs if pair[0] != pair[1])
+            before, now = [repr(short(text, _TEXT_MAX)) if text else "nothing" for text in pair]
+            return (
+                f"after other conversations, agent {agent!r} is sent {now} in turn {turn}, "
+                f"where it is sent {before} without them"
+            ), agent
+    return "", ""
+
+
+def _requests(record: ExploredRun) -> Iterator[tuple[int, str, list[str]]]:
+    """Yield the turn, agent and texts of each request, without numbers that an import draws."""
+    assert record.observed is not None
+    for call in record.observed[1].calls.values():
+        texts = [_DRAWN.sub("#", message.content) for message in call.context.messages]
+        yield call.turn, call.agent, texts
+
+
+def _sizes(subject: Subject) -> Mapping[str, object]:
+    """Return the variables of the code's modules, each with another size if it keeps more."""
     pipeline = subject.prepared.pipeline
-    own = OwnModules(pipeline) if isinstance(pipeline, App) else _is_of_functions(subject)
-    before = sizes_in(own)
-    run(SIMPLEST)
-    after = sizes_in(own)
-    changed = [name for name in after if name in before and before[name] != after[name]]
-    yield from changed[:_NAMES_MAX]
+    return sizes_in(
+        OwnModules(pipeline) if isinstance(pipeline, App) else _is_of_functions(subject)
+    )
 
 
 def _is_of_functions(subject: Subject) -> Callable[[str, str], bool]:
@@ -181,7 +242,7 @@ def run_campaign(
         subject = with_profile(subject, bounds.profile)
     try:
         exploration = _Exploration(name, subject, bounds, tell, say)
-        return checked_alone(subject, exploration.run(reads), partial(converse, subject))
+        return checked_alone(subject, exploration.run(reads), exploration.first_sizes)
     except SourceError as problem:
         raise SimkitError(_advised(problem, name)) from problem
 
@@ -200,6 +261,7 @@ class _Exploration:
         self._run_by = partial(converse_by, subject, observes=bounds.measures)
         self._turns, self._seed = turns_most(subject, bounds), seed_of(subject, bounds)
         self._is_exhaustive = is_exhaustive(subject, bounds)
+        self.first_sizes: Mapping[str, object] = {}
 
     def _is_late(self) -> bool:
         return self._deadline is not None and time.monotonic() > self._deadline
@@ -211,6 +273,7 @@ class _Exploration:
         after the first conversation.
         """
         first = self._run(SIMPLEST)
+        self.first_sizes = _sizes(self._subject)
         if doomed := first_turns_that_fail(first, self._run):
             # All others would end like them.
             campaign = conduct(self._in_process(), self._run, (), known=doomed, tell=self._tell)

@@ -96,7 +96,7 @@ def earlier_lines(growing: Sequence[str]) -> Iterator[str]:
     yield "No scenario: in a new process, this conversation alone does not show it. It needs those"
     yield "before it, of which something outlives its conversation in the code."
     if growing:
-        yield f"Values that each conversation changes: {', '.join(growing)}."
+        yield f"Values that conversations changed: {', '.join(growing)}."
     yield "Keep such values for each session. `app: {fresh: true}` imports the code's modules again"
     yield "for each conversation, and shows whether anything else is found."
 

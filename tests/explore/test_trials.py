@@ -12,6 +12,9 @@ from tests.cli.projects import Call, write
 pytestmark = pytest.mark.slow
 
 CODE = """
+import itertools
+from uuid import uuid4
+
 import simkit
 from openai import OpenAI
 
@@ -50,6 +53,27 @@ def once(text):
     if len(seen) < 2:
         raise RuntimeError("the first")
     return ask(text)
+
+
+answers = {}
+
+
+def from_cache(text, session=""):
+    if text not in answers:
+        answers[text] = ask(text)
+    return answers[text]
+
+
+def after_the_last(text, session=""):
+    answers[session] = reply = ask(f"{answers.get(session, 'First')}: {text}")
+    return reply
+
+
+NUMBER = itertools.count(uuid4().int)
+
+
+def numbered(text):
+    return ask(f"{next(NUMBER)} {uuid4()}: {text}")
 
 
 def never(text):
@@ -92,7 +116,7 @@ def test_a_finding_that_needs_earlier_conversations_is_told_and_not_written(simk
     assert "raised RuntimeError: the third" in done.out
     assert "No scenario: in a new process, this conversation alone does not show it." in done.out
     names = "memory_desk.seen, memory_desk.Desk, memory_desk.desk"
-    assert f"Values that each conversation changes: {names}.\n" in done.out
+    assert f"Values that conversations changed: {names}.\n" in done.out
     assert not Path("found").exists()
     (finding,) = result.findings
     assert finding.scenario == ""
@@ -108,6 +132,30 @@ def test_modules_that_are_imported_again_keep_nothing(simkit: Call) -> None:
     done = simkit("explore", "a.simulation.yaml", "--runs", "20")
 
     assert done.code == 0, done.out
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("from_cache", "nothing in turn 1, where it is sent 'Hello.' without"),
+        ("after_the_last", "'Done.: Hello.' in turn 1, where it is sent 'First: Hello.'"),
+    ],
+)
+def test_a_conversation_that_others_change_is_warned_of_though_nothing_is_wrong_with_it(
+    entry: str, text: str, simkit: Call
+) -> None:
+    write("memory_desk.py", CODE)
+
+    done = simkit("explore", f"memory_desk:{entry}", "--runs", "20")
+
+    assert done.code == 0
+    assert f"RUN-08: after other conversations, agent 'desk' is sent {text}" in done.out
+
+
+def test_drawn_numbers_are_no_difference(simkit: Call) -> None:
+    write("memory_desk.py", CODE)
+
+    assert "RUN-08" not in simkit("explore", "memory_desk:numbered", "--runs", "20").out
 
 
 def test_a_finding_that_its_conversation_shows_alone_is_written(simkit: Call) -> None:
@@ -139,7 +187,7 @@ def test_functions_of_a_declared_pipeline_keep_state_too(simkit: Call) -> None:
     done = simkit("explore", "a.simulation.yaml", "--runs", "20")
 
     assert done.code == 1
-    assert "Values that each conversation changes: native_memory.seen." in done.out
+    assert "Values that conversations changed: native_memory.seen." in done.out
 
 
 def test_a_test_of_pytest_tells_it_too(pytester: pytest.Pytester) -> None:
@@ -149,4 +197,4 @@ def test_a_test_of_pytest_tells_it_too(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
 
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["Values that each conversation changes: native_memory.seen."])
+    result.stdout.fnmatch_lines(["Values that conversations changed: native_memory.seen."])
