@@ -105,6 +105,7 @@ FRAMEWORKS = {
         "agent-framework-orchestrations",
     ),
     "autogen": ("autogen-agentchat", "autogen-ext[openai]"),
+    "llama-index": ("llama-index-core", "llama-index-llms-openai"),
     # It imports protobuf without asking for it.
     "semantic-kernel": ("semantic-kernel", "protobuf"),
     "strands": ("strands-agents[openai]",),
@@ -372,13 +373,15 @@ def _compare_digests(session: nox.Session, *files: str) -> None:
 @nox.session(python="3.11")
 @nox.parametrize("framework", list(FRAMEWORKS), ids=list(FRAMEWORKS))
 def frameworks(session: nox.Session, framework: str) -> None:
-    """Frameworks without an adapter, whose agents are known by their spans."""
+    """Frameworks whose agents are known by their spans, or by an adapter of their own."""
     session.install("-e", ".", "hypothesis", "pytest-xdist", *FRAMEWORKS[framework])
     team = f"tests/frameworks/{framework.replace('-', '_')}_team.scenario.yaml"
     session.run("simkit", "replay", "-q", "--needs-met", team)
     # Semantic Kernel warns of itself where it is imported.
     run = (*ALL_TESTS, "-W", "default", "tests/frameworks")
     session.run(*run, *session.posargs)
+    if framework == "llama-index":
+        session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "frameworks")
 
 
 def drawing_tests() -> list[str]:

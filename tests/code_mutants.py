@@ -41,8 +41,10 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Sub: ast.Add,
     ast.Mult: ast.Add,
 }
-OWN_ENVIRONMENT: Final = "simkit/adapters/google_adk/"
-"""Its tests have an environment of their own."""
+OWN_ENVIRONMENT: Final = tuple(
+    f"simkit/adapters/{each}" for each in ("google_adk/", "llama_index.")
+)
+"""Their tests have environments of their own."""
 UNREACHABLE: Final = ("assert_never", "NotImplementedError", "warn")
 """Statements with these words are not dropped: no test can see that."""
 

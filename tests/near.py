@@ -14,7 +14,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 FURTHER: Final = {
     "simkit/": ["scenarios", "features"],
-    "simkit/adapters/": ["tests/testing/test_conformance.py"],
+    "simkit/adapters/": ["tests/testing/test_conformance.py", "tests/frameworks/test_adapters.py"],
     "simkit/adapters/google_adk/": ["tests/testing/test_google_adk.py"],
     "simkit/adapters/langgraph/": ["tests/testing/test_langgraph.py"],
     "simkit/adapters/openai_agents/": ["tests/testing/test_openai_agents.py"],

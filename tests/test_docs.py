@@ -71,7 +71,7 @@ def simkit(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 STEP_BY_STEP = [page for page in PAGES if any(kind == "diff" for kind, _ in blocks(page))]
 """Pages on which a file changes from one example to the next."""
-NEEDING = {"google-adk.md": "google.adk", "remote-agents.md": "a2a"}
+NEEDING = {"google-adk.md": "google.adk", "remote-agents.md": "a2a", "frameworks.md": "llama_index"}
 """Pages whose examples need a library that has an environment of its own in nox."""
 
 

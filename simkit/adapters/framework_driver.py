@@ -134,6 +134,21 @@ class HeldState:
 
     def __init__(self, recorder: TraceRecorder) -> None:
         self._recorder, self._snapshots = recorder, Snapshots()
+        self._known: dict[tuple[str, str], dict[str, JsonValue]] = {}
+
+    def look_into(self, name: str, values: Mapping[str, JsonValue], run: Run | None) -> None:
+        """Record the changed values of a state with a name, which ``run`` wrote.
+
+        Without a run they are given.
+        """
+        known = self._known.setdefault((self._recorder.session, name), {})
+        update = {
+            key: values[key] for key in values if key not in known or known[key] != values[key]
+        }
+        known |= update
+        if update:
+            agent, cause = (run.agent, "writes") if run is not None else ("", "given")
+            self._recorder.wrote(update, agent, run, cause=cause)
 
     def look(self, thing: Any, otherwise: str, run: Run | None) -> None:
         """Record the changed fields of an object: ``run`` wrote them, unless the object is new.
