@@ -27,6 +27,7 @@ from simkit.capture.http.places import raised_at, user_frame
 from simkit.core.context_values import Inside
 from simkit.core.errors import DirectoryGone, FunctionMissing, SimkitError
 from simkit.core.redact.shapes import DUMMY_KEY as DUMMY_KEY
+from simkit.core.redact.shapes import NO_KEY
 from simkit.core.text import exception_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.spec.scenario.apps import TURNS, App
@@ -61,9 +62,10 @@ def surroundings(
     modules belong to the process: concurrent scenarios share them.
     """
     screen = {"COLUMNS": WIDTH} if app.options.input == TURNS else {}
-    keys = {name: DUMMY_KEY for protocol in PROTOCOLS.values() for name in protocol.keys}
+    names = [name for protocol in PROTOCOLS.values() for name in protocol.keys]
+    keys = dict.fromkeys(names, DUMMY_KEY)
     if keeps_keys:
-        keys = {name: value for name, value in keys.items() if name not in os.environ}
+        keys = {name: NO_KEY for name in names if name not in os.environ}
     offline = {name: value for name, value in _OFFLINE.items() if name not in os.environ}
     folders = app.folders()
     with (

@@ -192,20 +192,28 @@ def read_outline(request: pytest.FixtureRequest, feature: Any, scenario: Any) ->
 
 
 def fail_unknown_step(request: pytest.FixtureRequest, feature: Any, step: Any) -> None:
-    """Fail with the nearest phrase; without a story, do nothing."""
+    """Fail with the nearest phrase, or with the import that is missing if the phrase is simkit's;
+    for other people's steps, do nothing."""
     try:
         story = request.getfixturevalue("story")
     except pytest.FixtureLookupError:
+        story = None
+    phrases = next(each for each in VOCABULARIES if each.keyword.lower() == step.type)
+    is_missing = story is None and phrases.line(step.name) is not None
+    if not is_missing and not isinstance(story, Story):
         return
-    if not isinstance(story, Story):
-        return
-    nearest = hint(step.type, step.name)
     where = f"{os.path.relpath(feature.filename)}:{step.line_number}:{_column(feature, step)}"
-    keyword = str(step.keyword).strip()
-    text = f"{where}: there is no step `{keyword} {step.name}`"
-    text += f"\n  {nearest}" if nearest else ""
-    text += "\n  `simkit bdd steps WORD` lists those with a word."
-    text += f"\n  {_WITHOUT_PHRASE[step.type]}"
+    line = f"`{str(step.keyword).strip()} {step.name}`"
+    if is_missing:
+        module = os.path.relpath(request.path)
+        text = f"{where}: {line} is a step of simkit, and {module} does not import simkit's steps"
+        text += "\n  Write `from simkit.bdd import *` there, or in a conftest.py."
+    else:
+        nearest = hint(step.type, step.name)
+        text = f"{where}: there is no step {line}"
+        text += f"\n  {nearest}" if nearest else ""
+        text += "\n  `simkit bdd steps WORD` lists those with a word."
+        text += f"\n  {_WITHOUT_PHRASE[step.type]}"
     raise pytest.fail.Exception(_again(text, request), pytrace=False)
 
 

@@ -30,7 +30,7 @@ from simkit.checks.provenance import (
 from simkit.checks.scope import Scope, scope_of_turn
 from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.messages import UNMADE, Message, NoShare
-from simkit.core.text import counted
+from simkit.core.text import counted, short
 from simkit.language.matching import FAR, Matcher, compile_matcher
 from simkit.language.paths import walk
 from simkit.language.yaml import Document
@@ -45,7 +45,7 @@ from simkit.spec.scenario.claims import (
     selected,
 )
 from simkit.spec.scenario.model import Scenario
-from simkit.trace.views import CallView, ContextView, View, prefix_of, run_ids, shows_past
+from simkit.trace.views import CallView, ContextView, ToolView, View, prefix_of, run_ids, shows_past
 
 CALLS_MAX: Final = 200
 """The number of model calls, the last ones, that are searched for a missing message."""
@@ -428,6 +428,7 @@ def missing_lines(
         (message for message in reversed(messages) if matcher.holds(message)), None
     )
     if message_there is None:
+        yield from _failed_tool_lines(view.turns[call.turn - 1].tools)
         yield _nearest_line(messages[-NEAREST_MAX:], matcher)
     elif call.reply is not None and message_there.number >= call.reply.number > 0:
         yield f"what it wants comes later: {message_text(message_there)}"
@@ -435,6 +436,15 @@ def missing_lines(
         reads = builder.is_code or bool(histories(call.context))
         why = "" if reads else f": no section of {call.agent!r} reads the conversation"
         yield f"what it wants is sent to nobody{why}: {message_text(message_there)}"
+
+
+def _failed_tool_lines(tools: Sequence[ToolView]) -> Iterator[str]:
+    for tool in tools:
+        if tool.error:
+            yield (
+                f"tool {tool.tool!r} failed in this turn: {short(tool.error, 120)}; "
+                f"`tool_results: {{{tool.tool}: …}}` answers in its place"
+            )
 
 
 def _nearest_line(messages: Sequence[Message], matcher: Matcher) -> str:

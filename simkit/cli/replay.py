@@ -177,13 +177,18 @@ def _check_of_recordings(
 
 def _write_page(options: ReplayOptions, rans: Sequence[ScenarioRun], printer: _Printer) -> None:
     """Write the page of all runs, and print where it is."""
-    from simkit.cli.view import write_page
+    from simkit.cli.view import with_bases, write_page
+    from simkit.report.diffs import compared
 
     paths = options.plan.paths or (DEFAULT_PATH,)
     # On the page of somebody else `.` says nothing.
     title = " ".join(Path.cwd().name if path in (".", "./") else path for path in paths)
     scenarios = [ran.page for ran in rans if ran.page is not None]
-    printer.note_page(write_page(options.page, title, scenarios))
+    sides = ("", "")
+    if options.base:
+        scenarios = with_bases(scenarios, compared([ran.result for ran in rans], options.base))
+        sides = (options.base, "now")
+    printer.note_page(write_page(options.page, title, scenarios, sides))
 
 
 def _publish(

@@ -16,7 +16,7 @@ from simkit.cli.selection import SelectedEntry, named_for, other_pipeline, turne
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import current_redactor, without_secrets
-from simkit.core.text import counted, shell_word
+from simkit.core.text import counted, near, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
 from simkit.report.results import (
@@ -436,4 +436,5 @@ def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
         return f"there is no turn {job.turn}: the run has {counted(turns, 'turn')}"
     where = f" in turn {job.turn}" if job.turn is not None else ""
     by_agent = f" by agent {job.agent!r}" if job.agent else ""
-    return f"nothing was done{by_agent}{where}; agents of the whole run: {', '.join(ran)}"
+    nearest = f"; did you mean `{name}`?" if (name := near(job.agent, ran)) else ""
+    return f"nothing was done{by_agent}{where}; agents of the whole run: {', '.join(ran)}{nearest}"

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import webbrowser
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -230,6 +230,16 @@ def _graphs(path: str) -> Iterator[Graph]:
             trace = redacted(run(prepared), current_redactor().line)
         view = view_of(trace.events)
         yield graph_of(view.pipeline, view)
+
+
+def with_bases(pages: Sequence[RunPage], pairs: Iterable[Compared]) -> list[RunPage]:
+    """Return pages with the differences of their runs, and the runs on the other side."""
+    runner = _Viewer(Job(details="none", makes_pages=True), "")
+    by_id = {pair.name: pair for pair in pairs}
+    return [
+        page if (pair := by_id.get(page.scenario.id)) is None else _with_base(page, pair, runner)
+        for page in pages
+    ]
 
 
 # Pages: written completely or not at all, and opened, for `view`, `graph` and `replay --html`

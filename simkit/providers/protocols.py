@@ -10,7 +10,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from simkit.core.errors import SimkitError
 from simkit.core.messages import JsonValue, Message
+from simkit.core.redact.shapes import NO_KEY
 from simkit.providers import bedrock, cohere, ollama
 from simkit.providers.anthropic import messages
 from simkit.providers.body_reader import json_bytes, maybe, record_of
@@ -39,6 +41,21 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 def protocol_of(request: HttpRequest) -> Protocol | None:
     """Return the protocol of a model call; None for any other request."""
     return next((protocol for protocol in PROTOCOLS.values() if protocol.speaks(request)), None)
+
+
+def key_names(protocol: Protocol) -> str:
+    """Return the variables that a user sets; Azure's belongs to a client that is not used here."""
+    return " or ".join(key for key in protocol.keys if not key.startswith("AZURE_"))
+
+
+def require_key(request: HttpRequest) -> None:
+    """Raise SimkitError for a real request with the value that stands for a missing key."""
+    keys = {value.removeprefix("Bearer ") for _, value in request.headers}
+    if NO_KEY in keys and (protocol := protocol_of(request)) is not None:
+        raise SimkitError(
+            "there is no key for the models' provider, so nothing is sent\n"
+            f"  Set it in the environment: {key_names(protocol)}."
+        )
 
 
 # Requests that count the tokens of a context; they are no model calls

@@ -297,9 +297,10 @@ def pytest_bdd_before_scenario(request: pytest.FixtureRequest, feature: Any, sce
 def pytest_bdd_step_func_lookup_error(
     request: pytest.FixtureRequest, feature: Any, step: Any
 ) -> None:
-    """Describe the nearest phrase, if a feature uses simkit's steps."""
-    if bdd := sys.modules.get("simkit.bdd"):
-        bdd.fail_unknown_step(request, feature, step)
+    """Describe the nearest phrase, or the import that is missing."""
+    from simkit import bdd
+
+    bdd.fail_unknown_step(request, feature, step)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -143,7 +143,9 @@ class StableClaims:
         """Return claims on the messages that code sent, or on those since an earlier call."""
         context = call.context
         if before is None:
-            tools = {"tools": [*context.tools]} if context.tools else {}
+            names = [*context.tools]
+            # A framework may keep them in a set: each process has its own order.
+            tools = {"tools": names if len(names) == 1 else {"$unordered": names}} if names else {}
             return {"messages": self._of_messages(context.messages), **tools}
         earlier = {message.id for message in before.context.messages if message.id}
         fresh = [

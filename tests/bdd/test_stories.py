@@ -156,12 +156,22 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Py
         'Feature: The desk\n  Scenario: first\n    Given the pipline "desk"\n', encoding="utf-8"
     )
     unknown = pytester.runpytest_subprocess().stdout.str()
+    pytester.makepyfile(test_bare="from pytest_bdd import scenarios\nscenarios('.')\n")
+    feature.write_text(
+        'Feature: The desk\n  Scenario: first\n    Given the pipeline "desk"\n', encoding="utf-8"
+    )
+    bare = pytester.runpytest_subprocess("test_bare.py").stdout.str()
 
     assert "desk.feature:6:7: inconsistent cell count within the table" in ragged
     assert "Give every row of the table as many cells" in ragged
     assert "desk.feature:3:5: there is no step `Given the pipline" in unknown
     assert "did you mean `the pipeline {name:text}`, as in `the pipeline" in unknown
-    for text in (ragged, unknown):
+    assert (
+        'desk.feature:3:5: `Given the pipeline "desk"` is a step of simkit, and test_bare.py'
+        in bare
+    )
+    assert "Write `from simkit.bdd import *` there, or in a conftest.py." in bare
+    for text in (ragged, unknown, bare):
         assert "Traceback" not in text
         assert "gherkin" not in text
 

@@ -63,7 +63,7 @@ if __name__ == "__main__":
 SCENARIO = """\
 # `simkit init --app helpdesk.desk:answer` ran the app once. No model was asked: write what yours \
 would reply.
-# It holds. To see a failure, change a word below `context`, or in the app itself.
+# It holds. To see a failure, change a word below `expect`, or in the app itself.
 scenario: helpdesk
 pipeline: helpdesk.pipeline.yaml
 turns:
@@ -78,7 +78,7 @@ turns:
           messages:
             - system: You are the triage agent.
             - user: Hello
-          tools: [find_order, to_refunds]
+          tools: {$unordered: [find_order, to_refunds]}
         refunds:
           messages:
             - system: You are the refund agent. The order is order_id.

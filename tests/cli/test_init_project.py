@@ -117,6 +117,17 @@ def test_the_workflow_runs_what_is_written(simkit: Call, run: Run) -> None:
     ]
 
 
+def test_without_requirements_ci_installs_what_the_modules_import(tmp_path: Path) -> None:
+    write(str(tmp_path / "own.py"), "import json\nimport yaml\n")
+    write(str(tmp_path / "app.py"), "import own\nfrom langgraph.graph import StateGraph\n")
+
+    (line,) = look_at(tmp_path).install
+
+    pins = line.removeprefix("python -m pip install ").split()
+    assert {f"{name}=={version(name)}" for name in ("langgraph", "openai", "PyYAML")} < {*pins}
+    assert not {pin.partition("==")[0] for pin in pins} & {"own", "json", "langgraph-sdk"}
+
+
 def test_the_editor_is_told_of_a_schema_that_the_files_satisfy(simkit: Call) -> None:
     simkit("init")
     simkit("schema", "-o", "today.json")

@@ -107,13 +107,15 @@ def test_two_runs_are_shown_side_by_side(simkit: Call) -> None:
     Path(".simkit").rename("base")
     late = FAILS.replace("Good day.", "Good night.")
     Path("scenarios/late.scenario.yaml").write_text(late, encoding="utf-8")
-    simkit("replay", "-q")
+    simkit("replay", "-q", "--base", "base", "--html", "now.html")
 
     done = simkit("view", "--no-open", "--diff", "base", "-o", "report.html")
 
     assert done.code == 0
-    index = index_of("report.html")
-    assert index["sides"] == ["base", "the last run"]
+    index, now = index_of("report.html"), index_of("now.html")
+    assert (index["sides"], now["sides"]) == (["base", "the last run"], ["base", "now"])
+    differences = [[each["diff"] for each in page["scenarios"]] for page in (index, now)]
+    assert differences[0] == differences[1]
     assert [scenario["diff"]["outcome"] for scenario in index["scenarios"]] == [
         "equal",
         "different",

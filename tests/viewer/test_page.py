@@ -91,7 +91,7 @@ def test_a_failing_scenario_opens_at_its_finding(tab: Any, shop: str) -> None:
     tab.get_by_role("link", name="the refund agent knows the order").click()
 
     findings = text_of(tab, "Findings")
-    assert "1 finding" in findings
+    assert "1 failure" in findings
     assert "turn 2, refunds, call 3" in findings
     assert rows(tab, "refunds")
 
@@ -473,7 +473,7 @@ def test_many_findings_leave_the_run_in_sight(tab: Any, tmp_path: Path) -> None:
     findings.wait_for()
     assert findings.locator("ol").first.locator("> li").count() == 5
     assert findings.locator("li.current").is_visible()
-    findings.get_by_text("more that do not hold").click()
+    findings.get_by_text("more failures").click()
     assert findings.locator("li.finding.failing").count() >= 8
 
 

@@ -73,9 +73,9 @@ export const Context = ({
 };
 
 const codeWords = ({ said, unsent }: { said: number; unsent: number[] }): string => {
-  if (!said) return "nothing was said before";
-  if (!unsent.length) return said === 1 ? "the message said before is in it" : `all ${number(said)} messages said before are in it`;
-  return `${number(unsent.length)} of ${counted(said, "message")} said before ${unsent.length === 1 ? "is" : "are"} not in it`;
+  if (!said) return "there is no earlier message";
+  if (!unsent.length) return said === 1 ? "the one earlier message is in it" : `all ${number(said)} earlier messages are in it`;
+  return `${number(unsent.length)} of ${counted(said, "earlier message")} ${unsent.length === 1 ? "is" : "are"} not in it`;
 };
 
 /** More of them are folded. */

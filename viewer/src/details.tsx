@@ -94,7 +94,7 @@ const Readers = ({ run, index, scenario }: { run: RunData; index: number; scenar
     <Fact name="reply sent on to">
       {readers.length ? readers.map(({ call, section }, place) => (
         <>{place > 0 && "; "}{callLink(run, scenario, call)}{section && `, in ${section}`}</>
-      )) : "no later agent of the turn was sent it as it is"}
+      )) : "no later agent of the turn was sent this text unchanged"}
     </Fact>
   );
 };

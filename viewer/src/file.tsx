@@ -5,7 +5,7 @@ import type { Claim, RunData, Scenario } from "./document";
 import { counted, Differences, visible } from "./parts";
 
 const WORDS: Record<string, [string, string]> = {
-  held: ["✓", "held"], failing: ["✗", "does not hold"], skipped: ["–", "not looked at"],
+  held: ["✓", "held"], failing: ["✗", "fails"], skipped: ["–", "not looked at"],
 };
 
 export const File = ({ run, scenario, text }: { run: RunData | null; scenario: Scenario; text: string }): JSX.Element => {

@@ -202,7 +202,7 @@ const markAt = (run: RunData, place: Place, marks: number[]): number => {
 };
 
 const LEVELS: Record<string, string> = {
-  failing: "does not hold", warning: "warning", skipped: "not looked at", noted: "noted",
+  failing: "fails", warning: "warning", skipped: "not looked at", noted: "noted",
 };
 
 /** More findings than this are folded, but the first ones. */
@@ -240,19 +240,17 @@ const Findings = ({
   const more = items.slice(0, shown).filter((_, place) => !isFirst(place));
   return (
     <section aria-label="Findings" class="findings">
-      <h2>{failing ? counted(failing, "finding") : "No finding"}{quiet > 0 && <small> and {quietly(quiet)}</small>}</h2>
+      <h2>{failing ? counted(failing, "failure") : "No failure"}{quiet > 0 && <small>, {counted(quiet, "note")}</small>}</h2>
       <ol>{first}</ol>
       {more.length > 0 && (
-        <details><summary>{number(more.length)} more that {more.length === 1 ? "does" : "do"} not hold</summary><ol>{more}</ol></details>
+        <details><summary>{number(more.length)} more {more.length === 1 ? "failure" : "failures"}</summary><ol>{more}</ol></details>
       )}
       {quiet > 0 && current < failing && (
-        <details><summary>{quietly(quiet)}</summary><ol>{items.slice(failing)}</ol></details>
+        <details><summary>{counted(quiet, "note")}</summary><ol>{items.slice(failing)}</ol></details>
       )}
     </section>
   );
 };
-
-const quietly = (count: number): string => `${number(count)} that ${count === 1 ? "fails" : "fail"} nothing`;
 
 const whereOf = (run: RunData, finding: Finding): string => {
   const call = finding.call ?? -1;

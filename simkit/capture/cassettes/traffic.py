@@ -20,7 +20,7 @@ from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.core.redact import Redactor
 from simkit.providers import mcp, streams
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoResponse, header
-from simkit.providers.protocols import protocol_of
+from simkit.providers.protocols import protocol_of, require_key
 
 # Recording of requests, in the order in which they were sent
 
@@ -296,8 +296,9 @@ class Traffic:
     def wait_for(self, exchange: Exchange) -> None:
         """Record that a request is sent: it has no answer yet.
 
-        Raise SimkitError if the observer refuses it.
+        Raise SimkitError if the observer refuses it, or its key is missing.
         """
+        require_key(exchange.request)
         if self._terms.observer is not None:
             self._terms.observer.before_request(exchange)
         self._waiting[exchange.number] = exchange.request

@@ -18,7 +18,7 @@ from simkit.capture.http.interception import intercepting
 from simkit.capture.http.request_router import ChunkRecorder, Decision, Forward, passing_through
 from simkit.core.errors import ProviderUnreached
 from simkit.providers.http import HttpAnswer, HttpRequest
-from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.protocols import PROTOCOLS, key_names, protocol_of
 
 
 class ProviderExchange(msgspec.Struct, frozen=True):
@@ -85,12 +85,10 @@ class ProviderClients:
                 # The provider's answer says more than the client's exception.
                 problem = raised
         if observer.exchange is None:
-            # Azure's key belongs to a client that is not used here.
-            keys = " or ".join(k for k in protocol.keys if not k.startswith("AZURE_"))
             why = str(problem).strip().partition("\n")[0] if problem is not None else ""
             raise ProviderUnreached(
                 f"the client of {client.distribution} sends nothing: {why}\n"
-                f"Set its key and address in the environment: {keys}."
+                f"Set its key and address in the environment: {key_names(protocol)}."
             ) from problem
         return observer.exchange
 

@@ -393,7 +393,7 @@ def _with_comments(
     )
     head = (
         f"# `simkit init --app {request.name}` ran the app once. {how}\n"
-        "# It holds. To see a failure, change a word below `context`, or in the app itself.\n"
+        "# It holds. To see a failure, change a word below `expect`, or in the app itself.\n"
     )
     foot = "".join(f"{line}\n" for line in _tool_comment(first, document))
     return f"{head}{text}{foot}"

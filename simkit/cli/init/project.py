@@ -11,14 +11,17 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from packaging.utils import canonicalize_name
 
 from simkit.adapters.modules import FILE as SERVER_FILE
 from simkit.adapters.modules import graphs_of
 from simkit.cli.selection import configured_paths
+from simkit.core.compat import PROVIDERS, installed
 
 _SKIPPED: Final = frozenset(
     (
@@ -122,7 +125,7 @@ def look_at(root: Path) -> Project:
         tuple({app.name: app for app in reversed([*_apps(root, settings)])}.values())[::-1],
         f"{folder}scenarios",
         f"{folder}features",
-        tuple(_install_lines(root, settings)),
+        tuple(_install_lines(root, settings)) or tuple(_imported_lines(root.resolve())),
         _python_of(settings),
     )
 
@@ -378,6 +381,27 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     for name in ("requirements.txt", "requirements-dev.txt"):
         if (root / name).is_file():
             yield f"python -m pip install -r {name}"
+
+
+def _imported_lines(root: Path) -> Iterator[str]:
+    """Yield the command that installs what a project's modules import, as it is installed here."""
+    modules = _modules(root)
+    own = {module.name.partition(".")[0] for module in modules}
+    brought_by = packages_distributions()
+    needed: dict[str, str] = {}
+    for name in sorted(name for module in modules for name in module.imports):
+        parts = name.split(".")
+        distributions = dict.fromkeys(brought_by.get(parts[0], ()))
+        # A namespace has many: the one of its own name, as `google.adk` has.
+        path = "-".join((*parts, ""))
+        named = [each for each in distributions if path.startswith(f"{canonicalize_name(each)}-")]
+        if parts[0] not in {*own, "simkit"} and len(chosen := named or [*distributions]) == 1:
+            needed[chosen[0]] = version(chosen[0])
+    if needed:
+        # A framework may import its provider's client by itself.
+        needed |= dict(installed(PROVIDERS))
+        pins = " ".join(f"{name}=={number}" for name, number in sorted(needed.items()))
+        yield f"python -m pip install {pins}"
 
 
 def _python_of(settings: Mapping[str, Any]) -> str:

@@ -41,6 +41,8 @@ _UNMARKED: Final = str.maketrans("", "", "-_")
 
 DUMMY_KEY: Final = "simkit"
 """The value of API keys that nobody has to keep secret: it is in place of the user's own."""
+NO_KEY: Final = "simkit-without-a-key"
+"""The value of API keys that are missing where real requests are sent: none is sent with it."""
 _SECRET_ENDINGS: Final = ("_KEY", "_TOKEN", "APIKEY", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET")
 _SECRET_LENGTH_MIN: Final = 8
 _WORD_LENGTH_MAX: Final = 16

@@ -24,6 +24,7 @@ from simkit.language.json_schema import schema_errors
 from simkit.language.json_schema.examples import example_of
 from simkit.providers.body_reader import json_text
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
+from simkit.providers.protocols import require_key
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.session.execution.words import words_offered
@@ -117,6 +118,7 @@ class _ProbeAnswerer:
             answered(answer)
 
         if self._source is None:
+            require_key(call.request)
             return Forward(ChunkRecorder(ended, lambda response: True))
         response = self._source.answer(call, recorder)
         ended(response)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import NormalDist
 from typing import Final, TypeAlias
 
 import msgspec
 
-from simkit.adapters.environment import DUMMY_KEY
 from simkit.capture.cassettes.traffic import Exchange, TrafficObserver, decoded_response
 from simkit.capture.cassettes.values import NotDecodable
 from simkit.checks.cache_reuse import model_of, reused_tokens, rule_of
@@ -23,7 +21,6 @@ from simkit.providers.protocols import protocol_of
 from simkit.spec.pipeline.models import PriceTable
 from simkit.trace.views import View, prefix_of
 
-_KEY_HEADERS: Final = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 REFUSED: Final = (401, 403)
 """The statuses with which providers refuse a key."""
 UNKNOWN: Final = 404
@@ -74,15 +71,13 @@ class Meter:
         virtual, so that a client that waits before it tries again takes no time.
         """
         self._waits, self._sleep = waits, sleep
-        # A run sets dummy keys later, where there are none.
-        self._variables = frozenset(os.environ)
         self._failures = 0
         """The number of busy answers in a row."""
         self._prices, self._allowance_usd, self._needs_prices = prices, allowance_usd, needs_prices
         self.is_spent = False
         """Whether a call was refused because the allowance is spent."""
         self.has_refused = False
-        """Whether a call was refused since a key or a price is missing."""
+        """Whether a call was refused since a price is missing."""
         self._count = 0
         self._started: dict[_Key, tuple[int, Exchange, float]] = {}
         """The calls without an answer so far: their places among all, and when they were sent."""
@@ -119,7 +114,7 @@ class Meter:
         model = _model_of(exchange.request)
         if model is None:
             return
-        problem = self._missing_key(exchange.request) or self._missing_price(model)
+        problem = self._missing_price(model)
         if problem:
             self.has_refused = True
             raise SimkitError(problem)
@@ -167,19 +162,6 @@ class Meter:
             "--budget-usd\n"
             f"  Add it to the file of prices (--prices): `prices: {{{model}: "
             "{input: …, output: …}}`, in US dollars for a million tokens."
-        )
-
-    def _missing_key(self, request: HttpRequest) -> str:
-        """Return the error about a request with the dummy key that stands for a missing one."""
-        protocol = protocol_of(request)
-        if protocol is None or self._variables & {*protocol.keys}:
-            return ""
-        if DUMMY_KEY not in _keys_in(request):
-            return ""
-        names = " or ".join(key for key in protocol.keys if not key.startswith("AZURE_"))
-        return (
-            "there is no key for the models' provider, so nothing is sent\n"
-            f"  Set it in the environment: {names}."
         )
 
     def _wait_for_provider(self, answer: HttpAnswer) -> None:
@@ -246,12 +228,6 @@ def _usage_of(request: HttpRequest, answer: HttpAnswer) -> Usage:
     except (WireInvalid, NotDecodable):
         return Usage()
     return parsed.usage or Usage()
-
-
-def _keys_in(request: HttpRequest) -> Iterator[str]:
-    for name, value in request.headers:
-        if name.lower() in _KEY_HEADERS:
-            yield value.removeprefix("Bearer ")
 
 
 # Estimates from live runs: rates with intervals, pass@k, percentiles, the reuse of caches

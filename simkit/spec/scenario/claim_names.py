@@ -232,8 +232,7 @@ class ClaimNames:
             if claimed_polarity(name, matcher).affirms:
                 raise self._document.error(
                     (*at, name),
-                    f"`{name}` affirms something, so that a claim on the whole run must name the "
-                    f"{noun} of `{key}`",
+                    f"`{name}` needs one matching {noun}: for the whole run, say which of `{key}`",
                     key=True,
                     advice=self._forms(key, at),
                 )
@@ -249,7 +248,10 @@ class ClaimNames:
         else:
             forms, noun = (FORMS,) if is_run else (FORMS, RUN_FORMS), ""
         forms_text = ", ".join(form.format(agent, noun) for form in forms)
-        return f"Name the {'run' if is_run else 'call'}: {forms_text}."
+        return (
+            f"Name the {'run' if is_run else 'call'}: {forms_text}. "
+            "Or write the claim in the turn that it is about."
+        )
 
     def _run(self, key: str, run: RunClaims, at: SourcePath) -> None:
         self._sections(key, at)

@@ -127,14 +127,6 @@ def test_clients_that_wait_themselves_are_left_alone() -> None:
     assert pauses == []
 
 
-def test_the_dummy_key_of_a_run_is_never_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    Meter(PRICES).before_request(exchange())
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-    with pytest.raises(SimkitError, match="there is no key for the models' provider"):
-        Meter(PRICES).before_request(exchange(key="simkit"))
-
-
 def test_a_call_without_an_answer_is_counted_and_its_cost_is_not_known() -> None:
     meter = Meter(PRICES)
 
