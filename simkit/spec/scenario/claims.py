@@ -114,7 +114,7 @@ StateMatcher = Annotated[Any, matcher_of(kinds.STATE), AS_MATCHER]
 class ContextClaims(YamlModel):
     """Claims on the contexts of an agent's model calls; every section's name is a key too.
 
-    A claim that denies or bounds concerns every call; a claim that affirms, the first in the turn.
+    A claim that denies or limits concerns every call; any other, the first in the turn.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -225,7 +225,7 @@ class ContextClaims(YamlModel):
 class RunClaims(YamlModel):
     """Claims on an agent's runs.
 
-    A claim that denies concerns every run; a claim that affirms, the first in the turn.
+    A claim that denies concerns every run; any other, the first in the turn.
     """
 
     noun: ClassVar[str] = "claim on a run"
