@@ -31,6 +31,7 @@ from simkit.capture.http.request_router import Decision
 from simkit.cli.console import output_to_stderr
 from simkit.cli.plan import only_case
 from simkit.core.answers import answer
+from simkit.core.audit import add_listener, remove_listener
 from simkit.core.compat import (
     FRAMEWORKS,
     GROUP,
@@ -340,18 +341,16 @@ def _request_row(request: HttpRequest) -> _RequestRow:
 def _processes() -> Iterator[list[str]]:
     """Yield the processes that are started meanwhile."""
     started: list[str] = []
-    is_over = False
 
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event in _STARTS and not is_over:
+    def note(event: str, args: tuple[Any, ...]) -> None:
+        if event in _STARTS:
             started.append(str(args[0]) if args else event)
 
-    # A hook cannot be removed, so that it stops to record.
-    sys.addaudithook(hook)
+    add_listener(note)
     try:
         yield started
     finally:
-        is_over = True
+        remove_listener(note)
 
 
 def _call_table(calls: list[_RequestRow], agents: list[str], app: App) -> Iterator[str]:

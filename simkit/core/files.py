@@ -6,7 +6,6 @@ import errno
 import glob
 import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from simkit.core.audit import add_listener, remove_listener
 from simkit.core.errors import SimkitError
 from simkit.core.output import echo
 
@@ -239,20 +239,19 @@ class FileReads:
         self._folder = Path.cwd()
         self._files_read: dict[str, None] = {}
         self._files_written: set[str] = set()
-        self._is_over = False
 
     def begin(self) -> FileReads:
         """Record what is opened from now on."""
-        sys.addaudithook(self.note)
+        add_listener(self.note)
         return self
 
     def end(self) -> None:
-        """Record nothing more: a hook cannot be removed."""
-        self._is_over = True
+        """Record nothing more."""
+        remove_listener(self.note)
 
     def note(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Handle Python's audit event for an opened file."""
-        if event != "open" or self._is_over or not isinstance(arguments[0], str):
+        if event != "open" or not isinstance(arguments[0], str):
             return
         path, mode, flags = arguments
         if path.endswith(".pyc"):
