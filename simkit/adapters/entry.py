@@ -104,7 +104,7 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it was called to make the pipeline, and raised "
             f"{exception_text(problem)}{' at ' if where else ''}{where}."
-            f"{'' if inspect.isclass(factory) else instead_of(entry)}",
+            f"{'' if inspect.isclass(factory) else _INSTEAD}",
             entry,
         ) from problem
     if result is None or isinstance(result, _VALUES):
@@ -115,19 +115,18 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
         )
         raise FunctionMissing(
             f"`{entry}` takes no parameter, so it must return the pipeline: a function of the "
-            f"user's message, or an object. It returned {subject_text}.{instead_of(entry)}",
+            f"user's message, or an object. It returned {subject_text}.{_INSTEAD}",
             entry,
         )
     return result
 
 
-def instead_of(entry: str) -> str:
-    """Return advice if a function without parameters is a program, not a factory."""
-    return (
-        "\nIf it is a program that reads the user's messages by `input()`, run it as it is: "
-        "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
-        "`def answer(text): …`."
-    )
+_INSTEAD: Final = (
+    "\nIf it is a program that reads the user's messages by `input()`, run it as it is: "
+    "`app: {input: turns}`. Else name a function that takes one message and returns the reply, "
+    "`def answer(text): …`."
+)
+"""Advice if a function without parameters is a program, not a factory."""
 
 
 def reads_itself(entry: str) -> ProgramNamed:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from simkit.adapters.annotations import current_mark
-from simkit.adapters.recorder.sessions import Run
+from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.refusals import answer_to_library, sending_code
 from simkit.capture.cassettes.traffic import Exchange, Traffic, decoded_response
@@ -219,12 +219,7 @@ class Answerer(Interface):
         """Return whether it executes a tool's calls, or records them."""
 
     def carried_out(
-        self,
-        tool: str,
-        args: JsonValue,
-        agent: str,
-        recorder: TraceRecorder,
-        real: Callable[[], Any],
+        self, request: ToolRequest, recorder: TraceRecorder, real: Callable[[], Any]
     ) -> Any:
         """Return a tool's result or an awaitable: a recorded one, or that of ``real``."""
 
@@ -278,19 +273,15 @@ class GatedTraffic:
         return Forward(ChunkRecorder(lambda answer: self._traffic.answered(exchange, answer)))
 
     def carried_out(
-        self,
-        tool: str,
-        args: JsonValue,
-        agent: str,
-        recorder: TraceRecorder,
-        real: Callable[[], Any],
+        self, request: ToolRequest, recorder: TraceRecorder, real: Callable[[], Any]
     ) -> Any:
         """Return a tool's result, or an awaitable: the recorded one, or the real one.
 
         Raise CassetteMissed, ToolFailed if the recorded call failed, and CassetteInvalid for a
         result that is no plain data.
         """
-        exchange = self._exchange(agent, tool_request(tool, args), recorder)
+        tool = request.call.name
+        exchange = self._exchange(request.agent, tool_request(tool, request.call.args), recorder)
         if exchange.answer is not None:
             return result_of(exchange.answer)
         return real_result(tool, real, lambda answer: self._traffic.answered(exchange, answer))

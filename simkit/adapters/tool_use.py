@@ -397,11 +397,11 @@ class ToolUse:
 
     def _carried_out(self, request: ToolRequest, real: Callable[[], Any]) -> Any:
         """Call a tool, or use its recorded result; raise RunHalted if there is none."""
-        others, call = self._others, request.call
-        if others is None or not others.records(call.name):
+        others = self._others
+        if others is None or not others.records(request.call.name):
             return real()
         try:
-            return others.carried_out(call.name, call.args, request.agent, self.recorder, real)
+            return others.carried_out(request, self.recorder, real)
         except SimkitError as problem:
             raise self._gate.halt(problem) from problem
 

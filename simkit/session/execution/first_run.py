@@ -14,6 +14,7 @@ import msgspec
 
 from simkit.adapters.model_calls import ModelCall
 from simkit.adapters.recorder.handoffs import PREFIXES
+from simkit.adapters.recorder.sessions import ToolRequest
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.toolbox import toolbox_at_work
 from simkit.capture.cassettes.values import decoded, foreign_type
@@ -135,15 +136,10 @@ class _ProbeAnswerer:
         return tool in self._known
 
     def carried_out(
-        self,
-        tool: str,
-        args: JsonValue,
-        agent: str,
-        recorder: TraceRecorder,
-        real: Callable[[], Any],
+        self, request: ToolRequest, recorder: TraceRecorder, real: Callable[[], Any]
     ) -> Any:
         """Return the real result, and record it."""
-        before, turn = len(self.calls), self.turn
+        before, turn, tool = len(self.calls), self.turn, request.call.name
         try:
             result = real()
         except Exception as problem:
