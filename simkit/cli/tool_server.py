@@ -78,7 +78,7 @@ def context(path: str, agent: str = "", turn: int = 0) -> dict[str, Any]:
 
 
 def coverage(paths: list[str]) -> dict[str, Any]:
-    """Say what of the pipelines no scenario makes happen, each with a way to cover it."""
+    """List what no scenario makes the pipelines do, each with a way to cover it."""
     return answer_of("coverage", paths)
 
 

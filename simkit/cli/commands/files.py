@@ -85,8 +85,7 @@ def init_command(
 @cli.command(
     name="validate",
     short_help="Check files without running anything.",
-    epilog="Exit codes: 0 nothing that keeps a file from running or contradicts it, 1 warnings "
-    "and --strict, 2 errors.",
+    epilog="Exit codes: 0 no errors, 1 warnings and --strict, 2 errors.",
 )
 @click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
 @click.option("--strict", is_flag=True, help="Warnings end with 1.")
@@ -96,9 +95,9 @@ def init_command(
 def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     """Check scenario and pipeline files without running them.
 
-    PATH is a file or a folder (default: scenarios). All files are checked; of what keeps a document
-    from running, the first is printed. docs/reference/validate.md explains the codes; a document
-    turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
+    PATH is a file or a folder (default: scenarios). All files are checked; of a document that
+    cannot run, the first error is printed. docs/reference/validate.md explains the codes; a
+    document turns one off with a reason: `lints: {VAL-14: kept for the next release}`.
     """
     with imports_frozen():
         from simkit import __version__
@@ -176,7 +175,7 @@ def schema_command(kind: str | None, file: str | None) -> None:
 
 @cli.command(
     name="doctor",
-    short_help="Say which client libraries are here, and what of them is seen.",
+    short_help="Show the installed client libraries and what simkit sees of them.",
     epilog="Exit codes: 0 all is well, 2 the scenario's pipeline cannot be run, or nothing of it "
     "was seen.",
 )

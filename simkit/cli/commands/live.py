@@ -59,8 +59,7 @@ from simkit.cli.commands.options import (
 @click.option(
     "--k",
     type=click.IntRange(min=1),
-    help="Of how many runs pass@k (one holds) and pass^k (all hold) speak: 3, or --runs if those "
-    "are fewer.",
+    help="The k of pass@k (one run holds) and pass^k (all hold): 3, or --runs if that is less.",
 )
 @click.option(
     "--fail-under",

@@ -228,7 +228,7 @@ def record_command(
 
 @cli.command(
     name="cassettes",
-    short_help="List recorded traffic that no scenario uses, is old, or holds a secret.",
+    short_help="List recordings that are unused, old, or hold a secret.",
     epilog="Exit codes: 0 listed or imported, 1 a secret was found (or, with --strict, an orphan "
     "or one over age), 2 a file cannot be read or written.",
 )

@@ -71,7 +71,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
 @click.option(
     "--needs-met",
     is_flag=True,
-    help="What needs a library that is not installed cannot be run (2), and is not skipped.",
+    help="A file whose libraries are not installed ends with 2; it is not skipped.",
 )
 @click.option(
     "--strict",
@@ -100,7 +100,7 @@ def explore_command(
 
 @cli.command(
     name="coverage",
-    short_help="Say what of a pipeline no scenario makes happen.",
+    short_help="List what no scenario makes a pipeline do.",
     epilog="Exit codes: 0 measured, 1 below --fail-under, 2 a file or script was broken.",
 )
 @PATHS
@@ -149,7 +149,7 @@ def coverage_command(**options: Any) -> int:
 @form_option("text", "json")
 @FAIL_UNDER
 def mutate_command(**options: Any) -> int:
-    """Say whether anything is claimed about what happens.
+    """Mutate runs and list mutants that no claim catches.
 
     One fact of a run is changed: a message left out of a context, a payload's key lost, a state's
     value, a handoff's target, an argument, a result or a reply changed. Its trace is judged again.

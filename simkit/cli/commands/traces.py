@@ -22,7 +22,7 @@ QUESTION: Final = click.option(
     "question",
     default="",
     metavar="PATH[::NAME]",
-    help="The scenarios that the traces are of, where they do not say it themselves.",
+    help="The scenarios that made the traces, if the traces do not name them.",
 )
 NO_OPEN: Final = click.option(
     "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
@@ -31,7 +31,7 @@ NO_OPEN: Final = click.option(
 
 @cli.command(
     name="judge",
-    short_help="Hold stored traces against today's claims and lints; nothing runs.",
+    short_help="Check stored traces with today's claims and lints; nothing runs.",
     epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
@@ -165,12 +165,12 @@ def graph_command(**options: Any) -> int:
     "--pipeline",
     default="",
     metavar="NAME",
-    help="What the trace is of: `myapp:run`, or a pipeline's name. The scenarios are run on it.",
+    help="The pipeline that made the trace, `myapp:run` or a name; the scenarios run on it.",
 )
 @click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="As of `simkit init`."
+    "--option", "options", multiple=True, metavar="KEY=VALUE", help="As in `simkit init`."
 )
-@click.option("--path", "folders", multiple=True, metavar="DIR", help="As of `simkit init`.")
+@click.option("--path", "folders", multiple=True, metavar="DIR", help="As in `simkit init`.")
 @click.option(
     "-o",
     "target",
