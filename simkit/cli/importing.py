@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from simkit.capture.telemetry import conventions as names
 from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
 from simkit.capture.telemetry.exports import Export, read_export
 from simkit.capture.telemetry.records import steps_of
@@ -36,7 +37,9 @@ from simkit.spec.scenario.writing import block, comment
 
 _GZIP: Final = b"\x1f\x8b"
 _NO_PIPELINE: Final = "your_app:run"
-_ORDER: Final = ("scenario", "pipeline", "app", "servers", "agents", "given", "turns")
+_ORDER: Final = (
+    "scenario", "pipeline", "seed", "start", "app", "servers", "agents", "given", "turns",
+)  # fmt: skip
 
 
 def import_trace(
@@ -79,7 +82,7 @@ def import_trace(
 
 def _of_simkit(request: AppRequest, conversation: RecordedConversation) -> AppRequest:
     """Return the request with the pipeline that a run of simkit itself names."""
-    name = conversation.pipeline
+    name = str(conversation.own.get(names.PIPELINE, ""))
     if request.name or not name:
         return request
     declares = re.compile(rf"^pipeline: *['\"]?{re.escape(name)}['\"]? *(#.*)?$", re.MULTILINE)

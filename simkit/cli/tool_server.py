@@ -10,7 +10,8 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from typing import Any, Final
 
@@ -98,8 +99,21 @@ def serve_tools() -> int:
     return 0
 
 
-_CLASSES: Final = (("mcp.server", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))
+_CLASSES: Final = (("mcp.server.mcpserver", "MCPServer"), ("mcp.server.fastmcp", "FastMCP"))
 """The server's class in version 2 of the SDK, and in version 1."""
+
+
+def _with_errors(tool: Callable[..., dict[str, Any]], kind: type[Exception]) -> Any:
+    """Return a tool that raises the SDK's error where a command has no result."""
+
+    @wraps(tool)
+    def call(**arguments: Any) -> dict[str, Any]:
+        answer = tool(**arguments)
+        if answer.get("error") is not None:
+            raise kind(answer["error"]["message"])
+        return answer
+
+    return call
 
 
 def _server() -> Any:
@@ -110,6 +124,6 @@ def _server() -> Any:
             continue
         server: Any = server_class("simkit", instructions=INSTRUCTIONS)
         for tool in TOOLS:
-            server.tool()(tool)
+            server.tool()(_with_errors(tool, import_module(f"{module}.exceptions").ToolError))
         return server
     raise Unsupported(f"`simkit mcp` needs the official SDK of MCP: {install_command('mcp')}")

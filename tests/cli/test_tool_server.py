@@ -53,22 +53,37 @@ def test_the_official_client_lists_and_calls_the_tools(project: Path) -> None:
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 
-    async def talk() -> tuple[list[str], Any]:
+    calls: dict[str, dict[str, Any]] = {
+        "validate": {"paths": [GOOD]},
+        "replay": {"paths": [GOOD]},
+        "explain": {"id": "HND-12"},
+        "context": {"path": f"{GOOD}::it holds"},
+        "coverage": {"paths": [GOOD]},
+        "mutate": {"paths": [GOOD], "most": 3},
+    }
+
+    async def talk() -> tuple[list[str], list[Any], Any]:
         server = StdioServerParameters(command=sys.executable, args=["-m", "simkit", "mcp"])
         async with stdio_client(server) as pipes, ClientSession(*pipes) as session:
             await session.initialize()
             listed = await session.list_tools()
-            done = await session.call_tool("replay", {"paths": [GOOD]})
-            return [tool.name for tool in listed.tools], done.content[0]
+            done = [await session.call_tool(*call) for call in calls.items()]
+            refused = await session.call_tool("replay", {"paths": ["nowhere.scenario.yaml"]})
+            return [tool.name for tool in listed.tools], done, refused
 
-    names, content = anyio.run(talk)
+    names, done, refused = anyio.run(talk)
 
-    assert names == [tool.__name__ for tool in tool_server.TOOLS]
-    assert json.loads(content.text)["summary"]["held"] == 3
+    assert names == [tool.__name__ for tool in tool_server.TOOLS] == [*calls]
+    answers = [json.loads(result.content[0].text) for result in done]
+    assert [answer["exit_code"] for answer in answers] == [0] * len(calls)
+    assert answers[1]["summary"]["held"] == 3
+    dumped = refused.model_dump(by_alias=True)
+    assert dumped["isError"]
+    assert "there is no such file" in refused.content[0].text
 
 
 def test_without_the_sdk_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setitem(sys.modules, "mcp.server.mcpserver", None)
     monkeypatch.setitem(sys.modules, "mcp.server.fastmcp", None)
 
     with pytest.raises(Unsupported, match="needs the official SDK of MCP: pip install"):

@@ -21,12 +21,8 @@ class RecordedTurn(msgspec.Struct):
     """One message of the user, and all that it caused."""
 
     user: str
-    session: str = ""
-    """Which of the scenario's sessions, in a run of simkit."""
-    resume: JsonValue = ABSENT
-    """The user's answer to the question of the turn before, in a run of simkit."""
-    data: JsonValue = ABSENT
-    """The value that the user's message was made of, in a run of simkit."""
+    own: Mapping[str, JsonValue] = {}
+    """Its facts in a run of simkit, by names of `conventions`; empty for others."""
     calls: list[Step] = []
     """The model calls, as they began."""
     agents: list[str] = []
@@ -49,10 +45,8 @@ class RecordedConversation(msgspec.Struct):
     """The gaps of the export without which a scenario is right."""
     refused: list[str] = []
     """Why no scenario can be made of it."""
-    pipeline: str = ""
-    """The pipeline of a run of simkit."""
-    given: Mapping[str, JsonValue] = {}
-    """The state before the first turn."""
+    own: Mapping[str, JsonValue] = {}
+    """The facts of a run of simkit; empty for others."""
 
 
 def conversations_of(steps: Sequence[Step]) -> list[RecordedConversation]:
@@ -104,9 +98,10 @@ class _Unit:
         self.failed = root.failed and not self.is_bare
         self.broken = [step for step in steps if step.parent and step.parent not in around]
 
-    def attribute(self, key: str) -> str:
-        """Return what the outermost step says under a key; empty for nothing."""
-        return str(self.root.attributes.get(key, ""))
+    @property
+    def own(self) -> Mapping[str, JsonValue]:
+        """Return the facts of a run of simkit; empty for others."""
+        return self.root.attributes if names.SCENARIO in self.root.attributes else {}
 
     def agent_of(self, step: Step) -> str:
         """Return the agent of a step: the nearest that a step around it runs, else its own."""
@@ -118,6 +113,17 @@ class _Unit:
                 return at.name
             at = self._around.get(at.parent)
         return step.agent
+
+    def gaps(self) -> Iterator[str]:
+        """Yield what lacks a model call, or a place in the tree of spans."""
+        around = {step.id for call in self.calls for step in self._outwards(call)}
+        if not self.own:
+            for step in self.steps:
+                if step.kind == "agent" and step.id not in around:
+                    yield f"agent {step.name!r} ran, and the trace has no model call of it"
+            roots = [step for step in self.steps if not step.parent and step.is_span]
+            if len(roots) > 1:
+                yield f"{counted(len(roots), 'span')} of one trace name no parent"
 
     def holds_calls(self, tool: Step) -> bool:
         """Return whether a model was asked inside a tool."""
@@ -148,7 +154,7 @@ class _Growing:
 
     def _joins(self, unit: _Unit) -> bool:
         """Return whether a trace is of the turn that is the last so far."""
-        if not self._turns or unit.attribute(names.TURN):
+        if not self._turns or names.TURN in unit.own:
             return False
         turn, units = self._turns[-1]
         replies = [c.answer.content for c in turn.calls if c.answer and c.answer.content]
@@ -164,10 +170,7 @@ class _Growing:
     def add(self, unit: _Unit) -> None:
         """Add a trace: to the last turn, or as a new one."""
         if not self._joins(unit):
-            facts = unit.root.attributes
-            resume, data = facts.get(names.RESUME, ABSENT), facts.get(names.DATA, ABSENT)
-            session = unit.attribute(names.SESSION)
-            turn = RecordedTurn(unit.text, session, resume, data, [], [], [], [])
+            turn = RecordedTurn(unit.text, unit.own)
             self._turns.append((turn, []))
         turn, units = self._turns[-1]
         units.append(unit)
@@ -187,12 +190,10 @@ class _Growing:
     def conversation(self) -> RecordedConversation:
         """Return the conversation, with what it lacks."""
         turns = [turn for turn, _ in self._turns]
-        named = self._units[0].attribute(names.SCENARIO)
+        named = str(self._units[0].own.get(names.SCENARIO, ""))
         name = named or short(turns[0].user, _TEXT_MAX) or "an imported trace"
         refused, missing = [*self._refusals(turns)], [*self._missing(turns)]
-        pipeline = self._units[0].attribute(names.PIPELINE)
-        given = self._units[0].root.attributes.get(names.GIVEN, {})
-        return RecordedConversation(name, turns, missing, refused, pipeline, given)
+        return RecordedConversation(name, turns, missing, refused, self._units[0].own)
 
     def _refusals(self, turns: Sequence[RecordedTurn]) -> Iterator[str]:
         for number, turn in enumerate(turns, 1):
@@ -225,6 +226,7 @@ class _Growing:
                 "the first model call was sent earlier replies: they are examples of its prompt, "
                 "or turns before this trace"
             )
+        yield from chain.from_iterable(map(_Unit.gaps, self._units))
         for number, turn in enumerate(turns, 1):
             yield from _missing_in(turn, number)
         if True in [call.lacks_texts for call in calls]:
@@ -237,6 +239,8 @@ class _Growing:
 
 def _missing_in(turn: RecordedTurn, number: int) -> Iterator[str]:
     """Yield the gaps of a turn without which a scenario is right."""
+    for key in turn.own.get(names.SETTINGS, ()):
+        yield f"turn {number}: the value of `{key}`, which the run's scenario sets: write it"
     last = turn.calls[-1].answer
     if last is not None and last.calls and not turn.failed:
         yield f"turn {number} ends with a call of {last.calls[0].name!r}, and no reply"

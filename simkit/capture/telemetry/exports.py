@@ -293,6 +293,8 @@ def _value(value: Any) -> Any:
         return [_value(item) for item in value["arrayValue"].get("values", ())]
     if "intValue" in value:
         return int(value["intValue"])
+    if not isinstance(value.get("stringValue", ""), str):
+        raise ValueError("a text of it is none")
     return next(iter(value.values()), None)
 
 

@@ -21,6 +21,10 @@ _INTERNAL: Final = 1
 _FAILED: Final = 2
 _MICROSECOND: Final = 1_000
 _MILLISECOND: Final = 1_000_000
+_DECLARED: Final = "native"
+_SETTINGS: Final[Mapping[type, str]] = {
+    e.CheckpointRestored: "restart", e.FaultInjected: "faults", e.LimitReached: "limits",
+}  # fmt: skip
 
 
 def otlp_of(view: View, run: str = "") -> dict[str, Any]:
@@ -39,7 +43,11 @@ class _Writer:
         started = view.started
         assert started is not None
         self._scenario = started.scenario
+        self._seed, self._started, self._driver = started.seed, started.start, started.driver
         self._start = round(datetime.fromisoformat(started.start).timestamp()) * 1_000_000_000
+        self._forms = {
+            event.call: event.reply for event in view.events if isinstance(event, e.ModelReplied)
+        }
         self._spans: list[dict[str, Any]] = []
 
     def resource(self) -> dict[str, Any]:
@@ -51,6 +59,8 @@ class _Writer:
             names.PIPELINE: self._view.pipeline.name,
             names.SCENARIO: self._scenario,
             **({names.RUN: self._run_name} if self._run_name else {}),
+            names.SEED: self._seed,
+            names.START: self._started,
             **({names.GIVEN: given} if (given := self._values_given()) else {}),
         }
         scope = {"scope": {"name": names.OWN}, "spans": self._spans}
@@ -80,7 +90,9 @@ class _Writer:
                 names.OPERATION: "invoke_workflow",
                 names.CONVERSATION: f"{self._scenario} {turn.session}",
                 names.SESSION: turn.session,
+                names.PROJECT: self._view.projects.get(turn.session, ""),
                 names.TURN: turn.number,
+                names.SETTINGS: self._settings(turn),
                 **self._answer(turn),
                 **({names.DATA: data} if data is not None else {}),
                 names.INPUT: json.dumps(messages, ensure_ascii=False),
@@ -103,6 +115,15 @@ class _Writer:
                 name = f"agent_handoff {event.to_agent}"
                 self._span(turn, handoff.id, event.at, name, attributes, root)
 
+    def _settings(self, turn: TurnView) -> list[JsonValue]:
+        """Return the keys of its scenario whose values are not in the trace."""
+        before = self._view.turns[turn.number - 2].hi if turn.number > 1 else 0
+        events = self._view.events[before : turn.hi]
+        keys = {_SETTINGS[type(event)] for event in events if type(event) in _SETTINGS}
+        keys |= {"latency_ms"} if events[-1].at > turn.at else set()
+        keys |= {"pause"} if before and turn.at > self._view.events[before - 1].at else set()
+        return [*sorted(keys), *(["app"] if self._driver != _DECLARED and not before else [])]
+
     def _answer(self, turn: TurnView) -> dict[str, JsonValue]:
         """Return the user's answer to the question of a turn that waited; empty for a message."""
         for event in self._view.events:
@@ -123,7 +144,7 @@ class _Writer:
             names.ARGUMENTS: tool.args,
             **({names.SERVER: tool.server} if tool.server else {}),
         }
-        if tool.error is None:
+        if tool.error is None and tool.returned_at is not None:
             attributes[names.RESULT] = tool.result
         name, error = f"{names.TOOL} {tool.tool}", "tool_error" if tool.error is not None else ""
         key = f"tool {tool.call_id}"
@@ -141,6 +162,7 @@ class _Writer:
             finish = {"finish_reason": "tool_call" if call.reply.calls else "stop"}
             output = [{**_message(call.reply), **finish}]
             attributes[names.OUTPUT] = json.dumps(output, ensure_ascii=False)
+            attributes[names.FORM] = self._forms.get(call.id, "")
         if call.context.tools:
             offers = [{"type": "function", **_offer(tool)} for tool in call.context.tools]
             attributes[names.OFFERS] = json.dumps(offers, ensure_ascii=False)

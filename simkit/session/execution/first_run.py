@@ -180,9 +180,11 @@ class _ProbeAnswerer:
 
     def _keep(self, before: int, used: Used) -> None:
         """Record a call, unless a model was called inside it, or its result is not reproducible."""
-        if len(self.calls) > before or foreign_type(used.result):
+        is_foreign = bool(foreign_type(used.result))
+        if len(self.calls) > before or is_foreign:
             self.functions.pop(used.tool, None)
-        self.used.append(used)
+        # An object of the application's may not leave its process.
+        self.used.append(Used(used.turn, used.tool) if is_foreign else used)
 
 
 def _problem_text(problem: Exception) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from simkit.capture.telemetry import conventions as names
 from simkit.capture.telemetry.conversations import RecordedConversation, RecordedTurn
+from simkit.capture.telemetry.exports import json_value
 from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 from simkit.session.execution.first_scenario import agents_of, scenario_of
+from simkit.spec.scenario.model import DEFAULT_START
 from simkit.update.observed_values import claim_of
 
 
@@ -26,46 +29,66 @@ def imported_scenario(
     ``functions`` are those of tools that the application itself calls, by name.
     """
     run = _run_of(conversation, functions)
-    first = conversation.turns[0].session
+    own = conversation.own
     texts = [turn.user for turn in conversation.turns]
     tree = scenario_of(run, name, pipeline, app, texts)
     if run.calls and {call.agent for call in run.calls} == {UNMARKED} and len(tree["agents"]) == 1:
         # All calls are its own, also those of today's code with other instructions.
         tree["agents"] = {agent: {"system": {"$any": True}} for agent in tree["agents"]}
-    if servers := _servers(conversation):
-        tree["servers"] = servers
-    if conversation.given:
-        tree["given"] = {"state": conversation.given}
-    names = iter(agents_of(run))
+    tree |= _settings(conversation)
+    owners = iter(agents_of(run))
     systems = _has_instructions(conversation)
     is_whole = has_whole_contexts(conversation)
     for turn, entry in zip(conversation.turns, tree["turns"], strict=True):
-        agents = [next(names) for _ in turn.calls]
+        agents = [next(owners) for _ in turn.calls]
         claims = dict(_claims(turn, agents, systems, is_whole))
-        if conversation.pipeline:
-            _add_own(entry, turn, first, is_declared=":" not in conversation.pipeline)
+        if own:
+            _add_own(entry, turn, own, agents if ":" not in own[names.PIPELINE] else ())
         if claims:
             entry["expect"] = claims
     return tree
 
 
-def _add_own(entry: dict[str, Any], turn: RecordedTurn, first: str, *, is_declared: bool) -> None:
-    """Write a turn as simkit itself knows it; ``first`` is the first turn's session."""
-    if turn.data is not ABSENT:
-        entry["user"] = {"json": turn.data}
-    if turn.resume is not ABSENT:
+def _settings(conversation: RecordedConversation) -> dict[str, Any]:
+    """Return what the scenario says beside its turns, where it is not as always."""
+    own = conversation.own
+    start, state = own.get(names.START), own.get(names.GIVEN)
+    settings = {
+        "servers": _servers(conversation),
+        "given": {"state": state} if state else {},
+        "seed": own.get(names.SEED),
+        "start": start if start != DEFAULT_START else "",
+    }
+    return {key: value for key, value in settings.items() if value}
+
+
+def _add_own(
+    entry: dict[str, Any], turn: RecordedTurn, first: Mapping[str, Any], declared: Sequence[str]
+) -> None:
+    """Write a turn as simkit itself knows it; ``first`` is what it says of the first one.
+
+    ``declared`` are the agents of its calls, in a declared pipeline.
+    """
+    if names.DATA in turn.own:
+        entry["user"] = {"json": turn.own[names.DATA]}
+    if names.RESUME in turn.own:
         del entry["user"]
-        entry["resume"] = turn.resume
-    if turn.session != first:
-        entry["session"] = turn.session
-    if is_declared and "replies" in entry:
-        entry["replies"] = {agent: _handed(lines) for agent, lines in entry["replies"].items()}
+        entry["resume"] = turn.own[names.RESUME]
+    if turn.own[names.SESSION] != first[names.SESSION]:
+        entry["session"] = turn.own[names.SESSION]
+    if turn.own.get(names.PROJECT, "p1") != "p1":
+        entry["project"] = turn.own[names.PROJECT]
+    for agent in dict.fromkeys(declared):
+        calls = [c for c, name in zip(turn.calls, declared, strict=True) if name == agent]
+        lines = entry["replies"][agent] if len(calls) > 1 else [entry["replies"][agent]]
+        own = [_own_line(line, call) for line, call in zip(lines, calls, strict=True)]
+        entry["replies"][agent] = own if len(own) > 1 else own[0]
 
 
-def _handed(line: Any) -> Any:
-    """Return reply lines of a declared pipeline, whose handoffs the trace shows as calls."""
-    if isinstance(line, list):
-        return [_handed(inner) for inner in line]
+def _own_line(line: Any, call: Step) -> Any:
+    """Return a reply line of a declared pipeline, whose handoffs the trace shows as calls."""
+    if call.attributes.get(names.FORM) == "json" and isinstance(line, str):
+        return {"json": json_value(line)}
     if not isinstance(line, Mapping):
         return line
     rest = {key: value for key, value in line.items() if key not in ("calls", "handoff")}
@@ -113,7 +136,7 @@ def has_whole_contexts(conversation: RecordedConversation) -> bool:
 
     Some exporters write only what began an agent's run: then later calls of it lack its own calls.
     """
-    for turn in conversation.turns:
+    for turn in conversation.turns if not conversation.own else ():
         calls_by_agent: dict[str, set[str]] = {}
         for call, agent in zip(turn.calls, turn.agents, strict=True):
             known = {c.id for message in call.messages or () for c in message.calls}
@@ -184,6 +207,10 @@ def _claim_of(message: Message, call: Step) -> dict[str, Any]:
     return claim
 
 
+_NOT_OF_THE_SCRIPT: Final = {"$not": {"$in": ["ReplyMissing", "ScriptMisfit"]}}
+"""A call that the trace does not have is no error that it tells of."""
+
+
 def _claims(
     turn: RecordedTurn, agents: Sequence[str], has_systems: bool, is_whole: bool
 ) -> Iterator[tuple[str, Any]]:
@@ -191,7 +218,7 @@ def _claims(
     if contexts:
         yield "context", contexts
     if turn.failed:
-        yield "error", {"$any": True}
+        yield "error", {"type": turn.own.get(names.ERROR) or _NOT_OF_THE_SCRIPT}
     if turn.targets or any(call.failed for call in turn.calls):
         return
     calls = [c for step in turn.calls if step.answer for c in step.answer.calls]

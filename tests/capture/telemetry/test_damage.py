@@ -120,6 +120,9 @@ def test_parts_that_say_nothing_are_said_to_be_missing() -> None:
         ("span_data", {**data, "output": [{"role": "assistant", "tool_calls": [
             {"id": "a", "function": {"name": "look_up", "arguments": "{cut"}}]}]})
     )  # fmt: skip
+    rest = [span for span in spans if span is not calls[-1]]
+    lines = lines_and_turns("\n".join(map(json.dumps, rest)).encode())[0]
+    assert any("agent 'Human' ran, and the trace has no model call of it" in t for t in lines)
     empty = {**data, "input": [{"role": "system", "content": ""}, *data["input"][1:]]}
     assert "a message that it was sent is empty" in lines_with(("span_data", empty))
 

@@ -40,7 +40,10 @@ def facts_of_run(view: View) -> list[Any]:
                 [c.agent, [shape(m) for m in c.context.messages], shape(c.reply)]
                 for c in turn.calls
             ],
-            [[t.tool, t.args, t.result if t.error is None else t.error] for t in turn.tools],
+            [
+                [t.tool, t.args, t.error or (ABSENT if t.returned_at is None else t.result)]
+                for t in turn.tools
+            ],
         ]
         for turn in view.turns
         if turn.calls
@@ -104,12 +107,16 @@ def test_an_exported_run_is_the_same_conversation_again(file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", ["customers/desk", "handoff_pattern/registry_and_validation"])
+@pytest.mark.parametrize(
+    "file",
+    ["customers/desk", "handoff_pattern/registry_and_validation", "agent_engine/memory",
+     "agent_engine/debugging"],
+)  # fmt: skip
 def test_an_imported_run_holds_again(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for pipeline in (ROOT / "scenarios" / file).parent.glob("*.pipeline.yaml"):
-        (tmp_path / pipeline.name).write_bytes(pipeline.read_bytes())
+    for neighbour in (ROOT / "scenarios" / file).parent.glob("*.*"):
+        (tmp_path / neighbour.name).write_bytes(neighbour.read_bytes())
     runs = views(ROOT / f"scenarios/{file}.scenario.yaml")
     monkeypatch.chdir(tmp_path)
     lines = [json.dumps(otlp_of(view, str(number))) for number, view in enumerate(runs)]
