@@ -121,6 +121,9 @@ class _Writer:
         events = self._view.events[before : turn.hi]
         keys = {_SETTINGS[type(event)] for event in events if type(event) in _SETTINGS}
         keys |= {"latency_ms"} if events[-1].at > turn.at else set()
+        given = [x for x in events if isinstance(x, e.StateUpdated) and x.cause == "given"]
+        channels = {channel for event in given for channel in self._view.update_of(event)}
+        keys |= {"given"} if channels - {*self._values_given()} else set()
         keys |= {"pause"} if before and turn.at > self._view.events[before - 1].at else set()
         return [*sorted(keys), *(["app"] if self._driver != _DECLARED and not before else [])]
 

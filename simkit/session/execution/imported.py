@@ -8,6 +8,7 @@ from typing import Any, Final
 from simkit.capture.telemetry import conventions as names
 from simkit.capture.telemetry.conversations import RecordedConversation, RecordedTurn
 from simkit.capture.telemetry.exports import json_value
+from simkit.capture.telemetry.messages import loaded
 from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.providers.values import ParsedRequest, ParsedResponse
@@ -87,8 +88,9 @@ def _add_own(
 
 def _own_line(line: Any, call: Step) -> Any:
     """Return a reply line of a declared pipeline, whose handoffs the trace shows as calls."""
-    if call.attributes.get(names.FORM) == "json" and isinstance(line, str):
-        return {"json": json_value(line)}
+    form = call.attributes.get(names.FORM)
+    if form in ("json", "interrupt") and isinstance(line, str):
+        return {form: json_value(line) if form == "json" else loaded(line)}
     if not isinstance(line, Mapping):
         return line
     rest = {key: value for key, value in line.items() if key not in ("calls", "handoff")}
