@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,6 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.checks.claims import listed
 from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import Progress, paint_for
 from simkit.core.errors import SimkitError
@@ -102,7 +100,7 @@ def first_scenario(
     The app's models are answered by a source, by their providers without one. Raise SimkitError
     if the app fails, or if a scenario cannot express what it does.
     """
-    redactor, began = Redactor(os.environ), time.time()
+    redactor = Redactor(os.environ)
     prepared = _first_prepared(request, file)
     assert isinstance(prepared.pipeline, App)
     with _running(prepared.pipeline, str(file), request.is_recorded) as runs:
@@ -131,7 +129,8 @@ def first_scenario(
             report = findings_text(ran.findings, paint_for(False))
             raise SimkitError(
                 f"{file}: not written, since a scripted run differs from this one:\n"
-                f"{_left_in_files(began)}{report}"
+                f"{report}\n  If it keeps anything in files, give each run a new folder:\n"
+                "  --option setup=MODULE:FUNCTION, a function that changes into one."
             )
         if not ran.holds_again:
             tree = {**tree, "app": {**tree.get("app", {}), "fresh": True}}
@@ -140,25 +139,6 @@ def first_scenario(
         raise SimkitError(f"{file}: not written: it would hold a secret that the app sends itself")
     offers = tuple(_offers_of(first_run))
     return FirstScenario(prepared.pipeline, tree, text, offers, first_run.functions)
-
-
-def _left_in_files(began: float) -> str:
-    """Return which files were written since a moment, and what to do; empty if none was."""
-    files: list[str] = []
-    for folder, inner, names in os.walk("."):
-        inner[:] = [name for name in inner if name not in _NOT_ITS_OWN and name[:1] != "."]
-        for path in (Path(folder, name) for name in names):
-            with contextlib.suppress(OSError):
-                files += [str(path)] if path.stat().st_mtime >= began else []
-    if not files:
-        return ""
-    return (
-        f"  The app writes {listed(sorted(files)[:3])}, and the next run finds that. Give each "
-        "run a new folder:\n  --option setup=MODULE:FUNCTION, a function that changes into one.\n"
-    )
-
-
-_NOT_ITS_OWN: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
 
 
 def text_without_contexts(first: FirstScenario, file: Path) -> str:

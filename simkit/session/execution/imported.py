@@ -54,12 +54,8 @@ def _settings(conversation: RecordedConversation) -> dict[str, Any]:
     """Return what the scenario says beside its turns, where it is not as always."""
     own = conversation.own
     start, state = own.get(names.START), own.get(names.GIVEN)
-    settings = {
-        "servers": _servers(conversation),
-        "given": {"state": state} if state else {},
-        "seed": own.get(names.SEED),
-        "start": start if start != DEFAULT_START else "",
-    }
+    settings = {"servers": _servers(conversation), "given": state and {"state": state}}
+    settings |= {"seed": own.get(names.SEED), "start": start if start != DEFAULT_START else ""}
     return {key: value for key, value in settings.items() if value}
 
 
