@@ -37,9 +37,7 @@ from simkit.spec.scenario.writing import block, comment
 
 _GZIP: Final = b"\x1f\x8b"
 _NO_PIPELINE: Final = "your_app:run"
-_ORDER: Final = (
-    "scenario", "pipeline", "seed", "start", "app", "servers", "agents", "given", "turns",
-)  # fmt: skip
+_ORDER: Final = ("scenario", "pipeline", "app", "servers", "agents", "given", "turns")
 
 
 def import_trace(

@@ -14,7 +14,6 @@ from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 from simkit.session.execution.first_scenario import agents_of, scenario_of
-from simkit.spec.scenario.model import DEFAULT_START
 from simkit.update.observed_values import claim_of
 
 
@@ -52,10 +51,8 @@ def imported_scenario(
 
 def _settings(conversation: RecordedConversation) -> dict[str, Any]:
     """Return what the scenario says beside its turns, where it is not as always."""
-    own = conversation.own
-    start, state = own.get(names.START), own.get(names.GIVEN)
+    state = conversation.own.get(names.GIVEN)
     settings = {"servers": _servers(conversation), "given": state and {"state": state}}
-    settings |= {"seed": own.get(names.SEED), "start": start if start != DEFAULT_START else ""}
     return {key: value for key, value in settings.items() if value}
 
 
