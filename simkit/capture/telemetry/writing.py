@@ -43,7 +43,7 @@ class _Writer:
         started = view.started
         assert started is not None
         self._scenario = started.scenario
-        self._seed, self._driver = started.seed, started.driver
+        self._driver = started.driver
         self._start = round(datetime.fromisoformat(started.start).timestamp()) * 1_000_000_000
         self._forms = {
             event.call: event.reply for event in view.events if isinstance(event, e.ModelReplied)
@@ -118,11 +118,7 @@ class _Writer:
         before = self._view.turns[turn.number - 2].hi if turn.number > 1 else 0
         events = self._view.events[before : turn.hi]
         keys = {_SETTINGS[type(event)] for event in events if type(event) in _SETTINGS}
-        keys |= {"seed"} if self._seed and not before else set()
         keys |= {"latency_ms"} if events[-1].at > turn.at else set()
-        given = [x for x in events if isinstance(x, e.StateUpdated) and x.cause == "given"]
-        channels = {channel for event in given for channel in self._view.update_of(event)}
-        keys |= {"given"} if channels - {*self._values_given()} else set()
         keys |= {"pause"} if before and turn.at > self._view.events[before - 1].at else set()
         return [*sorted(keys), *(["app"] if self._driver != _DECLARED and not before else [])]
 
