@@ -115,15 +115,12 @@ class _Unit:
         return step.agent
 
     def gaps(self) -> Iterator[str]:
-        """Yield what lacks a model call, or a place in the tree of spans."""
+        """Yield the agents that lack a model call."""
         around = {step.id for call in self.calls for step in self._outwards(call)}
         if not self.own:
             for step in self.steps:
                 if step.kind == "agent" and step.id not in around:
                     yield f"agent {step.name!r} ran, and the trace has no model call of it"
-            roots = [step for step in self.steps if not step.parent and step.is_span]
-            if len(roots) > 1:
-                yield f"{counted(len(roots), 'span')} of one trace name no parent"
 
     def holds_calls(self, tool: Step) -> bool:
         """Return whether a model was asked inside a tool."""

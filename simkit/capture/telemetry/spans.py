@@ -60,8 +60,6 @@ class Step(msgspec.Struct, kw_only=True):
     missing: list[str] = []
     """Its parts that the export does not have."""
     attributes: Mapping[str, Any] = {}
-    is_span: bool = False
-    """Whether it is OTLP's, where one span of a trace has no parent."""
     lacks_texts: bool = False
     """Whether texts beside tool calls are left out."""
 
@@ -249,7 +247,6 @@ def _step(span: Span, limit: int) -> Step:
         status=" ".join([span.status, str(attributes.get(names.ERROR, "")), *_exceptions(span)]),
         missing=[],
         attributes=attributes,
-        is_span=True,
     )
     if names.KIND in attributes:
         _read_openinference(step, attributes, span)

@@ -202,10 +202,6 @@ def _claim_of(message: Message, call: Step) -> dict[str, Any]:
     return claim
 
 
-_NOT_OF_THE_SCRIPT: Final = {"$not": {"$in": ["ReplyMissing", "ScriptMisfit"]}}
-"""A call that the trace does not have is no error that it tells of."""
-
-
 def _claims(
     turn: RecordedTurn, agents: Sequence[str], has_systems: bool, is_whole: bool
 ) -> Iterator[tuple[str, Any]]:
@@ -213,7 +209,9 @@ def _claims(
     if contexts:
         yield "context", contexts
     if turn.failed:
-        yield "error", {"type": turn.own.get(names.ERROR) or _NOT_OF_THE_SCRIPT}
+        # A call that the trace does not have is no error that it tells of.
+        others = {"$not": {"$in": ["ReplyMissing", "ScriptMisfit"]}}
+        yield "error", {"type": turn.own.get(names.ERROR, others)}
     if turn.targets or any(call.failed for call in turn.calls):
         return
     calls = [c for step in turn.calls if step.answer for c in step.answer.calls]
