@@ -54,7 +54,7 @@ _PAIR: Final = (
 """``"api_key": "…"`` inside a text, at any depth of escaping."""
 _ASSIGNED: Final = (
     rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?|{'|'.join(IN_TEXT)})(?!{_PLACEHOLDER})"
-    rf"(?!{DUMMY_KEY}(?![\w-]))"
+    rf"(?!{DUMMY_KEY}\.?(?:[\s&;,\"'\\<>(){{}}]|\Z))"
     r"[^\s&;,\"'\\<>(){}]+"
 )
 """``api_key=…`` as in a query, a form or a shell, and the ways of ``IN_TEXT``."""

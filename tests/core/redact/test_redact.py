@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.core.redact import Redactor, secrets_written_in
-from simkit.core.redact.shapes import NAMES, PERSONAL, SHAPES, secrets_of
+from simkit.core.redact.shapes import DUMMY_KEY, NAMES, PERSONAL, SHAPES, secrets_of
 from simkit.core.text import short
 from simkit.language.yaml import load_text
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED, VARIANTS
@@ -584,3 +584,17 @@ def test_cut_key_is_replaced_with_all_characters_that_keys_have(
 @pytest.mark.parametrize("text", ["sk-learning/guide…", "see task-lists/2024…", "API-2024/06.md…"])
 def test_cut_path_is_no_key(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("form", ["{}={}", '{{"{}": "{}"}}', "https://h.example/?{}={}"])
+def test_the_dummy_key_stays_under_every_name_and_no_secret_that_begins_with_it(
+    name: str, form: str
+) -> None:
+    redactor = Redactor({})
+    dummy = form.format(name, DUMMY_KEY)
+
+    assert redactor.text(dummy) == dummy
+    for joint in ("", "-", "_", ".", "/", "+", "=", ":"):
+        secret = f"{DUMMY_KEY}{joint}hunter2Zx9q"
+        assert secret not in redactor.text(form.format(name, secret))
