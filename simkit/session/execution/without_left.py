@@ -32,7 +32,8 @@ def reached_by_left_values(prepared: Prepared, view: View) -> Iterator[Hit]:
     """
     left_values: Any = sys.modules.get("simkit.adapters.recorder.left_values")
     left_by = {} if left_values is None else left_values.left_to(prepared.item.name)
-    passages = _passages(view)
+    # To read what every agent was sent costs more than a short run.
+    passages = _passages(view) if any(left_by.values()) else []
     for variable, scenarios in left_by.items():
         texts = [text for text in scenarios if _count(text, passages)]
         hit = _hit(prepared, passages, variable, scenarios, texts) if texts else None

@@ -64,6 +64,14 @@ class ShownPart:
         """Return the logged message at an index of settled + tail."""
         return self.stream.entries[place] if place < self.hi else self.tail[place - self.hi]
 
+    def entries(self) -> list[Message]:
+        """Return the logged messages that it shows one by one, as the log has them."""
+        return (
+            []
+            if self.rendered is not None
+            else [*self.stream.entries[self.lo : self.hi], *self.tail]
+        )
+
     def settled(self, place: int) -> Message:
         """Return the settled message at an index of the stream, with its section."""
         return replace(self.stream.entries[place], section=self.section)

@@ -453,8 +453,10 @@ def _continued(last: _Shape, shape: _Shape) -> Relation | None:
 
 
 def _messages_of(call: CallView) -> dict[int, Message]:
-    messages = sorted(call.context.messages, key=lambda each: each.number)
-    return {message.number: message for message in messages if message.id}
+    parts = call.context.parts
+    messages = [part.entries() if isinstance(part, ShownPart) else [part.message] for part in parts]
+    logged = chain(*messages, call.context.own_messages)
+    return dict(sorted({each.number: each for each in logged if each.id}.items()))
 
 
 def shows_past(view: View) -> bool:
