@@ -12,6 +12,7 @@ from simkit.checks.trace_edits import without_message
 from simkit.runtime.functions import function_named
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.claims import Expect
+from simkit.trace import events as e
 from simkit.trace.views import view_of
 from simkit.update.observed_values import StableClaims, claims_on, words_of
 from tests.building import prepared
@@ -103,6 +104,29 @@ def test_a_mutant_changes_its_fact_and_no_other_turn_before_it() -> None:
         is_defined_before = mutant.kind == "definitions" and mutant.turn == 1
         assert events[first].turn == (0 if is_defined_before else mutant.turn), mutant.text
         assert claims_hold(ready.scenario, ready.document, view_of(events), function_named)
+
+
+def test_a_message_asks_for_what_a_mutant_s_call_or_handoff_has() -> None:
+    calls = [{"look": {"at": "it", "by": "me"}}, {"look": {"at": "that"}}]
+    turn = {**TURN, "replies": {"desk": [{"calls": calls}, "Well."]}}
+    turns = [{**turn, "tool_results": {"look": [1, 2]}}, TURNS[1]]
+    outcome = simulate(prepared(PIPELINE, f"turns: {json.dumps(turns)}"))
+    before = _asked(outcome.trace.events)
+
+    for mutant in trace_mutants(outcome.view):
+        events = mutated(outcome.trace.events, mutant.changes())
+        asked = _asked(events)
+        called = {event.call_id: event.args for event in events if isinstance(event, e.ToolCalled)}
+        passed = [event.payload for event in events if isinstance(event, e.HandoffEvent)]
+        assert {**asked, **called} == asked, mutant.text
+        assert passed == [asked["call3"]["payload"]] * 2, mutant.text
+        changes = [call for call, args in asked.items() if args != before[call]]
+        assert len(changes) == (mutant.kind in ("arguments", "payloads")), mutant.text
+
+
+def _asked(events: Any) -> dict[str, Any]:
+    messages = [event.message for event in events if isinstance(event, e.MessageAdded)]
+    return {call.id: call.args for message in messages for call in message.calls}
 
 
 def test_each_part_of_a_tool_s_definition_is_noticed_by_the_claim_that_is_proposed() -> None:

@@ -234,6 +234,35 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     return texts_by_name
 
 
+def test_each_kind_of_library_is_a_table_of_its_own(
+    installed: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed |= {"openai": ["httpx<1,>=0.23"], "httpx": []}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor_checks, "__version__", "1.2.3")
+    monkeypatch.setattr(doctor_checks.os, "environ", {"MY_API_KEY": "x"})
+
+    text = doctor_checks.environment_text()
+
+    assert text.startswith(
+        "simkit        version\n------------  ---------\nagent-simkit  1.2.3\n\nClients\n\nlibrary "
+    )
+    assert (
+        "\n\nProviders\n\n"
+        "library    version    sends through\n"
+        "---------  ---------  ---------------\n"
+        "openai     1.0        httpx\n\n"
+        "Frameworks: none of those that simkit knows\n\nTried\n\nlibrary "
+    ) in text
+    assert text.endswith(
+        "\n\nVariables\n\n"
+        "variable    value    what it does\n"
+        "----------  -------  -----------------------------------------\n"
+        "MY_API_KEY  set      stays, and is redacted in what is written\n\n"
+        "pytest: none of those that simkit knows"
+    )
+
+
 def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]) -> None:
     installed |= {"httpx": [], "requests": [], "grpcio": []}
 
