@@ -10,16 +10,17 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from simkit.cli.serve import ServeOptions, _handle
 from tests.cli.projects import Call, write
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -346,22 +347,24 @@ def test_without_a_command_the_environment_is_printed_for_a_shell(project: Path)
     assert process.returncode == 1
 
 
-@pytest.mark.slow
-def test_without_a_command_a_problem_is_told_as_it_comes(project: Path) -> None:
-    write("echo.scenario.yaml", ECHO)
+@pytest.mark.parametrize("program", ["", "python desk.py"])
+def test_without_a_command_a_problem_is_told_once_as_it_comes(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run: Any = SimpleNamespace(problem=None)
+    options = ServeOptions(path="a", port=0, program=program, form="text", show="")
 
-    with listening("echo.scenario.yaml") as process:
-        assert process.stderr is not None
-        url = process.stderr.readline().split()[2].rstrip(";")
-        ask_server(url, "hi")
-        with pytest.raises(urllib.error.HTTPError, match="400"):
-            ask_server(url, "hi")
-        line = process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+    def take(request: str) -> str:
+        run.problem = "there is no reply" if request != "first" else None
+        return f"the answer to {request}"
 
-    assert line.startswith("refused from now on: agent 'a' made model call #2 in turn 1")
-    assert process.returncode == 1
+    run.take = take
+    handle: Any = _handle(options, run)
+    answers = [handle(request) for request in ("first", "second", "third")]
+
+    assert answers == [f"the answer to {name}" for name in ("first", "second", "third")]
+    told = "" if program else "refused from now on: there is no reply\n"
+    assert capsys.readouterr() == ("", told)
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from simkit.pytest_plugin import workflow
+from simkit.report.results import Result
 from simkit.spec.scenario.files import ScenarioCase
 from tests.desk import BROKEN, FAILS, HOLDS, PIPELINE, install, named, write
 
@@ -170,6 +171,23 @@ def test_a_scenario_that_pytest_skips_is_told_with_the_reason() -> None:
     result = workflow._result(item, SimpleNamespace(excinfo=None), report)  # type: ignore[arg-type]
 
     assert (result.outcome, result.reason) == ("skipped", "no clerk")
+
+
+@pytest.mark.parametrize("folder", ["no", "."])
+def test_a_summary_that_cannot_be_written_is_told_in_the_terminal(
+    folder: str, summary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", f"{folder}/summary.md")
+    lines: list[str] = []
+    reports = workflow.Workflow("")
+    reports._results["a"] = Result("a", "a.scenario.yaml", 1, "", "held")
+    config = SimpleNamespace(getoption=lambda name: None)
+
+    reports.pytest_terminal_summary(SimpleNamespace(config=config, write_line=lines.append))
+
+    problem = "the summary is not written: no/summary.md: No such file or directory"
+    assert lines == ([f"simkit: {problem}"] if folder == "no" else [])
+    assert summary.exists() == (folder == ".")
 
 
 def test_only_the_parent_of_pytest_xdist_changes_files() -> None:
