@@ -111,20 +111,20 @@ def test_a_message_asks_for_what_a_mutant_s_call_or_handoff_has() -> None:
     turn = {**TURN, "replies": {"desk": [{"calls": calls}, "Well."]}}
     turns = [{**turn, "tool_results": {"look": [1, 2]}}, TURNS[1]]
     outcome = simulate(prepared(PIPELINE, f"turns: {json.dumps(turns)}"))
-    before = _asked(outcome.trace.events)
+    before = _requests(outcome.trace.events)
 
     for mutant in trace_mutants(outcome.view):
         events = mutated(outcome.trace.events, mutant.changes())
-        asked = _asked(events)
+        requests = _requests(events)
         called = {event.call_id: event.args for event in events if isinstance(event, e.ToolCalled)}
         passed = [event.payload for event in events if isinstance(event, e.HandoffEvent)]
-        assert {**asked, **called} == asked, mutant.text
-        assert passed == [asked["call3"]["payload"]] * 2, mutant.text
-        changes = [call for call, args in asked.items() if args != before[call]]
+        assert {**requests, **called} == requests, mutant.text
+        assert passed == [requests["call3"]["payload"]] * 2, mutant.text
+        changes = [call for call, args in requests.items() if args != before[call]]
         assert len(changes) == (mutant.kind in ("arguments", "payloads")), mutant.text
 
 
-def _asked(events: Any) -> dict[str, Any]:
+def _requests(events: Any) -> dict[str, Any]:
     messages = [event.message for event in events if isinstance(event, e.MessageAdded)]
     return {call.id: call.args for message in messages for call in message.calls}
 

@@ -258,7 +258,7 @@ def test_the_oldest_version_that_was_tried_is_the_oldest_that_is_allowed() -> No
     allowed = {needed.name: str(needed.specifier) for needed in requirements()}
     inside = {name: specifier for name, specifier in allowed.items() if name in TRIED}
 
-    assert {*inside} == {"google-adk", "langgraph", "openai-agents", "pydantic-ai-slim", "vcrpy"}
+    assert {*inside} > {"langgraph", "vcrpy"}
     assert [
         name
         for name, specifier in inside.items()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from simkit.language.yaml import SourceFloat, SourceInt, text_of
+from simkit.language.yaml.parsing import packed, unpacked
 from tests.language.yaml.reading import QUOTE, TAG, read, refusal
 
 
@@ -67,12 +68,13 @@ def test_only_numbers_that_python_writes_differently_keep_their_source() -> None
 
 
 @pytest.mark.parametrize("number", [SourceInt(7, "007"), SourceFloat(1.5, "1.50")])
-def test_source_numbers_are_numbers_and_survive_pickle_and_copies(number: Any) -> None:
+def test_source_numbers_are_numbers_and_survive_copies(number: Any) -> None:
     copies = [pickle.loads(pickle.dumps(number)), copy.copy(number), copy.deepcopy(number)]
+    copies += unpacked(packed({"a": [number]}))["a"]
 
     assert [(type(item), item, item.source) for item in copies] == [
         (type(number), number, number.source)
-    ] * 3
+    ] * 4
     assert (number + 1, hash(number)) == (number.real + 1, hash(number.real))
 
 
