@@ -363,8 +363,8 @@ def test_without_a_command_a_problem_is_told_once_as_it_comes(
     answers = [handle(request) for request in ("first", "second", "third")]
 
     assert answers == [f"the answer to {name}" for name in ("first", "second", "third")]
-    told = "" if program else "refused from now on: there is no reply\n"
-    assert capsys.readouterr() == ("", told)
+    line = "" if program else "refused from now on: there is no reply\n"
+    assert capsys.readouterr() == ("", line)
 
 
 @pytest.mark.slow
