@@ -6,8 +6,9 @@ import builtins
 import importlib
 import zlib
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -188,6 +189,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 Step: TypeAlias = Callable[[bytes], bytes]
 """Takes the next compressed bytes, and returns the bytes that they add."""
+_Ways: TypeAlias = Sequence[tuple[Step, type[Exception]]]
 
 
 class NotDecodable(Exception):
@@ -229,21 +231,11 @@ def _without(name: str, chunks: Iterable[bytes], is_whole: bool) -> list[bytes]:
     raise NotDecodable(f"its bytes are not {name}")
 
 
-def _ways(name: str) -> Sequence[tuple[Step, type[Exception]]]:
+def _ways(name: str) -> _Ways:
     """Return the decoders for an encoding, likeliest first, with the errors of other bytes."""
-    if name in ("gzip", "x-gzip"):
-        return [(_Inflating(_GZIP), zlib.error)]
-    if name == "deflate":
-        # Some servers send raw deflate, others what RFC 9110 requires.
-        windows = (zlib.MAX_WBITS, -zlib.MAX_WBITS)
-        return [(_Inflating(window), zlib.error) for window in windows]
-    if name == "br":
-        library = _library(name, "brotli", "brotlicffi")
-        return [(_brotli(library.Decompressor()), library.error)]
-    if name == "zstd":
-        library = _library(name, "zstandard")
-        return [(library.ZstdDecompressor().decompressobj().decompress, library.ZstdError)]
-    raise NotDecodable(f"simkit cannot read the encoding {name!r}")
+    if name not in _DECODERS:
+        raise NotDecodable(f"simkit cannot read the encoding {name!r}")
+    return _DECODERS[name]()
 
 
 class _Inflating:
@@ -269,8 +261,19 @@ class _Inflating:
         return plain
 
 
-def _brotli(stream: Any) -> Step:
-    return getattr(stream, "process", None) or stream.decompress  # type: ignore[no-any-return]
+def _inflate(*windows: int) -> _Ways:
+    return [(_Inflating(window), zlib.error) for window in windows]
+
+
+def _brotli() -> _Ways:
+    library = _library("br", "brotli", "brotlicffi")
+    stream = library.Decompressor()
+    return [(getattr(stream, "process", None) or stream.decompress, library.error)]
+
+
+def _zstandard() -> _Ways:
+    library = _library("zstd", "zstandard")
+    return [(library.ZstdDecompressor().decompressobj().decompress, library.ZstdError)]
 
 
 def _library(encoding: str, *names: str) -> Any:
@@ -280,6 +283,16 @@ def _library(encoding: str, *names: str) -> Any:
         except ImportError:
             continue
     raise NotDecodable(f"its encoding is {encoding!r}: `pip install {names[0]}` to read it")
+
+
+_DECODERS: Final[Mapping[str, Callable[[], _Ways]]] = {
+    "gzip": partial(_inflate, _GZIP),
+    "x-gzip": partial(_inflate, _GZIP),
+    # Some servers send raw deflate, others what RFC 9110 requires.
+    "deflate": partial(_inflate, zlib.MAX_WBITS, -zlib.MAX_WBITS),
+    "br": _brotli,
+    "zstd": _zstandard,
+}
 
 
 def with_body(response: HttpResponse, body: bytes) -> HttpResponse:
