@@ -240,7 +240,7 @@ def test_each_kind_of_library_is_a_table_of_its_own(
     installed |= {"openai": ["httpx<1,>=0.23"], "httpx": []}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(doctor_checks, "__version__", "1.2.3")
-    monkeypatch.setattr(doctor_checks.os, "environ", {"MY_API_KEY": "x"})
+    monkeypatch.setattr(f"{doctor_checks.__name__}.os.environ", {"MY_API_KEY": "x"})
 
     text = doctor_checks.environment_text()
 
