@@ -110,7 +110,7 @@ def test_an_exported_run_is_the_same_conversation_again(file: Path) -> None:
 @pytest.mark.parametrize(
     "file",
     ["customers/desk", "handoff_pattern/registry_and_validation", "agent_engine/memory",
-     "agent_engine/debugging"],
+     "agent_engine/debugging", "research_assistant/interrupts"],
 )  # fmt: skip
 def test_an_imported_run_holds_again(
     file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 from simkit.core.messages import Message
 from simkit.providers.protocols import PROTOCOLS
 from simkit.providers.values import Offer, ParsedRequest
-from simkit.session.execution.first_run import MANNERS, Manner, ScaffoldedReplies
+from simkit.session.execution.first_run import (
+    MANNERS,
+    Manner,
+    ScaffoldedReplies,
+    Used,
+    _ProbeAnswerer,
+)
 
 PLAN: Any = {
     "type": "object",
@@ -93,3 +100,15 @@ def test_where_some_tool_must_be_called_another_one_may_be_tried(is_first: bool,
 
     assert [call.name for call in message.calls] == [tool]
     assert replies.differs_in(Manner(is_first=not is_first))
+
+
+def test_an_object_of_the_application_does_not_leave_its_process() -> None:
+    witness = _ProbeAnswerer(None)
+    witness.functions["hand_over"] = "app:hand_over"
+    asked: Any = SimpleNamespace(call=SimpleNamespace(name="hand_over"))
+    desk = lambda: "an agent that no other process can import"  # noqa: E731
+
+    assert witness.carried_out(asked, None, lambda: desk) is desk  # type: ignore[arg-type]
+
+    assert pickle.loads(pickle.dumps(witness.used)) == [Used(0, "hand_over")]
+    assert witness.functions == {}
