@@ -105,10 +105,10 @@ def test_where_some_tool_must_be_called_another_one_may_be_tried(is_first: bool,
 def test_an_object_of_the_application_does_not_leave_its_process() -> None:
     witness = _ProbeAnswerer(None)
     witness.functions["hand_over"] = "app:hand_over"
-    asked: Any = SimpleNamespace(call=SimpleNamespace(name="hand_over"))
+    question: Any = SimpleNamespace(call=SimpleNamespace(name="hand_over"))
     desk = lambda: "an agent that no other process can import"  # noqa: E731
 
-    assert witness.carried_out(asked, None, lambda: desk) is desk  # type: ignore[arg-type]
+    assert witness.carried_out(question, None, lambda: desk) is desk  # type: ignore[arg-type]
 
     assert pickle.loads(pickle.dumps(witness.used)) == [Used(0, "hand_over")]
     assert witness.functions == {}
