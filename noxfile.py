@@ -105,6 +105,7 @@ FRAMEWORKS = {
         "agent-framework-orchestrations",
     ),
     "autogen": ("autogen-agentchat", "autogen-ext[openai]"),
+    "crewai": ("crewai",),
     "llama-index": ("llama-index-core", "llama-index-llms-openai"),
     # It imports protobuf without asking for it.
     "semantic-kernel": ("semantic-kernel", "protobuf"),

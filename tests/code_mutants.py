@@ -42,7 +42,7 @@ SWAPS: Final[dict[type[ast.AST], type[ast.AST]]] = {
     ast.Mult: ast.Add,
 }
 OWN_ENVIRONMENT: Final = tuple(
-    f"simkit/adapters/{each}" for each in ("google_adk/", "llama_index.")
+    f"simkit/adapters/{each}" for each in ("crewai.", "google_adk/", "llama_index.")
 )
 """Their tests have environments of their own."""
 UNREACHABLE: Final = ("assert_never", "NotImplementedError", "warn")

@@ -48,7 +48,7 @@ NAVIGATION: Final[Nav] = (
                     ("OpenAI Agents SDK", "how-to/openai-agents.md"),
                     ("PydanticAI", "how-to/pydantic-ai.md"),
                     ("Google ADK", "how-to/google-adk.md"),
-                    ("LlamaIndex", "how-to/frameworks.md"),
+                    ("LlamaIndex, CrewAI", "how-to/frameworks.md"),
                     ("OpenTelemetry", "how-to/opentelemetry.md"),
                     ("Other languages", "how-to/serving.md"),
                     ("MCP servers, HTTP addresses", "how-to/servers.md"),

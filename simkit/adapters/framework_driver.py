@@ -142,9 +142,7 @@ class HeldState:
         Without a run they are given.
         """
         known = self._known.setdefault((self._recorder.session, name), {})
-        update = {
-            key: values[key] for key in values if key not in known or known[key] != values[key]
-        }
+        update = {name: value for name, value in values.items() if known.get(name, ...) != value}
         known |= update
         if update:
             agent, cause = (run.agent, "writes") if run is not None else ("", "given")

@@ -7,27 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
+from itertools import count, product
 from typing import Any, Final
 
-from llama_index.core.agent.workflow import (
-    AgentWorkflow,
-    BaseWorkflowAgent,
-    CodeActAgent,
-    FunctionAgent,
-    ReActAgent,
-)
-from llama_index.core.agent.workflow.workflow_events import AgentOutput
+from llama_index.core.agent import workflow as w
 from llama_index.core.tools import ToolOutput
 from workflows.errors import WorkflowCancelledByUser
-from workflows.runtime.types.results import WaitingForEvent
 
 from simkit.adapters import api
 
+_KINDS = (w.AgentWorkflow, w.BaseWorkflowAgent, w.FunctionAgent, w.ReActAgent, w.CodeActAgent)
+_SLOTS: Final = tuple(product(_KINDS, ("run", "get_tools", "take_step")))
 _HANDOFF: Final = {"handoff": "to_agent"}
 """The tool by which agents of a workflow pass control, with the argument that names the agent."""
 
@@ -42,10 +36,6 @@ class _Flight:
     store: Any = None
     watch: asyncio.Future[None] | None = None
     """The task that waits for its end."""
-
-
-class _Put(BaseException):
-    """A tool waits for an event: its call has no answer and has not failed."""
 
 
 _numbers: Final = count(1)
@@ -71,7 +61,6 @@ class WorkflowInstrument(api.Instrumentation):
 
     def at_work(self) -> AbstractContextManager[None]:
         """Observe while a turn lasts."""
-        self._groups.clear()
         return _listeners.activate(self, _installation)
 
     def run_now(self) -> api.Run | None:
@@ -81,11 +70,11 @@ class WorkflowInstrument(api.Instrumentation):
 
     def reply(self, returned: Any) -> Any:
         """Return what an agent has said."""
-        return str(returned) if isinstance(returned, AgentOutput) else returned
+        return str(returned) if isinstance(returned, w.AgentOutput) else returned
 
     def run(self, before: api.Replacement, workflow: Any, *args: Any, **options: Any) -> Any:
         """Begin a flight, which the workflow's tasks inherit."""
-        if isinstance(workflow, AgentWorkflow) and len(workflow.agents) > 1:
+        if isinstance(workflow, w.AgentWorkflow) and len(workflow.agents) > 1:
             self._recorder.handoff_tools.learn({}, _HANDOFF)
         parent, request = self.run_now(), _requests.now()
         flight = _Flight(parent, request.call.id if request and request.run is parent else "")
@@ -102,8 +91,8 @@ class WorkflowInstrument(api.Instrumentation):
         try:
             await handler.stop_event_result()
         except BaseException as problem:
-            is_cancelled = isinstance(problem, WorkflowCancelledByUser)
-            status = "cancelled" if is_cancelled else api.status_after(problem)
+            is_ended = isinstance(problem, WorkflowCancelledByUser)
+            status = "cancelled" if is_ended else api.status_after(problem)
         await self._look(flight)
         with self._recorder.lock:
             self._groups.ended(flight)
@@ -136,9 +125,8 @@ class WorkflowInstrument(api.Instrumentation):
 
     async def _look(self, flight: _Flight) -> None:
         """Record what an agent, or its tools, have changed in the state."""
-        if flight.store is None:
-            return
-        state = api.plain_or_text(await flight.store.get("state", default=None))
+        state = await flight.store.get("state", default=None) if flight.store else None
+        state = api.plain_or_text(state)
         if isinstance(state, dict):
             with self._recorder.lock:
                 self._state.look_into("", state, flight.run)
@@ -154,49 +142,26 @@ class WorkflowInstrument(api.Instrumentation):
         flight, name = _flights.now(), tool.metadata.name
         if flight is None or flight.run is None or name in _HANDOFF:
             return await acall(*args, **values)
-        injected = getattr(tool, "ctx_param_name", None)
-        given = {key: value for key, value in values.items() if key != injected}
+        given = {key: values[key] for key in values if key != getattr(tool, "ctx_param_name", "")}
         outputs: list[ToolOutput] = []
 
         async def real() -> Any:
-            try:
-                outputs.append(await acall(*args, **values))
-            except WaitingForEvent as waits:
-                raise _Put from waits
+            outputs.append(await acall(*args, **values))
             return api.plain_or_text(outputs[0].raw_output)
 
         with self._recorder.lock:
             request = next(self._recorder.pending(name, given), None)
-        try:
-            with _requests.inside(request):
-                result = await self._tools.in_loop(name, given, real, request)
-        except _Put as put:
-            raise put.__cause__ or put from None
-        await self._passed(flight, given)
-        return (
-            outputs[0]
-            if outputs
-            else ToolOutput(name, content=str(result), raw_input=given, raw_output=result)
-        )
-
-    async def _passed(self, flight: _Flight, args: Mapping[str, Any]) -> None:
-        """Record the handoff of a tool that names the next agent in the store itself."""
+        with _requests.inside(request):
+            result = await self._tools.in_loop(name, given, real, request)
         await self._look(flight)
-        target = await flight.store.get("next_agent", default=None)
-        if target and flight.run is not None:
+        # A tool may name the next agent in the store itself.
+        if target := await flight.store.get("next_agent", default=None):
             with self._recorder.lock:
-                self._recorder.hand_over(flight.run.agent, target, dict(args), run=flight.run)
+                self._recorder.hand_over(flight.run.agent, target, given, run=flight.run)
+        return outputs[0] if outputs else ToolOutput(name, str(result), None, given, result)
 
 
 instrumentation = WorkflowInstrument
-
-
-def _rows() -> Iterator[api.Row]:
-    for owner in (BaseWorkflowAgent, AgentWorkflow):
-        yield _listeners.wrap(owner, "run")
-        yield _listeners.wrap(owner, "get_tools")
-    for agent in (FunctionAgent, ReActAgent, CodeActAgent):
-        yield _listeners.wrap(agent, "take_step")
-
-
-_installation: Final = api.Installation(_rows)
+_installation: Final = api.Installation(
+    lambda: [_listeners.wrap(kind, name) for kind, name in _SLOTS if name in vars(kind)]
+)
