@@ -31,7 +31,7 @@ from simkit.adapters.modules import entry_of
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.script import COUNTER
 from simkit.core.errors import RunHalted, SimkitError
-from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.context.rendering import counter_named
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.session.simulate import simulate

@@ -19,9 +19,9 @@ import msgspec
 
 from simkit.adapters.programs.program import variables_for
 from simkit.capture.http.request_router import Decision
+from simkit.cli.serve import served
 from simkit.providers.http import HttpResponse
 from simkit.session.execution.recorded import Recording, cassette_path
-from simkit.session.execution.serving import served
 from simkit.session.simulate import record
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in

@@ -21,9 +21,8 @@ from simkit.cli.selection import named_for, on_pipeline, other_pipeline, pipelin
 from simkit.core.errors import SimkitError
 from simkit.session.simulate import simulate
 from simkit.spec.pipeline.mutants import Edit, apply_edits
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import App, check_left_out, scenarios_of
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.implementing import check_left_out, scenarios_of
 from simkit.spec.scenario.items import ScenarioCase, items_in
 from simkit.spec.scenario.model import unmet
 from simkit.trace.diff.traces import TraceDiff, trace_diff, without

@@ -71,7 +71,7 @@ from simkit.core.gc_pause import collected_meanwhile
 from simkit.core.rng import Chance
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
-from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.context.rendering import counter_named
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.scenario.apps import TURNS, App

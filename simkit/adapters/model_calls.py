@@ -28,7 +28,7 @@ from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, NoRespo
 from simkit.providers.protocols import answer_token_count, unsupported_interface
 from simkit.providers.streams import content_of
 from simkit.providers.values import Offer, ParsedRequest, Protocol
-from simkit.runtime.context.tokens import tokens_of
+from simkit.runtime.context.rendering import tokens_of
 from simkit.trace.store import canonical
 
 

@@ -19,7 +19,7 @@ from simkit.language.yaml import SourcePath, near, path_text
 from simkit.providers.failures import FAILURES, patience_ms
 from simkit.providers.http import HttpResponse, bytewise
 from simkit.providers.values import Offer, OutgoingReply
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import Model, ModelRequest, Schedule, Tools, TurnModel, UserTurn
 from simkit.runtime.running import parsed

@@ -53,42 +53,20 @@ from pytest_bdd.parsers import StepParser
 
 from simkit.bdd.assembling import FeatureText, Lines, Places
 from simkit.bdd.cells import TableInvalid, flaw_of, texts_in_quotes
-from simkit.bdd.story import EXPLORERS, Exploration, Story
+from simkit.bdd.story import Story
 from simkit.bdd.vocabulary import VOCABULARIES, Line, Vocabulary, hint
 from simkit.checks.judge import Judgement, strictly
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import clean
 from simkit.core.text import shell_word
 from simkit.report.last_run import KEPT_AS
-from simkit.report.text import findings_text, passed_over_words
+from simkit.report.text import findings_text, note_unfailing
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.model import unmet
-
-
-def _explored(
-    library: Library,
-    places: Places,
-    values: dict[str, Any],
-    texts: Sequence[str],
-    file: str,
-    runs: int | None,
-) -> Exploration:
-    # Only a story that explores needs Hypothesis.
-    from simkit.bdd.exploring import Explored
-
-    return Explored(library, places, values, texts, file, runs)
-
-
-EXPLORERS[:] = [_explored]
 
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _STORY: Final[pytest.StashKey[Story]] = pytest.StashKey()
 _TELLER: Final = "simkit-bdd"
-WARNINGS: Final = "simkit warnings"
-PASSED_OVER: Final = "simkit claims not looked at"
-"""The section of a report for findings that fail nothing; the property with their number."""
-PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
-"""The property with number and reasons: JUnit files contain properties, but no sections."""
 
 
 @pytest.fixture
@@ -154,17 +132,7 @@ class _Teller:
             judgement = story.end()
         if request.config.getoption("--simkit-strict", default=False):
             judgement = strictly(judgement)
-        if judgement.passed_over:
-            words = passed_over_words(judgement.passed_over)
-            text = clean(f"{words}\n{findings_text(judgement.passed_over)}")
-            request.node.add_report_section("call", PASSED_OVER, text)
-            request.node.user_properties.append((PASSED_OVER, len(judgement.passed_over)))
-            request.node.user_properties.append((PASSED_OVER_WHY, clean(words)))
-        if judgement.warnings:
-            request.node.add_report_section(
-                "call", WARNINGS, clean(findings_text(judgement.warnings))
-            )
-            request.node.user_properties.append((WARNINGS, len(judgement.warnings)))
+        note_unfailing(request.node, judgement.warnings, judgement.passed_over)
         _hold(judgement, request)
 
 

@@ -223,10 +223,6 @@ def _read(text: str) -> Condition:
     return condition
 
 
-def _predicate(text: str) -> Condition:
-    return _read(f"is {text}")
-
-
 def _matching(text: str) -> Condition:
     """Return the condition of ``food that contains "pizza", kcal 800 and no salt``."""
     pieces = phrases.split_outside(text, phrases.AND)
@@ -297,7 +293,9 @@ CLAIM_KINDS: Final[Mapping[str, phrases.Kind]] = {
         r"/(?:[^/\\]|\\.)+/", lambda text: text[1:-1].replace(r"\/", "/"), r"/piz+a/",
         "a regular expression between slashes",
     ),
-    "predicate": phrases.Kind(".+", _predicate, "at least 3", "what follows `is` in a condition"),
+    "predicate": phrases.Kind(
+        ".+", lambda text: _read(f"is {text}"), "at least 3", "what follows `is` in a condition"
+    ),
     "type": phrases.Kind(f"(?:{'|'.join(TYPE_NAMES)})", str, "number", "the name of a type"),
     "section": phrases.Kind(
         rf"(?!(?:{'|'.join(_NO_SECTIONS)})\b){_SECTION}", str, "history",

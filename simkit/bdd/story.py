@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simkit.bdd import assembling
 from simkit.bdd.cells import Names, Table, names_of
@@ -22,34 +22,11 @@ from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX
 from simkit.trace.views import View
 
+if TYPE_CHECKING:
+    from simkit.bdd.exploring import Explored
+
 _OF_EXPLORED: Final = "speaks of conversations that are explored"
 _EXPLORE_FIRST: Final = "Write `When users say anything, whatever the models do` first."
-
-
-class Exploration(Protocol):
-    """The conversations of a story in which nobody says what happens."""
-
-    def claim(
-        self, path: Sequence[str], matcher: Any, lines: assembling.Lines, turn: int | None
-    ) -> Judgement:
-        """Explore with one claim on every turn, or on whole conversations."""
-
-    def check(self, claim: Mapping[str, Any], lines: assembling.Lines, turn: int | None) -> None:
-        """Explore; raise SourceError for what breaks a claim, or any rule if there is none."""
-
-    def end(self, lines: assembling.Lines) -> Judgement:
-        """Look for errors and lints, unless a line did."""
-
-
-EXPLORERS: Final[
-    list[
-        Callable[
-            [Library, assembling.Places, dict[str, Any], Sequence[str], str, int | None],
-            Exploration,
-        ]
-    ]
-] = []
-"""The function that begins an exploration, if stories can explore."""
 
 
 class _Answer(NamedTuple):
@@ -96,7 +73,7 @@ class Story:
         """For each turn, the tools with results for every later turn."""
         self._restart: assembling.Lines | None = None
         self._pause: tuple[str, assembling.Lines] | None = None
-        self._explored: Exploration | None = None
+        self._explored: Explored | None = None
         """The conversations of a story that is explored; None if it says what happens."""
         self._times = 1
         """The number of turns of the user's last message."""
@@ -194,8 +171,10 @@ class Story:
             raise self.error("no conversation shows nothing", "Explore at least one.")
         if file:
             file = os.path.relpath(Path(self._places.file).parent / file)
-        (explore,) = EXPLORERS
-        self._explored = explore(self._library, self._places, self.values, texts, file, runs)
+        # Only a story that explores needs Hypothesis.
+        from simkit.bdd.exploring import Explored
+
+        self._explored = Explored(self._library, self._places, self.values, texts, file, runs)
 
     def explore_rules(self) -> None:
         """Explore without a claim of the story; raise SourceError for an error or a lint."""

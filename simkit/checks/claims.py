@@ -11,8 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from simkit.checks.findings import CLAIM, Difference, Finding
-from simkit.checks.scope import Path, Scope
+from simkit.checks.findings import CLAIM, Difference, Finding, Path, Scope
 from simkit.checks.searching import Search, names_section
 from simkit.core.messages import JsonValue, or_nothing
 from simkit.core.text import counted

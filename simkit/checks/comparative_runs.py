@@ -15,8 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from simkit.checks.findings import Hit
-from simkit.checks.scope import Path
+from simkit.checks.findings import Hit, Path
 from simkit.core.messages import Message
 from simkit.core.text import short_both
 from simkit.language.paths import as_text

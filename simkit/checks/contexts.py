@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from simkit.checks.cache_reuse import model_of, reused_tokens, rule_lines, rule_of
 from simkit.checks.claims import FindingBuilder, index_error, listed, unobservable_in_context
-from simkit.checks.findings import Finding
+from simkit.checks.findings import Finding, Scope, scope_of_turn
 from simkit.checks.provenance import (
     NEAREST_MAX,
     around,
@@ -27,7 +27,6 @@ from simkit.checks.provenance import (
     unshown_texts,
     wanted_but_left_out,
 )
-from simkit.checks.scope import Scope, scope_of_turn
 from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.messages import UNMADE, Message, NoShare
 from simkit.core.text import counted, short

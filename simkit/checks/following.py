@@ -12,9 +12,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.findings import CLAIM, Finding, Scope
 from simkit.checks.lints.run import REFUSED
-from simkit.checks.scope import Scope
 from simkit.checks.unclaimed import ERRORS
 from simkit.language.matching.misses import NOTHING
 from simkit.language.paths import head_of, walk

@@ -14,12 +14,19 @@ from msgspec.structs import replace
 from simkit.checks import turn_claims, unclaimed
 from simkit.checks.claims import FindingBuilder, check_called, not_observable, unobservable
 from simkit.checks.contexts import check_contexts
-from simkit.checks.findings import CLAIM, Finding, FindingList, Hit
+from simkit.checks.findings import (
+    CLAIM,
+    Finding,
+    FindingList,
+    Hit,
+    Scope,
+    scope_of_run,
+    scope_of_turn,
+)
 from simkit.checks.following import with_causes
 from simkit.checks.lints import LintRunner
 from simkit.checks.lints.facts import Facts
 from simkit.checks.runs import check_agents, check_runs
-from simkit.checks.scope import Scope, scope_of_run, scope_of_turn
 from simkit.checks.vacuous import vacuous_claims
 from simkit.core.errors import PatternTooSlow, SimkitError, SourceError
 from simkit.core.gc_pause import collected_meanwhile
@@ -27,7 +34,7 @@ from simkit.core.redact import Redactor
 from simkit.core.text import short, short_end
 from simkit.language.matching.misses import line
 from simkit.language.yaml import Document
-from simkit.spec.pipeline.waivers import reasons
+from simkit.spec.pipeline.models import reasons
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.model import Scenario
 from simkit.trace import events as e

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, Final
 
 from simkit.checks.claims import FindingBuilder
-from simkit.checks.scope import Path
+from simkit.checks.findings import Path
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall
 from simkit.language.json_schema import is_array, is_object
 from simkit.language.matching import Matcher, compile_matcher

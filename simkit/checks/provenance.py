@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from simkit.checks.claims import LINES_MAX, FindingBuilder, cut_short, differences, listed, listing
-from simkit.checks.findings import Difference
-from simkit.checks.scope import Scope
+from simkit.checks.findings import Difference, Scope
 from simkit.core.messages import Dropped, Message, ToolCall
 from simkit.core.text import counted, short, short_from, without_secrets_in
 from simkit.language.matching import FAR, Matcher, compile_matcher, patterns_of

@@ -15,8 +15,7 @@ from simkit.checks.claims import (
     not_observable,
     run_of,
 )
-from simkit.checks.findings import Finding
-from simkit.checks.scope import Scope
+from simkit.checks.findings import Finding, Scope
 from simkit.checks.selection import Claim, Group, ItemChecks, index_is_in, meant_agent, ran_text
 from simkit.core.text import short
 from simkit.language.matching import Mismatch

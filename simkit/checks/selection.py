@@ -10,8 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.claims import FindingBuilder, index_error, listed, not_observable
-from simkit.checks.findings import Finding
-from simkit.checks.scope import Path, Scope
+from simkit.checks.findings import Finding, Path, Scope
 from simkit.core.messages import ABSENT
 from simkit.core.text import counted
 from simkit.language.matching import compile_matcher

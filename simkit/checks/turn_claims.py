@@ -10,9 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks import claims
-from simkit.checks.findings import Finding
+from simkit.checks.findings import Finding, Scope
 from simkit.checks.runs import error_line
-from simkit.checks.scope import Scope
 from simkit.core.text import counted, short
 from simkit.language.matching import Mismatch
 from simkit.language.matching.operators import is_operator

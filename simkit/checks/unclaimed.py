@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.claims import FindingBuilder, cut_short, listed
-from simkit.checks.findings import Finding, Hit
+from simkit.checks.findings import Finding, Hit, Path, Scope
 from simkit.checks.lints.facts import Facts
-from simkit.checks.scope import Path, Scope
 from simkit.core.text import counted
 from simkit.language.matching import holds
 from simkit.language.yaml import Document
 from simkit.spec.lint_catalogue import LINTS, PREFIX
-from simkit.spec.pipeline.waivers import is_off, names_place, places_off
+from simkit.spec.pipeline.models import is_off, names_place, places_off
 from simkit.spec.scenario.model import CUTS, Scenario
 from simkit.trace import events as e
 from simkit.trace.views import View

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.checks.claims import FindingBuilder
-from simkit.checks.findings import Hit
+from simkit.checks.findings import Hit, Path
 from simkit.checks.occurrence import Candidates, Occurring
-from simkit.checks.scope import Path
 from simkit.checks.searching import has_alternatives
 from simkit.core.errors import ReferenceInvalid
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Message

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, redirect_stdout, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
@@ -64,7 +64,7 @@ def output_to_stderr() -> redirect_stdout[TextIO]:
     return redirect_stdout(sys.stderr)
 
 
-class Progress:
+class Progress(AbstractContextManager["Progress"]):
     """One line on stderr with the progress of a long run, if stderr is a terminal.
 
     A thread draws it, so that it changes while one long scenario runs. Call `clear` before other
@@ -111,6 +111,9 @@ class Progress:
         self._over.set()
         if self._thread is not None:
             self._thread.join()  # A process with a thread is not copied.
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
 
     def draw(self) -> None:
         """Draw the line, if the run is long and no debugger uses the terminal."""

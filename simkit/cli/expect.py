@@ -10,6 +10,7 @@ from typing import Final
 import click
 
 from simkit.cli.console import output_to_stderr, paint_for, wants_color
+from simkit.cli.init.checking import replayed_alone
 from simkit.cli.plan import RunPlan, cases_at
 from simkit.cli.running import Job
 from simkit.cli.selection import SelectedEntry
@@ -19,7 +20,6 @@ from simkit.core.text import counted
 from simkit.language.yaml import DocumentCache
 from simkit.report.results import summary_of
 from simkit.report.wording import Paint, Tone
-from simkit.session.execution.alone import replayed_alone
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library

@@ -22,11 +22,11 @@ from simkit.core.files import FileReads, check_place
 from simkit.core.output import echo
 from simkit.core.stopping import TERMINATED, stop_in
 from simkit.core.text import counted, shell_word, short
+from simkit.explore.api import explore_with_probe_runs
 from simkit.explore.campaigns import LOCAL, Bounds, command_of, is_exhaustive, turns_most
 from simkit.explore.causes import NO_PAST, label_of, line_refused, lines_to_add, network_text
 from simkit.explore.chunks import Tally, reply_lines
 from simkit.explore.claims import conditions_in, reach_lines, unjudged_lines
-from simkit.explore.probe_runs import explore_with_probe_runs
 from simkit.explore.scenarios import earlier_lines, file_name, headline, scenario_text, shows
 from simkit.explore.search import Campaign, Discovery
 from simkit.explore.subjects import MADE_UP_FILE, Subject, subjects_named
@@ -184,12 +184,10 @@ def _explore(
         progress.clear()
         echo(f"note: {line}", err=True)
 
-    try:
+    with progress:
         subject, campaign = explore_with_probe_runs(
             name, subject, bounds, reads=reads, tell=tell, say=say
         )
-    finally:
-        progress.end()
     took = time.monotonic() - started
     for line in _lines(campaign, bounds, name, subject, took, folder):
         echo(line)

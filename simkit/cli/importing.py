@@ -19,6 +19,7 @@ from simkit.capture.telemetry.conversations import RecordedConversation, convers
 from simkit.capture.telemetry.exports import Export, read_export
 from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
+from simkit.cli.init.checking import root_of
 from simkit.cli.init.files import make_folder, write_new
 from simkit.cli.init.first_scenario import AppRequest, app_options
 from simkit.cli.init.first_test import options_of
@@ -30,7 +31,6 @@ from simkit.core.stopping import BROKEN
 from simkit.core.text import counted, shell_word
 from simkit.language.paths import literal
 from simkit.report.last_run import FOLDER
-from simkit.session.execution.alone import root_of
 from simkit.session.execution.imported import has_whole_contexts, imported_scenario
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, comment

@@ -19,7 +19,7 @@ from simkit.cli import bug_text, console
 from simkit.cli.plan import RunPlan
 from simkit.cli.running import Job, Runner, ScenarioRun
 from simkit.cli.traces import SUFFIX, Scenarios, Stored, stored, trace_files, unchanged
-from simkit.core.errors import SimkitError, TraceError
+from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import echo, echo_commands, echo_json
 from simkit.core.text import counted, shell_word, short
@@ -38,7 +38,7 @@ from simkit.report.text import result_annotations, summary_lines
 from simkit.report.wording import wrapped
 from simkit.runtime.functions import function_named
 from simkit.spec.loading import validated
-from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.pipeline.models import is_off
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import ScenarioCase
 from simkit.spec.scenario.model import Scenario
@@ -110,22 +110,9 @@ def _echo_end(results: Sequence[Result], form: str, seconds: float, is_open: boo
         echo(line)
 
 
-def traces_at(path: str) -> list[str]:
-    """Return the traces at a path; raise TraceError if there is none."""
-    try:
-        return trace_files(path)
-    except TraceError:
-        if path != FOLDER:
-            raise
-        raise TraceError(
-            f"{FOLDER}: there is no trace of an earlier run\n"
-            "  Run `simkit replay` first, or name a trace."
-        ) from None
-
-
 def files_at(paths: Sequence[str]) -> list[str]:
     """Return the traces at paths, or those of the last run, each once; raise TraceError."""
-    return list(dict.fromkeys(file for path in paths or (FOLDER,) for file in traces_at(path)))
+    return list(dict.fromkeys(file for path in paths or (FOLDER,) for file in trace_files(path)))
 
 
 class JudgeRunner(Runner):
@@ -289,18 +276,15 @@ class ObservedRuns:
     def __iter__(self) -> Iterator[ObservedRun]:
         """Yield each run; a scenario that is broken is only counted."""
         progress = console.Progress(len(self._runs.entries))
-        try:
-            with self._runs, unchanged(self._traces):
-                for file in (file for path in self._traces for file in trace_files(path)):
-                    yield from self._runs_of(partial(self._judged, file))
-                for entry in self._runs.entries:
-                    if isinstance(entry, Result):
-                        self.problems.append(entry.error.partition("\n")[0])
-                        continue
-                    progress.begin(f"running {entry.name}")
-                    yield from self._runs_of(partial(self._simulated, entry))
-        finally:
-            progress.end()
+        with progress, self._runs, unchanged(self._traces):
+            for file in (file for path in self._traces for file in trace_files(path)):
+                yield from self._runs_of(partial(self._judged, file))
+            for entry in self._runs.entries:
+                if isinstance(entry, Result):
+                    self.problems.append(entry.error.partition("\n")[0])
+                    continue
+                progress.begin(f"running {entry.name}")
+                yield from self._runs_of(partial(self._simulated, entry))
 
     def notes(self, of_failed: str) -> Iterator[str]:
         """Yield lines about scenarios left out; ``of_failed`` says what became of failed ones."""

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -279,7 +280,6 @@ class _Campaign:
     def run(self) -> str:
         """Make the runs; return why they ended before all were made, or an empty text."""
         total = len(self._waiting)
-        progress = Progress()
         tasks: dict[Future[live_report.FinishedRun], _Task] = {}
         apps = [app_of(scenario.live.prepared) for scenario in self._scenarios]
         # No run may find what another one has left in modules.
@@ -288,7 +288,7 @@ class _Campaign:
             silence_s=self._options.timeout_s,
         )  # fmt: skip
         threads = ThreadPoolExecutor(self._options.processes)
-        try:
+        with Progress() as progress, threads, closing(own):
             while True:
                 while len(tasks) < self._options.processes and (task := self._next_task()):
                     app = apps[task.place]
@@ -301,10 +301,6 @@ class _Campaign:
                 done = next(future for future in tasks if future.done())
                 task = tasks.pop(done)
                 self._take(task, _result(done, task))
-        finally:
-            own.close()
-            threads.shutdown(wait=True, cancel_futures=True)
-            progress.end()
 
     def _next_task(self) -> _Task | None:
         """Return the next task; None if none may start now."""

@@ -223,15 +223,12 @@ def _pipelines(
         if judge.is_valid(mutant)
     }
     chosen = chosen_by_seed(list(mutants), most, seed)
-    progress = Progress(len(chosen))
     verdicts = []
-    try:
+    with Progress(len(chosen)) as progress:
         for name in chosen:
             judge, mutant = mutants[name]
             progress.begin(f"running mutants: {mutant.text}")
             verdicts.append(judge.verdict(mutant))
-    finally:
-        progress.end()
     return _report(verdicts, PIPELINE_KINDS, len(mutants))
 
 

@@ -33,8 +33,8 @@ from simkit.report.wording import block, set_columns, wrapped
 from simkit.session.execution.own_process import ProcessMessages, noting_starts, refused_at_exit
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
+from simkit.spec.scenario.apps import HOLDS, Standing
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.implementing import HOLDS, Standing
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, ScenarioCase, is_pipeline
 from simkit.trace.views import view_of
 

@@ -17,7 +17,8 @@ from simkit.cli.selection import SelectedEntry
 from simkit.core.output import echo, echo_json
 from simkit.core.text import counted, short
 from simkit.language.yaml import DocumentCache
-from simkit.report.results import Result
+from simkit.report.results import OutcomeName, Result
+from simkit.report.text import OUTCOME_WORDS
 
 TITLE_MAX: Final = 160
 """The length of a finding's headline."""
@@ -43,7 +44,7 @@ class SeedResult(msgspec.Struct, frozen=True):
     id: str
     file: str
     name: str
-    outcome: str
+    outcome: OutcomeName
     """``held``, ``failed``, ``broken`` or ``skipped``."""
     holds: int
     """The number of seeds for which everything holds."""
@@ -69,16 +70,13 @@ def replay_seeds(options: ReplayOptions, count: int) -> int:
     first = options.seed or 0
     seeds = range(first, first + count)
     job = msgspec.structs.replace(options, details="none", show="")
-    progress = Progress(len(selection.entries))
     results = []
-    try:
+    with Progress(len(selection.entries)) as progress:
         for result in _results(options, job, selection.entries, seeds, cache, progress):
             results.append(result)
             if options.form != "json":
                 progress.clear()
                 _show(result, results[-2].file if len(results) > 1 else "", is_quiet=options.quiet)
-    finally:
-        progress.end()
     if options.form == "json":
         echo_json(msgspec.json.encode({"seeds": [*seeds], "scenarios": results}).decode())
     else:
@@ -144,7 +142,7 @@ def result_over(runner: Runner | Runs, entry: SelectedEntry, seeds: Sequence[int
         for key, (result, finding, seed) in first.items()
     ]
     failures.sort(key=lambda failure: -failure.count)
-    outcome = "held" if holds == ran else "failed"
+    outcome: OutcomeName = "held" if holds == ran else "failed"
     return SeedResult(result.id, result.file, result.name, outcome, holds, ran, tuple(failures))
 
 
@@ -154,8 +152,8 @@ def _show(result: SeedResult, file_before: str, *, is_quiet: bool) -> None:
     paint = paint_for(wants_color())
     if result.file != file_before:
         echo(paint(result.file, "strong"))
-    words = {"held": "ok", "failed": "FAILED", "broken": "BROKEN", "skipped": "skipped"}
-    word = paint(f"{words[result.outcome]:<7}", "good" if result.outcome == "held" else "bad")
+    name, tone = OUTCOME_WORDS[result.outcome]
+    word = paint(f"{name:<7}", tone)
     if result.outcome in ("broken", "skipped"):
         echo(f"  {word} {result.name}: {result.reason}")
         return
@@ -171,12 +169,10 @@ def _show(result: SeedResult, file_before: str, *, is_quiet: bool) -> None:
 
 def _finish(results: Sequence[SeedResult], seeds: range, took: float) -> None:
     by_outcome = [
-        f"{count} {word}"
-        for outcome, word in (
-            ("held", "held"), ("failed", "failed"), ("broken", "broken"), ("skipped", "skipped"),
-        )
+        f"{count} {outcome}"
+        for outcome in ("held", "failed", "broken", "skipped")
         if (count := sum(result.outcome == outcome for result in results))
-    ]  # fmt: skip
+    ]
     echo(
         f"\n{counted(len(results), 'scenario')}, seeds {seeds[0]} to {seeds[-1]}: "
         f"{', '.join(by_outcome)} ({took:.2f} s)"

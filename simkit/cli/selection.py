@@ -15,9 +15,8 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import late_pattern
 from simkit.language.yaml import Document, DocumentCache, near, text_of
 from simkit.report.results import Result
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import HOLDS, App, Standing, standing
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.implementing import HOLDS, Standing, standing
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,

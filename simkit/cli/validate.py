@@ -16,9 +16,8 @@ from simkit.report.text import annotation_at, split_place
 from simkit.runtime.running import parsed
 from simkit.spec.lint_catalogue import CODES
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import App, check_left_out
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.implementing import check_left_out
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,

@@ -13,20 +13,30 @@ from typing import Final
 import msgspec
 
 from simkit import __version__
+from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.console import Progress
-from simkit.cli.diff import stored_pairs
-from simkit.cli.judge import JudgeRunner, files_at
+from simkit.cli.judge import JudgeRunner, ObservedRuns, files_at
+from simkit.cli.plan import RunPlan, share_exit_code
 from simkit.cli.running import Job
 from simkit.cli.selection import select
-from simkit.cli.traces import SUFFIX, stored, trace_files, unchanged
+from simkit.cli.traces import SUFFIX, stored, stored_pairs, trace_files, unchanged
 from simkit.core.answers import answer, note_written
 from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.files import check_place, write_whole
-from simkit.core.output import current_redactor, echo, echo_picture, picture, without_secrets
+from simkit.core.output import (
+    current_redactor,
+    echo,
+    echo_json,
+    echo_picture,
+    json_document,
+    picture,
+    without_secrets,
+)
 from simkit.core.text import counted, shell_word
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER, make_folder
 from simkit.report.results import Result
+from simkit.report.scores import coverage_json, coverage_lcov, coverage_lines, summary_line
 from simkit.runtime.compiled import compile_pipeline, facts_of
 from simkit.session.simulate import run
 from simkit.spec.pipeline.model import Limits, Pipeline
@@ -36,6 +46,7 @@ from simkit.trace.store import redacted
 from simkit.trace.views import view_of
 from simkit.update.files import is_ci
 from simkit.viewer import (
+    CoverageCollector,
     Graph,
     Page,
     RunPage,
@@ -63,9 +74,8 @@ def view(traces: Sequence[str], question: str, file: str, base: str, opens: bool
     with unchanged(traces or (FOLDER,)):
         files = files_at(traces)
         pairs, base_only = _pairs(base, traces) if base else ({}, [])
-        progress = Progress(len(files) + len(base_only))
-        scenarios = list(_scenarios(files, question, pairs, base_only, progress))
-        progress.end()
+        with Progress(len(files) + len(base_only)) as progress:
+            scenarios = list(_scenarios(files, question, pairs, base_only, progress))
     if not any(page.run for page in scenarios):
         raise SimkitError(_no_trace(files[0], scenarios[0].scenario.error))
     if not file:
@@ -313,3 +323,65 @@ def write_file(file: str, content: bytes, option: str) -> None:
     except OSError as problem:
         raise SimkitError(f"{option}: {file} cannot be written: {problem.strerror}") from None
     note_written(file)
+
+
+# Implementation of `simkit coverage`: run scenarios, or read traces; say what is missing.
+
+
+PAGE: Final = "coverage.html"
+
+
+def coverage(
+    paths: tuple[str, ...], expression: str, form: str, file: str, fail_under: float
+) -> int:
+    """Measure and report coverage; return 1 if it is below ``fail_under``, 2 for a broken file.
+
+    ``file`` is where the report is written; empty for stdout, and for a page in `.simkit/`.
+    """
+    if file:
+        check_place(file, "-o")
+    runs = ObservedRuns(RunPlan(paths=paths, expression=expression))
+    collector = CoverageCollector()
+    for observed in runs:
+        collector.add(observed.prepared, observed.outcome.view)
+    collected = collector.coverage()
+    report = coverage_of(collected.items)
+    notes = list(runs.notes("and counted all the same: `simkit replay` shows why"))
+    by = counted(runs.ran, "scenario")
+    if form == "html":
+        title = ", ".join(paths) or "all scenarios"
+        if not file:
+            make_default_folder()
+        place = write_coverage_page(file or str(Path(FOLDER, PAGE)), title, collected, by, notes)
+        for note in notes:
+            echo(note)
+        echo(f"{summary_line(report)} by {by}: wrote {place}")
+    else:
+        _say(form, file, report, by, notes)
+    percent = report.percent if report.items else None
+    nothing = "coverage of nothing, since nothing ran,"
+    return share_exit_code(percent, fail_under, "coverage", nothing, runs.problems)
+
+
+def _say(form: str, file: str, report: CoverageReport, by: str, notes: Sequence[str]) -> None:
+    """Print the report, or write it to a file, and then print what is not in the file."""
+    from simkit import __version__
+
+    text = {
+        "json": lambda: coverage_json(report, __version__, notes),
+        "lcov": lambda: coverage_lcov(report),
+        "text": lambda: "\n".join(
+            [*coverage_lines(report), "", *notes, f"{summary_line(report)} by {by}"]
+        ),
+    }[form]()
+    if file:
+        content = json_document(text) if form == "json" else picture(text)
+        write_file(file, f"{content}\n".encode(), "-o")
+        echo(f"{summary_line(report)} by {by}: wrote {file}")
+    elif form == "json":
+        echo_json(text)
+    else:
+        echo(text)
+    if form == "lcov":
+        for note in notes:
+            echo(note, err=True)

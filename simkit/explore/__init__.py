@@ -15,8 +15,8 @@ stands for), ``causes`` (of findings), ``claims`` (that speak of what took place
 (Hypothesis), ``shrinking`` (small conversations), ``search`` (a campaign in this process),
 ``enumeration`` (every conversation, in one process or several), ``scenarios`` (files of what was
 found), ``journal``, ``processes`` and ``cluster`` (campaigns of any size), ``campaigns`` (the one
-place that sets a search up), ``probe_runs`` (the agents of code that does not name them), ``api``
-(the function).
+place that sets a search up), ``api`` (the function, and the agents of code that does not name
+them).
 """
 
 from __future__ import annotations

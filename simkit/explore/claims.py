@@ -225,15 +225,10 @@ def conditions_in(pipeline: object) -> dict[Part, str]:
     }
 
 
-def is_parted(claim: Any) -> bool:
-    """Return whether a claim has a part for each name, and is no operator."""
-    return isinstance(claim, Mapping) and not any(str(name)[:1] == "$" for name in claim)
-
-
 def claim_parts(always: Mapping[str, Any]) -> Iterator[Part]:
     """Yield the claims on turns that may be judged, or were: those on one agent or channel each."""
     for key, claim in always.items():
-        if key in ("context", "runs", "state") and is_parted(claim):
+        if key in ("context", "runs", "state") and is_by_name(claim):
             yield from (Part(CLAIM, f"always.{key}.{name}") for name in claim)
         else:
             yield Part(CLAIM, f"always.{key}")

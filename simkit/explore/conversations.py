@@ -46,8 +46,7 @@ from simkit.explore.claims import (
     parts_taken,
 )
 from simkit.explore.interfaces import ChoosingModel, ChoosingTools
-from simkit.explore.orders import OrderChoices
-from simkit.explore.scene import Scene, interfaces_of, interfaces_of_code
+from simkit.explore.scene import OrderChoices, Scene, interfaces_of, interfaces_of_code
 from simkit.explore.subjects import Subject
 from simkit.explore.users import CUT_KEYS, SimulatedUsers
 from simkit.language.yaml import packed, unpacked

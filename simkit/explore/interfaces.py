@@ -36,9 +36,15 @@ from simkit.explore.claims import parts_of
 from simkit.explore.scene import Interfaces, Scene, TurnCalls
 from simkit.language.yaml import packed, unpacked
 from simkit.providers.failures import FAILURES
-from simkit.runtime.models.script import ScriptedLines, context_root, reply_of
+from simkit.runtime.models.script import (
+    ScriptedLines,
+    context_root,
+    mentioned,
+    no_line_left,
+    reply_of,
+    words_offered,
+)
 from simkit.runtime.ports import ModelRequest, ToolReply
-from simkit.session.execution.words import mentioned, no_line_left, words_offered
 from simkit.spec.scenario.replies import ScriptLine, compiled_script, failure_of
 from simkit.spec.scenario.replies import line_of as reply_line_of
 from simkit.spec.scenario.simulated_users import sample

@@ -24,7 +24,7 @@ from simkit.explore.claims import claims_on_turns, denials_of
 from simkit.explore.conversations import with_claims, with_turns
 from simkit.explore.subjects import Subject
 from simkit.explore.user_models import LiveUsers, check_cassettes, models_of
-from simkit.explore.users import SimulatedUsers
+from simkit.explore.users import CUT_KEYS, SimulatedUsers
 from simkit.language.paths import as_text
 from simkit.language.yaml import SourcePath
 from simkit.session.execution.recorded import run_name
@@ -54,7 +54,7 @@ from simkit.trace.events import ErrorFacts, Event, FaultInjected
 
 CALLS_MAX: Final = 8
 """The number of an agent's calls in one turn that may fail, at most."""
-CUTS_OF: Final[Mapping[str, str]] = {"cancel": "cancelled_turn", "crash": "crash"}
+CUTS_OF: Final[Mapping[str, str]] = {key: fault for fault, key in CUT_KEYS.items()}
 """Key of a turn that ends before its reply, to the fault."""
 
 
@@ -317,7 +317,7 @@ class LiveSimulation:
             _of_turn(claim, broken, persona)
             for claim, persona in zip(claims, personas, strict=True)
         ]
-        at_end = _of_whole(subject.finally_, broken)
+        at_end = JoinedClaims(subject.finally_, broken, at=_FINALLY, is_whole=True).claims
         self._unheld.discard(())
         self._played = self._judged_scenario(conversation, crowd, joined, at_end)
         conversation.follow(self._played)
@@ -375,11 +375,6 @@ def _of_turn(
     """Return the claims on a turn, and those that deny things in it."""
     denied = [with_persona(thing, persona) for thing in things]
     return JoinedClaims(claims, denied, at=_ALWAYS, is_whole=False).claims
-
-
-def _of_whole(claims: Mapping[str, Any], things: Sequence[Any]) -> Mapping[str, Any]:
-    """Return the claims on a whole conversation, and those that deny things in it."""
-    return JoinedClaims(claims, things, at=_FINALLY, is_whole=True).claims
 
 
 def _turn(data: Mapping[str, Any]) -> Turn:

@@ -207,10 +207,6 @@ def _plain(turn: TurnLog) -> TurnLog:
     return TurnLog(user=turn.user)
 
 
-def _without_oddities(turn: TurnLog) -> TurnLog:
-    return replace(_expected_answers(turn, 0, len(turn.answers)), fate="")
-
-
 def _expected_answers(turn: TurnLog, start: int, end: int) -> TurnLog:
     expected = (replace(answer, oddity="") for answer in turn.answers[start:end])
     return replace(turn, answers=(*turn.answers[:start], *expected, *turn.answers[end:]))
@@ -228,7 +224,7 @@ def _simplest_results(turn: TurnLog, start: int, end: int) -> TurnLog:
 
 _SIMPLER_TURNS: Final[tuple[Callable[[TurnLog], TurnLog], ...]] = (
     _plain,
-    _without_oddities,
+    lambda turn: replace(_expected_answers(turn, 0, len(turn.answers)), fate=""),
     lambda turn: replace(turn, results=()),
     lambda turn: replace(turn, orders=()),
     lambda turn: replace(turn, user=()),

@@ -162,7 +162,7 @@ class _LastRun:
         if text is None:
             return
         if self._session is None:
-            from simkit.pytest_plugin.last_run import KeptSession
+            from simkit.pytest_plugin.runs import KeptSession
 
             self._session = KeptSession()
         self._session.take(text)

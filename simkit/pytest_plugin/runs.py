@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Final
 
@@ -15,16 +18,12 @@ from simkit.core.gc_pause import gc_paused
 from simkit.core.output import clean, without_secrets
 from simkit.core.redact import Redactor
 from simkit.core.stopping import sudden_end_told
-from simkit.pytest_plugin import COVERAGE, PAGE, PASSED_OVER, WARNINGS, WORKFLOW
+from simkit.pytest_plugin import COVERAGE, PAGE, WORKFLOW
 from simkit.pytest_plugin.items import ScenarioItem, documents_of
-from simkit.pytest_plugin.last_run import SMALL, text_of_run
-from simkit.report.last_run import KEPT_AS, Ledger, RunEntry
+from simkit.report.last_run import KEPT_AS, Ledger, RunEntry, failure_text
 from simkit.report.results import Result, not_run, result_of
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
-
-PASSED_OVER_WHY: Final = "simkit claims not looked at: why"
-"""The property with number and reasons: JUnit files contain properties, but no sections."""
 
 
 class Session:
@@ -158,19 +157,10 @@ def _keep(item: ScenarioItem, trace: bytes) -> None:
 
 def _note(item: ScenarioItem, redactor: Redactor) -> None:
     """Add findings that fail nothing to the report."""
-    from simkit.report.text import findings_text, passed_over_words
+    from simkit.report.text import note_unfailing
 
     result = _result(item)
-    if result.warnings:
-        text = clean(findings_text(result.warnings), redactor)
-        item.add_report_section("call", WARNINGS, text)
-        item.user_properties.append((WARNINGS, len(result.warnings)))
-    if result.passed_over:
-        words = passed_over_words(result.passed_over)
-        text = clean(f"{words}\n{findings_text(result.passed_over)}", redactor)
-        item.add_report_section("call", PASSED_OVER, text)
-        item.user_properties.append((PASSED_OVER, len(result.passed_over)))
-        item.user_properties.append((PASSED_OVER_WHY, clean(words, redactor)))
+    note_unfailing(item, result.warnings, result.passed_over, redactor)
     if result.lints_off:
         lines = [f"{lint}: {reason}" for lint, reason in result.lints_off]
         text = clean("\n".join(lines), redactor)
@@ -181,3 +171,60 @@ def _result(item: ScenarioItem) -> Result:
     """Return the result of an item that has run, without secrets."""
     assert item.result is not None
     return item.result
+
+
+# The runs of a session of pytest in `.simkit/`, as of `simkit replay`.
+#
+# Of a session with at most `SMALL` scenarios all traces are kept, of a larger one those of the
+# scenarios that fail. They travel in pytest's own reports, so that pytest-xdist sends them on.
+# Stories of features and conversations of `sim` are counted alone.
+
+
+SMALL: Final = 50
+
+
+def text_of_run(entry: RunEntry, has_failed: bool, trace: bytes) -> str:
+    """Return a scenario's entry and its trace, which holds no secrets, as a report carries them."""
+    encoded_trace = b64encode(zlib.compress(trace, 1)).decode() if trace else ""
+    return msgspec.json.encode((entry, has_failed, encoded_trace)).decode()
+
+
+class KeptSession:
+    """Writes the runs of a session as they come."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self._entries: dict[str, RunEntry] = {}
+        self._failed: dict[str, bool] = {}
+        self._others = 0
+        self._problem = ""
+
+    def take(self, text: str) -> None:
+        """Take what a report carried; of several runs of a scenario the last one counts."""
+        if not text:
+            self._others += 1
+            return
+        entry, has_failed, encoded_trace = msgspec.json.decode(
+            text, type=tuple[RunEntry, bool, str]
+        )
+        self._entries[entry.id], self._failed[entry.id] = entry, has_failed
+        if encoded_trace and not self._problem:
+            try:
+                self._ledger.keep(entry.id, zlib.decompress(b64decode(encoded_trace)))
+            except OSError as problem:
+                self._problem = failure_text(problem)
+
+    def close(self) -> None:
+        """Write the list of the run; say why it cannot be kept."""
+        try:
+            if self._entries and not self._problem:
+                failing = [identity for identity, is_failing in self._failed.items() if is_failing]
+                self._ledger.close([*self._entries.values()], failing, self._others)
+            elif not self._entries:
+                self._ledger.note_unkept(self._others)
+        except OSError as problem:
+            self._problem = failure_text(problem)
+        self._ledger.end()
+        if self._problem:
+            text = clean(f"simkit: the traces of this run are not kept: {self._problem}")
+            print(text, file=sys.stderr)

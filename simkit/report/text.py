@@ -17,11 +17,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from posixpath import join, normpath
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from simkit.checks.findings import CLAIM, Difference, Finding
+from simkit.core.output import clean
+from simkit.core.redact import Redactor
 from simkit.core.text import counted, short, short_end
 from simkit.report.last_run import slug
 from simkit.report.results import (
@@ -37,6 +39,9 @@ from simkit.report.results import (
 )
 from simkit.report.wording import Paint, Tone, columns, place_words, plain, wrapped
 
+WARNINGS: Final = "simkit warnings"
+PASSED_OVER: Final = "simkit claims not looked at"
+"""The section of a test's report for findings that fail nothing; the property with their number."""
 FINDINGS_MAX: Final = 30
 WARNINGS_MAX: Final = 10
 NOTED_MAX: Final = 5
@@ -193,7 +198,7 @@ def warning_lines(result: Result, paint: Paint = plain) -> Iterator[str]:
 
 def title_line(result: Result, paint: Paint = plain) -> str:
     """Return the scenario's line: its outcome, its name, and the reason if there is one."""
-    word, tone = _WORDS[result.outcome]
+    word, tone = OUTCOME_WORDS[result.outcome]
     reason = f" ({result.reason})" if result.reason else ""
     over = f" ({passed_over_words(result.passed_over)})" if result.passed_over else ""
     return f"{paint(f'{word:<7}', tone)} {result.name or result.file}{reason}{over}"
@@ -205,7 +210,27 @@ def passed_over_words(claims: Sequence[Finding]) -> str:
     return f"{counted(len(claims), 'claim')} not looked at: {'; '.join(reasons)}"
 
 
-_WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
+def note_unfailing(
+    item: Any,
+    warnings: Sequence[Finding],
+    passed_over: Sequence[Finding] = (),
+    redactor: Redactor | None = None,
+) -> None:
+    """Add findings that fail nothing to the report of a test of pytest.
+
+    JUnit files contain properties, but no sections.
+    """
+    words = passed_over_words(passed_over)
+    for section, findings, head in (WARNINGS, warnings, ""), (PASSED_OVER, passed_over, words):
+        if findings:
+            text = "\n".join(filter(None, (head, findings_text(findings))))
+            item.add_report_section("call", section, clean(text, redactor))
+            item.user_properties.append((section, len(findings)))
+    if passed_over:
+        item.user_properties.append((f"{PASSED_OVER}: why", clean(words, redactor)))
+
+
+OUTCOME_WORDS: Final[Mapping[OutcomeName, tuple[str, Tone]]] = {
     "held": ("ok", "good"),
     "failed": ("FAILED", "bad"),
     "broken": ("BROKEN", "bad"),

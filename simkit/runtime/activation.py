@@ -14,13 +14,11 @@ from simkit.core import messages as m
 from simkit.core.errors import HandoffInvalid, OutputInvalid, PipelineError
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Handoff, Message, ToolCall, Usage
 from simkit.language.json_schema import place_text, schema_errors
-from simkit.runtime.approvals import changed_handoff, decisions_in
-from simkit.runtime.compiled import CompiledAgent, CompiledRule
+from simkit.runtime.compiled import CompiledAgent, CompiledRule, Request, reason_against, requested
 from simkit.runtime.context.assembly import Assembled
 from simkit.runtime.conversation import Branch
-from simkit.runtime.handoffs import Request, reason_against, requested
 from simkit.runtime.scheduler import Steps, TimedOut, WaitForUser, within
-from simkit.runtime.tool_use import ToolUse
+from simkit.runtime.tool_use import ToolUse, changed_handoff, decisions_in
 from simkit.runtime.turn import HistorySelection, Start, Turn
 from simkit.trace.events import EditedCall, HandoffRequested
 from simkit.trace.recorder import Position

@@ -15,7 +15,7 @@ from simkit.runtime.activation import (
     record_request,
     run_within,
 )
-from simkit.runtime.handoffs import Request, reason_against, requested
+from simkit.runtime.compiled import Request, reason_against, requested
 from simkit.runtime.running import run_agent
 from simkit.runtime.scheduler import Steps, TimedOut, WaitForAll
 from simkit.runtime.turn import Start, Turn

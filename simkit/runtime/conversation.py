@@ -12,7 +12,7 @@ import msgspec
 
 from simkit.core.messages import Message
 from simkit.runtime.context.history import Stream
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.trace.recorder import EventRecorder, Position
 from simkit.trace.reducers import Appended
 

@@ -14,10 +14,9 @@ from simkit.language.paths import Template
 from simkit.language.paths import compile as compile_references
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import chain, in_parallel, passed_on
-from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.compiled import CompiledPipeline, Request
 from simkit.runtime.context.rendering import json_text, text_form
 from simkit.runtime.conversation import Branch, common
-from simkit.runtime.handoffs import Request
 from simkit.runtime.scheduler import Steps, WaitForAll
 from simkit.runtime.turn import Start, Turn
 from simkit.spec.pipeline import model as p

@@ -15,7 +15,7 @@ from simkit.runtime.conversation import Branch
 from simkit.runtime.functions import UserFunctions, schema_of
 from simkit.spec.pipeline.agents import spoken_channels
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.written_messages import (
+from simkit.spec.pipeline.root_names import (
     is_written_message,
     message_from,
     message_of,

@@ -10,11 +10,10 @@ from msgspec.structs import replace
 
 from simkit.core.errors import LimitExceeded, ModelError, ScriptBroken
 from simkit.core.messages import ABSENT, Fails, JsonValue, Message, Text, thinking_said
-from simkit.runtime.compiled import CompiledPipeline
+from simkit.runtime.compiled import CompiledPipeline, Request
 from simkit.runtime.context.history import Slice
-from simkit.runtime.context.tokens import tokens_of
+from simkit.runtime.context.rendering import tokens_of
 from simkit.runtime.conversation import Branch, Conversation, Numbers, Summary, continues
-from simkit.runtime.handoffs import Request
 from simkit.runtime.models.faults import FaultPlan
 from simkit.runtime.ports import ModelRequest, Schedule, Tools, TurnModel
 from simkit.runtime.scheduler import Scheduler, Steps, VirtualClock

@@ -22,7 +22,7 @@ from simkit.session.execution import Execution
 from simkit.session.execution.processes import Simulate
 from simkit.session.execution.recorded import REPLAY, Recording, cassette_path, what_was_recorded
 from simkit.session.execution.running import alone, placed, unbroken
-from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.pipeline.models import is_off
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
 from simkit.spec.scenario.model import Turn, begins_process

@@ -80,16 +80,15 @@ _ADDED: Final = {
 }
 """Advice for a missing key that is true for any file."""
 
+_OF_MAPPINGS: Final = ("model_type", "model_attributes_type", "dict_type")
 _NAMED: Final = "Write names and values: `key: value`, or braces around all: `{…}`."
 _FORMS: Final = {
     "tuple_type": "Write `- ` before each item, or brackets around all: `[…]`.",
-    **dict.fromkeys(("model_type", "model_attributes_type", "dict_type"), _NAMED),
+    **dict.fromkeys(_OF_MAPPINGS, _NAMED),
 }
 
 _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
-    "model_type": lambda value: f"must be a mapping, not {kind_text(value)}",
-    "model_attributes_type": lambda value: f"must be a mapping, not {kind_text(value)}",
-    "dict_type": lambda value: f"must be a mapping, not {kind_text(value)}",
+    **dict.fromkeys(_OF_MAPPINGS, lambda value: f"must be a mapping, not {kind_text(value)}"),
     "tuple_type": lambda value: f"must be a list, not {kind_text(value)}",
     "string_type": lambda value: f"must be a text, not {kind_text(value)}",
     "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from simkit.checks.scope import Path
+from simkit.checks.findings import Path
 from simkit.core.messages import ABSENT, ROLE_ALIASES, Dropped, Message, ToolCall
 from simkit.language.matching import values
 from simkit.language.matching.lists import aligned

@@ -10,9 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.claims import unobservable
+from simkit.checks.findings import Scope, scope_of_turn
 from simkit.checks.mutants import Fact
 from simkit.checks.runs import groups_of
-from simkit.checks.scope import Scope, scope_of_turn
 from simkit.checks.unclaimed import UNFINISHED
 from simkit.core.errors import SimkitError
 from simkit.core.messages import ABSENT, Dropped, Message, ToolCall

@@ -12,10 +12,9 @@ import msgspec
 from msgspec.structs import replace
 
 from simkit.checks.claims import FindingBuilder, unobservable
-from simkit.checks.findings import CLAIM, Finding
+from simkit.checks.findings import CLAIM, Finding, Path, Scope
 from simkit.checks.judge import CHECKS, Judgement, scopes_of
 from simkit.checks.runs import groups_of
-from simkit.checks.scope import Path, Scope
 from simkit.core.errors import SourceError
 from simkit.core.messages import ABSENT
 from simkit.core.redact import Redactor

@@ -9,7 +9,7 @@ from simkit.adapters.recorder.sessions import Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.providers.values import Offer
-from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.context.rendering import counter_named
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import events as e

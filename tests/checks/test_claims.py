@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simkit.checks.claims import listed, listing, run_of, write_of
-from simkit.checks.findings import Difference
-from simkit.checks.scope import scope_of_run, scope_of_turn
+from simkit.checks.findings import Difference, scope_of_run, scope_of_turn
 from simkit.spec.scenario.claims import Expect
 from simkit.trace import events as e
 from simkit.trace.views import View, view_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from simkit.checks.findings import Hit
 from simkit.checks.lints import LintRunner
 from simkit.core.messages import HANDOFF_PREFIX, Message, ToolCall
-from simkit.runtime.context.tokens import chars_over_four, tokens_of
+from simkit.runtime.context.rendering import chars_over_four, tokens_of
 from simkit.session.simulate import run
 from simkit.spec.scenario.files import Library, items_in
 from simkit.trace import events as e

@@ -14,6 +14,7 @@ import click
 import pytest
 
 from simkit.cli.commands import cli
+from simkit.cli.commands.options import HEADINGS, SECTIONS
 
 PAGES = sorted((Path(__file__).parents[2] / "docs/reference").glob("commands*.md"))
 EVERYWHERE = {"--help"}
@@ -61,6 +62,13 @@ def test_page_names_each_option(name: str) -> None:
 
     assert section, f"no page of commands has a section `{name}`"
     assert missing == [], f"no page of commands names them under `{name}`"
+
+
+def test_headings_of_the_help_hold_what_there_is() -> None:
+    names = {parameter.name for command in COMMANDS.values() for parameter in command.params}
+
+    assert {name for some in SECTIONS.values() for name in some} == {*cli.commands}
+    assert names >= {*HEADINGS}
 
 
 BASH = shutil.which("bash") or ""

@@ -137,7 +137,7 @@ EXTRAS: Final = (
     "anthropic", "pydantic_ai", "httpx", "httpx2", "requests", "aiohttp", "distributed", "google",
 )  # fmt: skip
 CORE: Final = (
-    "simkit.adapters.driver", "simkit.bdd", "simkit.cli.commands", "simkit.cli.coverage",
+    "simkit.adapters.driver", "simkit.bdd", "simkit.cli.commands", "simkit.cli.view",
     "simkit.cli.doctor", "simkit.cli.importing", "simkit.cli.init.first_test", "simkit.cli.live",
     "simkit.cli.mutate", "simkit.cli.replay", "simkit.cli.serve", "simkit.cli.tool_server",
     "simkit.pytest_plugin", "simkit.session.simulate", "simkit.testing", "simkit.viewer",

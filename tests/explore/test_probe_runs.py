@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 import simkit as simkit_package
-from simkit.explore import probe_runs
+from simkit.explore import api
 from simkit.language.yaml import load_text
 from tests.cli.projects import Call, write
 
@@ -159,7 +159,7 @@ def test_agents_behind_a_handoff_and_in_a_second_turn_are_found(simkit: Call) ->
 def test_an_agent_that_only_a_later_conversation_meets_is_added(
     simkit: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probe_runs, "SCOUTS", 1)
+    monkeypatch.setattr(api, "SCOUTS", 1)
     write("desks_at_once.py", AT_ONCE)
 
     done = simkit("explore", "desks_at_once:Desk", "--runs", "12")

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from simkit.pytest_plugin.last_run import SMALL
+from simkit.pytest_plugin.runs import SMALL
 from simkit.report.last_run import Ledger, RunEntry
 from tests.cli.projects import ECHO
 from tests.plugins import OTHERS_OFF

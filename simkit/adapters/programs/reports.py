@@ -24,7 +24,7 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
-from simkit.runtime.context.tokens import counter_named
+from simkit.runtime.context.rendering import counter_named
 from simkit.runtime.ports import UserTurn
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Channel

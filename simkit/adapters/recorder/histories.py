@@ -13,7 +13,7 @@ import msgspec
 
 from simkit.adapters.plain_values import is_equal
 from simkit.core.messages import Message, thinking_of
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.trace import events as e
 from simkit.trace.store import References
 

@@ -20,7 +20,7 @@ from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
 from simkit.language.paths import with_inner_texts
 from simkit.providers.attachments import is_failed
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.runtime.scheduler import VirtualClock
 from simkit.spec.pipeline.model import Limits
 from simkit.trace import changes

@@ -33,12 +33,12 @@ from simkit.core.messages import (
     without_thinking,
 )
 from simkit.providers.values import Offer
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.runtime.scheduler import VirtualClock
 from simkit.runtime.sessions import Gifts
 from simkit.runtime.state import as_message
 from simkit.spec.pipeline.model import Limits
-from simkit.spec.pipeline.written_messages import message_from
+from simkit.spec.pipeline.root_names import message_from
 from simkit.trace import events as e
 from simkit.trace.recorder import Position, Sink
 from simkit.trace.reducers import DECLARED_RESET

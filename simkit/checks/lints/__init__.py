@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from simkit.checks.lints.registry import LintRunner as LintRunner
+from simkit.checks.lints.facts import LintRunner as LintRunner
 
 for _module in iter_modules(__path__):
     import_module(f"{__name__}.{_module.name}")

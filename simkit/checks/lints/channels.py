@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, TurnNotes, texts_of
-from simkit.checks.lints.registry import lint
-from simkit.checks.lints.turns import texts_sent
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
+from simkit.checks.lints.turns import texts_brought
 from simkit.core.text import short
 from simkit.language.paths import as_text, leaves
 from simkit.language.recognition import Sought, is_number
@@ -18,8 +17,6 @@ from simkit.trace import events as e
 from simkit.trace.events import Made as MadePart
 from simkit.trace.views import CallView, TurnView, View
 
-SHOWN_MAX: Final = 60
-"""Characters of a value that a hit shows."""
 LABEL_WORDS: Final = 3
 """Numbers, and texts of so few words, may be what a route was chosen by."""
 
@@ -102,13 +99,7 @@ def _is_unread(write: _Write, turn: TurnView, event: e.TurnFinished, view: View)
 
 def _is_read(write: _Write, turn: TurnView, first: int, event: e.TurnFinished) -> bool:
     """Return whether a value of a write stands in what a turn brought to anybody."""
-    texts = [as_text(event.reply), as_text(turn.interrupt)]
-    texts += [as_text(tool.args) for tool in turn.tools]
-    for update in turn.updates:
-        rest = {name: value for name, value in update.update.items() if name != write.channel}
-        texts.append(msgspec.json.encode(rest).decode())
-    for call in turn.calls[first:]:
-        texts += texts_sent(call)
+    texts = texts_brought(turn, first, event, write.channel)
     return any(sought.is_in(text) for text in texts for sought in write.values)
 
 

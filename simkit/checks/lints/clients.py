@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, lint
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
 from simkit.trace import events as e
@@ -22,7 +21,6 @@ ATTEMPTS_MOST: Final = 5
 """More attempts than the clients of OpenAI, Anthropic and Google make by default."""
 ROUNDED_MS: Final = 10
 """The tolerance of a wait in milliseconds, because each of its parts is rounded."""
-_SHOWN_MAX: Final = 60
 
 
 def _failed_call(event: e.ContextBuilt, facts: Facts) -> tuple[CallView, e.ModelFailed] | None:
@@ -146,7 +144,7 @@ def cut_reply_taken(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
 
 
 def _hit_of_cut(failed: e.ModelFailed, turn: int, where: str, view: View) -> Hit:
-    text = short(failed.partial.strip(), _SHOWN_MAX)
+    text = short(failed.partial.strip(), SHOWN_MAX)
     problem = (
         f"what came of call {failed.call} of agent {failed.agent!r} in turn {failed.turn} "
         f"before {failed.error}, {text!r}, {where}"

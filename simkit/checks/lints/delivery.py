@@ -8,9 +8,8 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, texts_of
+from simkit.checks.lints.facts import Facts, lint, texts_of
 from simkit.checks.lints.handoffs import HandoffEvent, contract_of, required_keys
-from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.language.paths import leaves
 from simkit.trace import events as e

@@ -8,8 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, first_of, key_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, key_of, lint
 from simkit.core.messages import Message, as_json
 from simkit.core.text import short
 from simkit.language.recognition import Sought
@@ -295,8 +294,6 @@ def _against_settled(
 
 _NUMBERED: Final = re.compile(r"^\s*(?:[-*•]|\d+[.):])?\s*")
 """The front of a line in a list."""
-SHOWN_MAX: Final = 60
-"""Characters of a line that a hit shows."""
 
 
 class _Lists(dict[int, list[str]]):

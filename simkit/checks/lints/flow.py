@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, TurnNotes
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint
 from simkit.checks.lints.handoffs import contract_of
-from simkit.checks.lints.registry import lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.language.paths import as_text, leaves
@@ -270,8 +269,6 @@ def ambiguous_route(event: e.RouteChosen, facts: Facts) -> Iterable[Hit]:
 # FLW-06: questions to the user, and the agents that get the answers
 
 
-SHOWN_MAX: Final = 60
-"""Characters of a question that a hit shows."""
 _REFUSALS: Final = frozenset(
     ("reject", "rejected", "refuse", "deny", "denied", "ignore", "no", "n")
 )

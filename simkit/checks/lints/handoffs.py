@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import Facts, lint
 from simkit.core.errors import MatcherError
 from simkit.core.messages import JsonValue
 from simkit.language.json_schema import Check, compile_schema, place_text

@@ -6,20 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-import msgspec
-
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, TurnNotes, first_of, texts_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, first_of, lint, texts_of
+from simkit.checks.lints.turns import texts_brought
 from simkit.core.messages import JsonValue, Message, as_json
 from simkit.core.text import short
-from simkit.language.paths import as_text, leaves
+from simkit.language.paths import leaves
 from simkit.language.recognition import Sought
 from simkit.trace import events as e
 from simkit.trace.views import CallView, HandoffView, RunView, View
-
-SHOWN_MAX: Final = 60
-"""Characters of a text that a hit shows."""
 
 
 class _SideBySide(dict[str, list[e.AgentStarted]], TurnNotes):
@@ -380,13 +375,7 @@ def answer_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _is_read(reply: Message, call: CallView, event: e.TurnFinished, view: View) -> bool:
     turn = view.turns[-1]
     sought = Sought(reply.content)
-    later = turn.calls[turn.calls.index(call) + 1 :]
-    texts = [as_text(event.reply), *(as_text(tool.args) for tool in turn.tools)]
-    texts += [msgspec.json.encode(dict(update.update)).decode() for update in turn.updates]
-    if any(sought.is_in(text) for text in texts):
-        return True
-    return any(
-        message.id == reply.id or any(sought.is_in(text) for text in texts_of(message))
-        for other in later
-        for message in other.context.messages
+    first = turn.calls.index(call) + 1
+    return any(sought.is_in(text) for text in texts_brought(turn, first, event)) or any(
+        message.id == reply.id for other in turn.calls[first:] for message in other.context.messages
     )

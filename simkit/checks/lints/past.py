@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, first_of, texts_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint, texts_of
 from simkit.core.messages import Message
 from simkit.core.text import counted, short
 from simkit.language.recognition import whole_places
@@ -18,8 +17,6 @@ from simkit.trace.views import CallView, ContextView, Relation, Relations, TurnV
 from simkit.trace.views.contexts import INSTRUCTIONS
 from simkit.trace.views.prefixes import Prefix, prefix_between, repeated_behind
 
-SHOWN_MAX: Final = 60
-"""Characters of a text that a hit shows."""
 _MENTIONED: Final = re.compile(r"\b(?=[\w-]*\d)\w[\w-]{2,}\b")
 """Numbers of orders, invoices and the like."""
 

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, texts_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import Facts, lint, texts_of
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short

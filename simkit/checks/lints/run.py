@@ -8,9 +8,8 @@ from typing import Final, Literal
 
 from simkit.checks.claims import cut_short
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, lint
 from simkit.checks.lints.handoffs import contract_of, referenced, required_keys
-from simkit.checks.lints.registry import lint
 from simkit.checks.selection import meant_agent, meant_tool
 from simkit.core.errors import ScriptMisfit
 from simkit.core.text import counted, near, short
@@ -24,7 +23,6 @@ REFUSED: Final = "the handoff"
 _SHOWN_MAX: Final = 5
 _UNIQUE_MIN: Final = 16
 """The length from which two scenarios do not say the same by chance."""
-_TEXT_MAX: Final = 60
 
 
 class _Misses(list[e.ModelFailed]):
@@ -278,7 +276,7 @@ def carried_over(event: e.TextCarriedOver, facts: Facts) -> Iterable[Hit]:
     """
     speaker = "the user" if event.said_by == "user" else "a model"
     others = f", and {counted(event.others, 'other text')}" if event.others else ""
-    text = short(event.text, _TEXT_MAX)
+    text = short(event.text, SHOWN_MAX)
     problem = (
         f"agent {event.agent!r} is sent {text!r} in turn {event.turn}"
         if event.call

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts, first_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import Facts, first_of, lint
 from simkit.core.messages import JsonValue, Message, ToolCall
 from simkit.core.text import counted
 from simkit.trace import events as e

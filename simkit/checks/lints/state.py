@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import Facts, lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import counted
 from simkit.language.json_schema import is_array, is_object

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import Facts
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, lint
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short_both
 from simkit.language.json_schema.coercion import is_same, lost_in
@@ -233,9 +232,6 @@ def _forced_tool(event: e.MessageAdded, view: View) -> JsonValue:
 # Lints on tools' arguments: the function gets the arguments that the model wrote
 
 
-_SHOWN_MAX: Final = 60
-
-
 class _ChangedCalls(dict[str, list[Hit]]):
     """Call to what was wrong with its arguments, unless an edit of the call explains it."""
 
@@ -282,7 +278,7 @@ def argument_lost(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _words(key: str, request_args: Mapping[str, JsonValue], args: Mapping[str, JsonValue]) -> str:
     value_received = as_text(args[key]) if key in args else "nothing"
     requested_text, value_received = short_both(
-        as_text(request_args[key]), value_received, _SHOWN_MAX
+        as_text(request_args[key]), value_received, SHOWN_MAX
     )
     return f"{key}: {requested_text} → {value_received}"
 

@@ -7,20 +7,20 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from simkit.checks.findings import Hit
 from simkit.checks.lints.delivery import GRAPH_SECTIONS, TASK_SECTIONS, inner_texts, is_shown
-from simkit.checks.lints.facts import Facts, TurnNotes, texts_of
-from simkit.checks.lints.registry import lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
 from simkit.checks.lints.tools import OpenCalls
 from simkit.core.messages import JsonValue
 from simkit.core.text import short
+from simkit.language.paths import as_text
 from simkit.trace import events as e
-from simkit.trace.views import CallView, View
+from simkit.trace.views import CallView, TurnView, View
 
 WORD_MIN: Final = 4
 """The length from which a word says what a message is about."""
-SHOWN_MAX: Final = 60
-"""Characters of a text that a hit shows."""
 
 
 class _Unsent(list[CallView], TurnNotes):
@@ -82,6 +82,23 @@ def texts_sent(call: CallView) -> Iterator[str]:
     """Yield the texts of the messages that a call is sent."""
     for message in call.context.messages:
         yield from texts_of(message)
+
+
+def texts_brought(
+    turn: TurnView, first: int, event: e.TurnFinished, but: str = ""
+) -> Iterator[str]:
+    """Yield what a turn brought to the user, tools, the state, and agents from a call on.
+
+    One channel of the state may be left out.
+    """
+    yield as_text(event.reply)
+    yield as_text(turn.interrupt)
+    yield from (as_text(tool.args) for tool in turn.tools)
+    for update in turn.updates:
+        rest = {name: value for name, value in update.update.items() if name != but}
+        yield msgspec.json.encode(rest).decode()
+    for call in turn.calls[first:]:
+        yield from texts_sent(call)
 
 
 def _words_of(text: str) -> set[str]:

@@ -104,6 +104,16 @@ PATHS: Final = click.argument(
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 
+_OUTPUT: Final = (
+    "show", "turn", "agent", "form", "quiet", "base", "page", "file", "opens", "target", "folder",
+)  # fmt: skip
+HEADINGS: Final = {
+    **dict.fromkeys(_OUTPUT, "Output"),
+    **dict.fromkeys(("strict", "is_strict", "fail_under", "needs_met"), "Exit code"),
+}
+"""The heading of an option, where it is not "Options"."""
+
+
 class _Command(click.Command):
     """A command; each has ``--format json``, whose answer `simkit.core.answers` describes."""
 
@@ -121,6 +131,18 @@ class _Command(click.Command):
                 )
             )
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options under headings: what is done, how it is shown, what ends with 1."""
+        records: dict[str, list[tuple[str, str]]] = {"Options": [], "Output": [], "Exit code": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if isinstance(parameter, click.Option) and record is not None:
+                records[HEADINGS.get(parameter.name or "", "Options")].append(record)
+        for heading, some in records.items():
+            if some:
+                with formatter.section(heading):
+                    formatter.write_dl(some)
+
     def make_context(
         self,
         info_name: str | None,
@@ -134,11 +156,34 @@ class _Command(click.Command):
         return super().make_context(info_name, args, parent, **more)
 
 
+SECTIONS: Final = {
+    "Write tests": ("init", "expect", "import"),
+    "Check and run": ("validate", "replay", "live", "record", "serve"),
+    "Search": ("explore", "mutate", "coverage"),
+    "Look at runs": ("judge", "diff", "view", "graph", "export"),
+    "Look up": ("explain", "doctor", "schema", "bdd", "cassettes", "mcp"),
+}
+"""Headings of the help, each with its commands."""
+
+
 class _Group(click.Group):
     """A group that suggests the nearest command for an unknown one."""
 
     command_class = _Command
     group_class = type
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands under headings; those under none stand at the end."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        others = tuple(name for name in sorted(self.commands) if name not in listed)
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        for heading, names in (*SECTIONS.items(), ("Commands", others)):
+            own = [name for name in names if name in self.commands]
+            if own:
+                with formatter.section(heading):
+                    formatter.write_dl(
+                        [(name, self.commands[name].get_short_help_str(limit)) for name in own]
+                    )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -123,7 +123,7 @@ def coverage_command(**options: Any) -> int:
     instead of run. Of unscripted conversations: `simkit explore --coverage`.
     """
     with imports_frozen():
-        from simkit.cli.coverage import coverage
+        from simkit.cli.view import coverage
 
     return coverage(**options)
 

@@ -87,7 +87,7 @@ def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) ->
             "`simkit diff` takes two traces or folders; with --base one at most, with --pipeline "
             f"one scenario; this call names {len(paths)}."
         )
-    from simkit.cli.diff import on_two_pipelines, stored_pairs, tell
+    from simkit.cli.traces import on_two_pipelines, stored_pairs, tell
     from simkit.report.diff_lines import Sides
 
     if pipeline:

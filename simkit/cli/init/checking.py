@@ -5,7 +5,10 @@ A copy of that process replays the scenario, and another one passes all to pytes
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -13,8 +16,53 @@ from typing import Final
 
 import msgspec
 
+from simkit.capture.http.places import is_library
 from simkit.core.gc_pause import imports_frozen
-from simkit.session.execution.alone import run_alone
+from simkit.spec.scenario.code_names import file_of
+
+# A file replayed alone, in a new process that inherits nothing from this one.
+
+
+def replayed_alone(file: str) -> str:
+    """Replay a scenario file in a new process; return the error, empty if it holds."""
+    code, output = run_alone("simkit", "replay", "-q", file)
+    return output if code else ""
+
+
+def run_alone(module: str, *arguments: str) -> tuple[int, str]:
+    """Run a module in a new process; return its exit code and its output.
+
+    The process has no ``PYTHON…`` variable of this one, and does not import from its working
+    directory, so that it finds only what a user would have.
+    """
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", module, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    return done.returncode, f"{done.stdout}{done.stderr}".strip()
+
+
+def root_of(pipeline: str, folders: Iterable[Path]) -> Path | None:
+    """Return the folder from which a pipeline's module is imported; None for an installed one.
+
+    It is looked for in ``folders`` first.
+    """
+    module = pipeline.partition(":")[0]
+    file = file_of(module, [*map(str, folders), *sys.path])
+    if file is None or is_library(str(file)):
+        return None
+    package = file.parent if file.name == "__init__.py" else file
+    return package.resolve().parents[module.count(".")]
+
 
 _REPLAY_FAILED: Final = 1
 _PYTEST_FAILED: Final = 3

@@ -17,13 +17,13 @@ import msgspec
 
 from simkit.checks.findings import CLAIM, Finding
 from simkit.cli.console import Progress, paint_for
+from simkit.cli.init.checking import root_of
 from simkit.core.errors import SimkitError
 from simkit.core.redact import Redactor
 from simkit.language.paths import literal
 from simkit.language.yaml import load_text
 from simkit.providers.values import Offer
 from simkit.report.text import findings_text
-from simkit.session.execution.alone import root_of
 from simkit.session.execution.applications import OwnProcesses
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ScaffoldedReplies, first_run
 from simkit.session.execution.first_scenario import agents_of, scenario_of
@@ -254,13 +254,9 @@ class _Runs:
 @contextlib.contextmanager
 def _running(app: App, file: str, keeps_keys: bool) -> Iterator[_Runs]:
     """Give the runs of an app, and show meanwhile that it runs."""
-    progress = Progress()
-    with contextlib.closing(OwnProcesses([app], keeps_keys)) as processes:
+    with contextlib.closing(OwnProcesses([app], keeps_keys)) as processes, Progress() as progress:
         progress.begin(f"running {app.entry}")
-        try:
-            yield _Runs(processes, app, file)
-        finally:
-            progress.end()
+        yield _Runs(processes, app, file)
 
 
 def _holding(

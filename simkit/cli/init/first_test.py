@@ -126,12 +126,9 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
     yield f"running {request.name}: {models_text}"
     first = _first_scenario(request, scenario)
     files = _Files(scenario, Path(project.features, f"{stem}.feature"))
-    progress = Progress()
-    progress.begin(f"checking {scenario} in a new process")
-    try:
+    with Progress() as progress:
+        progress.begin(f"checking {scenario} in a new process")
         document = _write_what_holds(files, first, request)
-    finally:
-        progress.end()
     if files.pipeline in files.new_files:
         yield f"{files.pipeline}: written: how the app is run, and which calls are whose"
     yield f"{scenario}: written: {_counts(document)}"

@@ -14,9 +14,8 @@ from simkit.language.paths import Template
 from simkit.language.paths import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
-from simkit.runtime.context.rendering import Root
+from simkit.runtime.context.rendering import Counter, Root
 from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
-from simkit.runtime.context.tokens import Counter
 from simkit.spec.pipeline import recipe as r
 from simkit.trace.events import Made, Part, Piece, Shown, Unshown
 

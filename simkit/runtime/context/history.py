@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from simkit.core.errors import FunctionFailed
 from simkit.core.messages import HANDOFF_PREFIX, Message
 from simkit.language.matching import compile_matcher
-from simkit.runtime.context.tokens import Counter, tokens_of
+from simkit.runtime.context.rendering import Counter, tokens_of
 from simkit.spec.pipeline import recipe
 from simkit.trace.events import Cut, Shown
 

@@ -20,8 +20,7 @@ from simkit.runtime.context.items import (
     size,
     without,
 )
-from simkit.runtime.context.rendering import Root, moment, text_form
-from simkit.runtime.context.tokens import Counter
+from simkit.runtime.context.rendering import Counter, Root, moment, text_form
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import LeftOut
 from simkit.trace.reducers import Appended

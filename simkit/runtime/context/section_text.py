@@ -13,8 +13,7 @@ from simkit.language.paths import compile as compile_references
 from simkit.language.paths import lookup
 from simkit.runtime.context import rendering
 from simkit.runtime.context.recall import Recaller, RecallResult
-from simkit.runtime.context.rendering import Loss, Root, fitted
-from simkit.runtime.context.tokens import Counter
+from simkit.runtime.context.rendering import Counter, Loss, Root, fitted
 from simkit.spec.pipeline import recipe as r
 from simkit.spec.pipeline.names import IMPLIED_CHANNELS
 from simkit.trace.events import Shortened, Unshown

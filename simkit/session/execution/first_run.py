@@ -27,8 +27,8 @@ from simkit.providers.body_reader import json_text
 from simkit.providers.http import HttpAnswer, HttpRequest, HttpResponse, header
 from simkit.providers.protocols import require_key
 from simkit.providers.values import Offer, OutgoingReply, ParsedRequest, ParsedResponse
+from simkit.runtime.models.script import words_offered
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
-from simkit.session.execution.words import words_offered
 from simkit.spec.scenario.files import Prepared
 from simkit.trace.events import HandoffRequested
 from simkit.trace.store import Trace

@@ -15,12 +15,10 @@ from simkit.core.errors import SimkitError
 from simkit.core.output import clean
 from simkit.core.text import shell_word
 from simkit.report.last_run import KEPT_AS
-from simkit.report.text import findings_text
+from simkit.report.text import findings_text, note_unfailing
 from simkit.session.simulation.conversation import ADVICE, Simulation
 from simkit.spec.scenario.files import Library
 
-WARNINGS: Final = "simkit warnings"
-"""The section of a report for findings that fail nothing; the property with their number."""
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
 _OPENED: Final[pytest.StashKey[list[Simulation]]] = pytest.StashKey()
 _JUDGE: Final = "simkit-sim"
@@ -96,9 +94,7 @@ def _hold(item: pytest.Item, opened: Sequence[Simulation]) -> None:
         findings = _unseen(opened)
     except SimkitError as problem:
         raise pytest.fail.Exception(clean(f"{problem}\n\n{again}"), pytrace=False) from None
-    if warnings:
-        item.add_report_section("call", WARNINGS, clean(findings_text(warnings)))
-        item.user_properties.append((WARNINGS, len(warnings)))
+    note_unfailing(item, warnings)
     if findings:
         text = f"{findings_text(findings)}\n\n{ADVICE}\n\n{again}"
         raise pytest.fail.Exception(clean(text), pytrace=False)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.checks.claims import unobservable, unobservable_in_context
+from simkit.checks.findings import Scope, scope_of_turn
 from simkit.checks.runs import groups_of
-from simkit.checks.scope import Scope, scope_of_turn
 from simkit.core.errors import MatcherError, SourceError
 from simkit.core.messages import JsonValue
 from simkit.core.text import counted

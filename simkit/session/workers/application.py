@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
@@ -245,23 +246,19 @@ class _Ended:
         return None
 
 
-class Interpreters:
-    """Starts interpreters that import modules."""
-
-    def __init__(self, modules: Sequence[str], environment: dict[str, str]) -> None:
-        """``environment`` has the variables of the interpreters."""
-        self._modules, self._environment = modules, environment
-
-    def __call__(self, channel: socket.socket) -> ChildProcess:
-        return subprocess.Popen(
-            # Without -P, the working directory would come first among the folders of modules.
-            [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *self._modules],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=[channel.fileno()],
-            env=self._environment,
-        )
+def start_interpreter(
+    modules: Sequence[str], environment: dict[str, str], channel: socket.socket
+) -> ChildProcess:
+    """Start an interpreter with these variables, which imports modules."""
+    return subprocess.Popen(
+        # Without -P, the working directory would come first among the folders of modules.
+        [sys.executable, "-P", "-m", MODULE, str(channel.fileno()), *modules],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=[channel.fileno()],
+        env=environment,
+    )
 
 
 class _Applications:
@@ -286,7 +283,7 @@ class _Applications:
             del self.by_modules[modules]
         if existing is None and modules not in self.by_modules:
             self._settings[modules] = settings
-            existing = ApplicationProcess(Interpreters(modules, environment))
+            existing = ApplicationProcess(partial(start_interpreter, modules, environment))
             existing.begin()
             self.by_modules[modules] = existing
         return existing

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import IO, Any, Final, Protocol
+from typing import IO, Any, Final, NamedTuple, Protocol
 
 from simkit.core.stopping import TERMINATED
 from simkit.session.workers.application import (
@@ -71,10 +71,7 @@ class WorkerDied(Exception):
 
 
 class _Process(Protocol):
-    """A process with a pipe for requests and one for answers; both are not buffered."""
-
-    requests: IO[bytes]
-    answers: IO[bytes]
+    """A process that serves a pipe."""
 
     def kill(self) -> None:
         """End it at once."""
@@ -86,8 +83,9 @@ class _Process(Protocol):
 class Worker:
     """A worker, seen from the process that started it; as a context manager it is closed."""
 
-    def __init__(self, process: _Process) -> None:
-        self._process = process
+    def __init__(self, process: _Process, requests: IO[bytes], answers: IO[bytes]) -> None:
+        """Neither pipe is buffered."""
+        self._process, self._requests, self._answers = process, requests, answers
         self._code: int | None = None
         self._silent_s: float | None = None
 
@@ -111,7 +109,7 @@ class Worker:
         says with `tell_parent`. After ``seconds`` in which it says nothing the worker is killed.
         Raise WorkerDied if it ends before it answers.
         """
-        requests, answers = self._process.requests, self._process.answers
+        requests, answers = self._requests, self._answers
         try:
             _send(requests, (function, arguments))
             kind, value = _receive(answers, self._waiting(seconds))
@@ -139,7 +137,7 @@ class Worker:
 
     def close(self, seconds: float | None = None) -> None:
         """Send nothing more and wait for its end; kill it if that takes longer than ``seconds``."""
-        for pipe in (self._process.requests, self._process.answers):
+        for pipe in (self._requests, self._answers):
             with suppress(OSError):
                 pipe.close()
         self._wait(seconds)
@@ -171,7 +169,7 @@ class Worker:
             if not hasattr(select, "poll"):
                 return
             watched = select.poll()
-            watched.register(self._process.answers, select.POLLIN)
+            watched.register(self._answers, select.POLLIN)
             while not watched.poll(_wait_ms(until)):
                 if until is not None and time.monotonic() > until:
                     self._silent_s = seconds
@@ -183,7 +181,7 @@ class Worker:
 
     def _death(self) -> WorkerDied:
         with suppress(OSError):
-            self._process.requests.close()
+            self._requests.close()
         self._wait(GRACE_S)
         return WorkerDied(self._code, self._silent_s)
 
@@ -217,10 +215,22 @@ def start_worker(
     application = application_process(modules, environment) if is_usual else None
     if application is not None:
         try:
-            return Worker(_Copy(application, start, stderr))
+            return _copied(application, start, stderr)
         except OSError:
             give_up(modules)
-    return Worker(_Interpreter(start, stderr, environment))
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", MODULE],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        env=environment,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with suppress(OSError):  # The next call tells that it has ended.
+        _send(process.stdin, start)
+    return Worker(process, process.stdin, process.stdout)
 
 
 def _is_guarded() -> bool:
@@ -241,7 +251,7 @@ def fork_application(prepare: Callable[[], object]) -> ApplicationProcess:
 def start_copy(application: ApplicationProcess, folder: str | None = None) -> Worker:
     """Return a copy of an application process; raise OSError if there can be none."""
     application.wait()
-    return Worker(_Copy(application, beginning(folder, worker_environment(), True), None))
+    return _copied(application, beginning(folder, worker_environment(), True), None)
 
 
 def _forked(prepare: Callable[[], object], channel: socket.socket) -> ForkedProcess:
@@ -275,60 +285,33 @@ def _forked(prepare: Callable[[], object], channel: socket.socket) -> ForkedProc
         os._exit(code)
 
 
-class _Interpreter:
-    """A process with its own interpreter."""
-
-    def __init__(
-        self, start: Beginning, stderr: IO[bytes] | None, environment: dict[str, str]
-    ) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", MODULE],
-            bufsize=0,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            env=environment,
-        )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self.requests, self.answers = self._process.stdin, self._process.stdout
-        with suppress(OSError):  # The next call tells that it has ended.
-            _send(self.requests, start)
-
-    def kill(self) -> None:
-        self._process.kill()
-
-    def poll(self) -> int | None:
-        return self._process.poll()
-
-
-class _Copy:
+class _Copy(NamedTuple):
     """A copy of an application process."""
 
-    def __init__(
-        self, application: ApplicationProcess, start: Beginning, stderr: IO[bytes] | None
-    ) -> None:
-        self._application = application
-        inbox, requests = os.pipe()
-        answers, outbox = os.pipe()
-        self.requests: IO[bytes] = os.fdopen(requests, "wb", 0)
-        self.answers: IO[bytes] = os.fdopen(answers, "rb", 0)
-        try:
-            errors = 2 if stderr is None else stderr.fileno()
-            self._number = application.fork(start, (inbox, outbox, errors))
-        except BaseException:
-            self.requests.close()
-            self.answers.close()
-            raise
-        finally:
-            os.close(inbox)
-            os.close(outbox)
+    application: ApplicationProcess
+    number: int
 
     def kill(self) -> None:
-        self._application.kill(self._number)
+        self.application.kill(self.number)
 
     def poll(self) -> int | None:
-        return self._application.poll(self._number)
+        return self.application.poll(self.number)
+
+
+def _copied(application: ApplicationProcess, start: Beginning, stderr: IO[bytes] | None) -> Worker:
+    inbox, requests = os.pipe()
+    answers, outbox = os.pipe()
+    pipes: tuple[IO[bytes], IO[bytes]] = os.fdopen(requests, "wb", 0), os.fdopen(answers, "rb", 0)
+    try:
+        errors = 2 if stderr is None else stderr.fileno()
+        return Worker(_Copy(application, application.fork(start, (inbox, outbox, errors))), *pipes)
+    except BaseException:
+        for pipe in pipes:
+            pipe.close()
+        raise
+    finally:
+        os.close(inbox)
+        os.close(outbox)
 
 
 # In the worker

@@ -10,9 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from simkit.language.matching import kinds
 from simkit.spec import fields, refers_to
-from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models
+from simkit.spec.pipeline.models import DEFAULT, ModelOptions, Models, Waivers
 from simkit.spec.pipeline.recipe import DEFAULT_RECIPE, SUPERVISED_RECIPE, Filter, Recipe
-from simkit.spec.pipeline.waivers import Waivers
 
 Writes = dict[refers_to.ChannelName, fields.Template]
 """Channel to the value to write; a channel may be a reference."""

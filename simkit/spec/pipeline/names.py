@@ -55,6 +55,22 @@ def check_pipeline(pipeline: model.Pipeline, document: Document) -> None:
     check.flow()
 
 
+def placed_schemas(pipeline: model.Pipeline) -> Iterator[tuple[SourcePath, Any]]:
+    """Yield every schema of a pipeline with its path; None where one could stand."""
+    for name, schema in pipeline.schemas.items():
+        yield ("schemas", name), schema
+    for name, channel in pipeline.channels.items():
+        yield ("channels", name, "schema"), channel.schema_
+    for name, agent in pipeline.agents.items():
+        yield ("agents", name, "input"), agent.input
+        yield ("agents", name, "output"), agent.output
+    for name, tool in pipeline.tools.items():
+        yield ("tools", name, "args"), tool.args
+        yield ("tools", name, "returns"), tool.returns
+    for index, contract in enumerate(pipeline.contracts):
+        yield ("contracts", index, "payload"), contract.payload
+
+
 class _Check:
     def __init__(self, pipeline: model.Pipeline, document: Document) -> None:
         self.pipeline, self.document = pipeline, document
@@ -115,7 +131,7 @@ class _Check:
 
     def schemas(self) -> None:
         """Check the references of every schema to named schemas."""
-        for path, schema in self._schemas():
+        for path, schema in placed_schemas(self.pipeline):
             if schema is None or isinstance(schema, str):
                 continue
             try:
@@ -128,21 +144,6 @@ class _Check:
                 continue
             for at, word_error in schema_errors(schema, begins, self.pipeline.schemas):
                 raise self.document.error(("channels", name, "default", *at), word_error)
-
-    def _schemas(self) -> Iterator[tuple[SourcePath, Any]]:
-        pipeline = self.pipeline
-        for name, schema in pipeline.schemas.items():
-            yield ("schemas", name), schema
-        for name, channel in pipeline.channels.items():
-            yield ("channels", name, "schema"), channel.schema_
-        for name, agent in pipeline.agents.items():
-            yield ("agents", name, "input"), agent.input
-            yield ("agents", name, "output"), agent.output
-        for name, tool in pipeline.tools.items():
-            yield ("tools", name, "args"), tool.args
-            yield ("tools", name, "returns"), tool.returns
-        for index, contract in enumerate(pipeline.contracts):
-            yield ("contracts", index, "payload"), contract.payload
 
     def tools(self) -> None:
         """Check the channels that tools read."""

@@ -10,7 +10,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -186,15 +185,12 @@ def provider_in(key: str) -> str:
 
 def check_locale(locale: str) -> None:
     """Raise FakeInvalid for a language that Faker does not have; an empty text is the default."""
-    if locale and locale not in _locales():
-        raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, _locales()))
-
-
-@lru_cache(maxsize=1)
-def _locales() -> frozenset[str]:
+    if not locale:
+        return
     from faker.config import AVAILABLE_LOCALES
 
-    return frozenset(AVAILABLE_LOCALES)
+    if locale not in AVAILABLE_LOCALES:
+        raise FakeInvalid(f"Faker has no locale `{locale}`", near(locale, AVAILABLE_LOCALES))
 
 
 def _check_arguments(provider: Callable[..., Any], draw: Draw) -> None:

@@ -19,10 +19,10 @@ from simkit.spec.loading import validated, validated_at
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.names import check_pipeline
 from simkit.spec.scenario import apps
+from simkit.spec.scenario.apps import check_implements
 from simkit.spec.scenario.claims import Expect
 from simkit.spec.scenario.code_names import as_imported, meant_by, names_in
 from simkit.spec.scenario.filling import Filling, root_of_files, used_files
-from simkit.spec.scenario.implementing import check_implements
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
     SCENARIO_SUFFIX,

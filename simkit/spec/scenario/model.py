@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema
 
 from simkit.spec import fields
 from simkit.spec.pipeline.model import Version
-from simkit.spec.pipeline.waivers import Waivers
+from simkit.spec.pipeline.models import Waivers
 from simkit.spec.refers_to import AgentName, ChannelName
 from simkit.spec.scenario.apps import AppOptions, CassetteValue, RecordOptions, Rules
 from simkit.spec.scenario.claims import Expect

@@ -17,8 +17,7 @@ from simkit.providers.failures import FAILURES
 from simkit.spec.fields import ANYTHING, require, shown_value
 from simkit.spec.lint_catalogue import FINDINGS, LINTS, PREFIX
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.root_names import keys_in, leads_to
-from simkit.spec.pipeline.written_messages import message_of
+from simkit.spec.pipeline.root_names import keys_in, leads_to, message_of
 from simkit.spec.refers_to import name_references
 from simkit.spec.scenario.apps import App, check_program
 from simkit.spec.scenario.claim_names import ClaimNames

@@ -70,7 +70,7 @@ def claim_against(thing: Mapping[str, Any]) -> dict[str, Any]:
     denial: dict[str, Any] = {"$not": {"$has": [matcher]}}
     if TWICE in thing:
         denial = {"$unique": {"of": matcher, "by": thing[TWICE]}}
-    return {family_of(thing): denial}
+    return {next(family for key, family in _FAMILIES.items() if key in thing): denial}
 
 
 def thing_denied(denial: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -79,11 +79,6 @@ def thing_denied(denial: Mapping[str, Any]) -> Mapping[str, Any]:
         denial["$unique"]["of"] if "$unique" in denial else denial["$not"]["$has"][0]
     )
     return thing
-
-
-def family_of(thing: Mapping[str, Any]) -> str:
-    """Return the claim that speaks of such things."""
-    return next(family for key, family in _FAMILIES.items() if key in thing)
 
 
 class JoinedClaims:

@@ -13,7 +13,7 @@ from simkit.language.paths import follow, parse, references_in, walk
 from simkit.language.yaml import Document, SourcePath
 from simkit.spec.pipeline.agents import AT, ELSE, channels_of, listed, members_of, reach, tools_of
 from simkit.spec.pipeline.model import Agent, Contract, Defaults, Edge, GraphFlow, Pipeline
-from simkit.spec.pipeline.names import IMPLIED_CHANNELS
+from simkit.spec.pipeline.names import IMPLIED_CHANNELS, placed_schemas
 from simkit.spec.pipeline.recipe import LOG, Item, Recipe, items_of, placed_items
 from simkit.spec.pipeline.root_names import is_passed_over, keys_in, leads_to, words_below
 from simkit.spec.validation.problems import Flaw
@@ -249,13 +249,7 @@ def unused_channels(
 
 
 def _schemas_referred_to(pipeline: Pipeline) -> set[str]:
-    agents, tools = pipeline.agents.values(), pipeline.tools.values()
-    schemas = [
-        *(part for agent in agents for part in (agent.input, agent.output)),
-        *(part for tool in tools for part in (tool.args, tool.returns)),
-        *(channel.schema_ for channel in pipeline.channels.values()),
-        *(contract.payload for contract in pipeline.contracts),
-    ]
+    schemas = [schema for path, schema in placed_schemas(pipeline) if path[0] != "schemas"]
     return reach(_references(schemas), lambda name: _references(pipeline.schemas.get(name)))
 
 

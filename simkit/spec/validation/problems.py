@@ -19,7 +19,7 @@ from simkit.language.yaml import Document, SourcePath, near, path_text
 from simkit.spec.lint_catalogue import CODES, PREFIX
 from simkit.spec.loading import validated
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.waivers import WHOLE, names_place, places_off
+from simkit.spec.pipeline.models import WHOLE, names_place, places_off
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.model import Scenario, Shared
 from simkit.spec.scenario.replies import placed_lines

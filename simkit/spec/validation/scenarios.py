@@ -14,7 +14,7 @@ from simkit.language.paths import walk
 from simkit.language.yaml import SourcePath
 from simkit.spec.pipeline.agents import listed, members_of, startable, summarisers_of, tools_of
 from simkit.spec.pipeline.model import Pipeline
-from simkit.spec.pipeline.waivers import is_off
+from simkit.spec.pipeline.models import is_off
 from simkit.spec.scenario.claim_kinds import Domain
 from simkit.spec.scenario.claims import CONTEXT_CLAIMS, SECTION_CLAIM, TURN_CLAIMS, Expect
 from simkit.spec.scenario.model import Scenario, Turn

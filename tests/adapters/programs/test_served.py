@@ -12,10 +12,10 @@ import pytest
 from simkit.adapters.programs.reports import NEXT
 from simkit.adapters.programs.served import ServedRun
 from simkit.checks.judge import judge
+from simkit.cli.serve import served, silent_turns, unused_of
 from simkit.language.yaml import load_text
 from simkit.providers.http import HttpRequest, HttpResponse, NoResponse
 from simkit.runtime.functions import function_named
-from simkit.session.execution.serving import served, silent_turns, unused_of
 from simkit.spec.scenario.files import Library, Prepared, ScenarioCase
 from simkit.trace import events as e
 from simkit.trace.store import Trace

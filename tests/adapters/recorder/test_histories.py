@@ -14,7 +14,7 @@ from simkit.adapters.recorder.histories import (
 )
 from simkit.adapters.recorder.sessions import Session
 from simkit.core.messages import Message
-from simkit.runtime.context.tokens import chars_over_four
+from simkit.runtime.context.rendering import chars_over_four
 
 A, B, C = (Message("user", text) for text in ("one", "two", "three"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.checks.lints.registry import REGISTERED, lint
+from simkit.checks.lints.facts import REGISTERED, lint
 from simkit.spec.lint_catalogue import LINTS
 from simkit.trace import events as e
 from tests.checks.traces import Story, context_message, history, run_lints

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simkit.core.messages import Answer
-from simkit.runtime.context.tokens import chars_over_four
+from simkit.runtime.context.rendering import chars_over_four
 from simkit.runtime.models.script import ScriptedModel
 from simkit.runtime.ports import ModelRequest
 from simkit.session.simulate import run

@@ -13,7 +13,7 @@ import pytest
 from simkit.core.messages import Message
 from simkit.runtime.context.items import score_for
 from simkit.runtime.context.recall import Recaller, RecallResult
-from simkit.runtime.context.tokens import chars_over_four
+from simkit.runtime.context.rendering import chars_over_four
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import ContextBuilt, LeftOut
 from simkit.trace.reducers import Appended, append

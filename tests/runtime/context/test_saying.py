@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from simkit.core.messages import Message
 from simkit.runtime.context.assembly import Assembly
 from simkit.runtime.context.history import Slice
-from simkit.runtime.context.tokens import chars_over_four
+from simkit.runtime.context.rendering import chars_over_four
 from simkit.spec.pipeline.recipe import Recipe
 from simkit.trace.events import LeftOut, Made, Shortened, Unshown
 from tests.building import message_lines, run_yaml

@@ -6,8 +6,8 @@ import pytest
 
 from simkit.core.errors import Unsupported
 from simkit.core.messages import Message, ToolCall
-from simkit.runtime.context import tokens
-from simkit.runtime.context.tokens import Counter, counter_named, tokens_of
+from simkit.runtime.context import rendering
+from simkit.runtime.context.rendering import Counter, counter_named, tokens_of
 
 VOCABULARIES = ("o200k_base", "cl100k_base")
 
@@ -70,7 +70,7 @@ def test_exact_counters_refuse_a_text_that_is_too_long(name: str) -> None:
 @pytest.mark.parametrize("name", VOCABULARIES)
 def test_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "bpe_openai", None)
-    monkeypatch.setattr(tokens, "_exact", tokens._exact.__wrapped__)
+    monkeypatch.setattr(rendering, "_exact", rendering._exact.__wrapped__)
 
     with pytest.raises(Unsupported) as missing:
         counter_named(name)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from simkit.session.execution.words import words_offered
+from simkit.runtime.models.script import words_offered
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from simkit.adapters.programs.program import variables_for
-from simkit.session.execution.serving import served
+from simkit.cli.serve import served
 from simkit.session.live.scripted_words import claim_units
 from simkit.session.live.trials import ReplayFiles, live_scenario, replays, run_trial
 from simkit.spec.pipeline.models import PriceTable

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -242,7 +243,7 @@ WATCHERS = {
 def test_a_process_that_is_watched_or_has_threads_is_not_copied(text: str) -> None:
     Path("sitecustomize.py").write_text(text, encoding="utf-8")
 
-    modules = application.Interpreters((), application.worker_environment())
+    modules = partial(application.start_interpreter, (), application.worker_environment())
     with pytest.raises(OSError, match="it has threads"):
         application.ApplicationProcess(modules).wait()
 

@@ -8,9 +8,8 @@ import pytest
 
 from simkit.core.errors import SourceError
 from simkit.language.yaml import Document
-from simkit.spec.scenario.apps import App
+from simkit.spec.scenario.apps import App, check_left_out, scenarios_of, standing
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.implementing import check_left_out, scenarios_of, standing
 from simkit.spec.scenario.items import items_in
 
 DESIGN = "version: 1\npipeline: shop\nagents: {a: {}}\nflow: {handoffs: {start: a}}\n"

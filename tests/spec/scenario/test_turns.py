@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 
 from simkit.checks.judge import Outcome
+from simkit.cli.serve import served
 from simkit.core.errors import SourceError
 from simkit.core.redact import Redactor
-from simkit.session.execution.serving import served
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import items_in
