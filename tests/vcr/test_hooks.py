@@ -11,8 +11,7 @@ import pytest
 from vcr.request import Request
 
 from simkit.core.redact import Redactor
-from simkit.vcr import before_record_request, before_record_response
-from simkit.vcr.configuring import Hooks, body_of
+from simkit.vcr import Hooks, before_record_request, before_record_response, body_of
 from tests.capture.cassettes.requests import CHAT_URL
 
 KEY = "sk-proj-1234567890abcdefghijklmnopqrstuv"

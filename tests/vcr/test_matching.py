@@ -17,14 +17,7 @@ from vcr.request import Request
 from simkit.capture.cassettes import Keying
 from simkit.core.redact import Redactor
 from simkit.providers.protocols import protocol_of
-from simkit.vcr import (
-    configuring,
-    is_nearest_recording,
-    matches_model_request,
-    register,
-    vcr_config,
-)
-from simkit.vcr.configuring import Matching
+from simkit.vcr import Matching, is_nearest_recording, matches_model_request, register, vcr_config
 from tests.capture.cassettes.requests import CHAT_URL
 
 OTHERS = {
@@ -222,7 +215,7 @@ def test_each_request_is_read_once_however_many_recordings_there_are(
         read.append(request.url)
         return protocol_of(request)
 
-    monkeypatch.setattr(configuring, "protocol_of", counted)
+    monkeypatch.setattr("simkit.vcr.protocol_of", counted)
     questions = [chat(f"question {number}", seed=number) for number in range(60)]
     result = cassette(questions, volatile=["nothing at all"])
 

@@ -190,16 +190,7 @@ _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
     is_flag=True,
     help="Write cassettes that scenarios name outside their project, too.",
 )
-def record_command(
-    paths: tuple[str, ...],
-    mode: str,
-    keep_failed: bool,
-    force: bool,
-    outside: bool,
-    expression: str,
-    form: str,
-    quiet: bool,
-) -> int:
+def record_command(mode: str, keep_failed: bool, force: bool, outside: bool, **options: Any) -> int:
     """Run scenarios against their real providers, and keep the traffic.
 
     Only scenarios with `cassette:` are recorded; the reply lines of a scenario are used as always.
@@ -222,8 +213,8 @@ def record_command(
         require()
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
     recording = Recording(mode, now, keep_failed, outside)  # type: ignore[arg-type]
-    plan = RunPlan(paths=paths, expression=expression)
-    return replay(ReplayOptions(plan=plan, form=form, quiet=quiet, recording=recording))
+    plan = RunPlan(paths=options.pop("paths"), expression=options.pop("expression"))
+    return replay(ReplayOptions(plan=plan, recording=recording, **options))
 
 
 @cli.command(
