@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 from simkit.core.messages import JsonValue, Message, Usage
+from simkit.trace.asides import RequestSent as RequestSent
+from simkit.trace.asides import ResponseReceived as ResponseReceived
 from simkit.trace.event_parts import AgentFacts as AgentFacts
 from simkit.trace.event_parts import ChannelFacts as ChannelFacts
 from simkit.trace.event_parts import ContractFacts as ContractFacts
@@ -26,8 +28,6 @@ from simkit.trace.event_parts import Misfit as Misfit
 from simkit.trace.event_parts import Part as Part
 from simkit.trace.event_parts import Piece as Piece
 from simkit.trace.event_parts import PipelineFacts as PipelineFacts
-from simkit.trace.event_parts import RequestSent as RequestSent
-from simkit.trace.event_parts import ResponseReceived as ResponseReceived
 from simkit.trace.event_parts import Shortened as Shortened
 from simkit.trace.event_parts import Shown as Shown
 from simkit.trace.event_parts import ToolAnswered as ToolAnswered

@@ -20,7 +20,7 @@ import msgspec
 
 from simkit.core.errors import TraceError
 from simkit.core.messages import JsonValue, Message
-from simkit.trace.event_parts import ASIDES, without_asides
+from simkit.trace.asides import ASIDES, without_asides
 from simkit.trace.events import AnyEvent
 from simkit.trace.reducers import Appended
 

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from simkit.core.messages import ABSENT
 from simkit.trace import events as e
+from simkit.trace.asides import without_asides
 from simkit.trace.diff.calls import CallDiff, Calls, Changed, MessageEdit, Same
 from simkit.trace.diff.values import Edit, ItemEdit, aligned, edits, item_edits, key_of, plain
-from simkit.trace.event_parts import without_asides
 from simkit.trace.views import TurnView, View
 
 NATIVE: Final = "native"
