@@ -58,7 +58,7 @@ class Export(msgspec.Struct, kw_only=True):
     """Its parts that cannot be read."""
 
 
-UNREADABLE: Final = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """The errors of reading a part that has another form than its format asks for."""
 
 
