@@ -5,7 +5,7 @@ import { compared, definitionOf, offersOf, type Fate } from "./comparing";
 import { authorOf, byAgent, bySection, callBefore, isOfCode, isSent, rowsOf, saidBefore, type Row } from "./contexts";
 import type { Prefix, RunData } from "./document";
 import { Bar, counted, hue, number, one, Text, visible } from "./parts";
-import { hashOf, numberOf } from "./links";
+import { hashOf, numberOf, ownNumberOf } from "./links";
 
 const FATES: Record<Fate, [string, string]> = {
   same: ["=", "as in the call before"],
@@ -41,7 +41,7 @@ export const Context = ({
     <section class="context" aria-label={`What ${call.agent} was sent`}>
       <h2>
         What <b>{visible(call.agent)}</b> was sent
-        <small> turn {call.turn}, call {numberOf(run, index)} · {counted(sent.length, "message")} · {counted(call.tokens ?? 0, "token")}
+        <small> turn {call.turn}, call {ownNumberOf(run, index)} · {counted(sent.length, "message")} · {counted(call.tokens ?? 0, "token")}
           {call.budget ? ` of at most ${number(call.budget)}` : ""} · {dropped ? `${dropped} left out` : before_ ? codeWords(before_) : "nothing left out"}</small>
       </h2>
       <Bar shares={bySection(rows)} label={rows.some((row) => row.section) ? "tokens by section" : "tokens by role"} />
@@ -119,7 +119,7 @@ const PrefixLine = ({
     <div class={prefix.where ? "prefix broken" : "prefix"}>
       <p>
         <b>Stable prefix:</b> {counted(prefix.messages, "message")}, {number(prefix.tokens)} of {number(prefix.total)} tokens ({share} %) begin as in{" "}
-        <a href={link}>turn {earlier.turn}, call {numberOf(run, before)}</a>
+        <a href={link}>turn {earlier.turn}, call {ownNumberOf(run, before)}</a>
         {prefix.where
           ? <>; a provider's cache ends in <button class="copy" onClick={show}>{visible(prefix.where.replaceAll("`", ""))}</button>.</>
           : <>: all that was sent then, so a provider's cache can reuse it.</>}

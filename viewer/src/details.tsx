@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { readersOf } from "./contexts";
 import type { AgentRun, Arrival, Handoff, Mark, RunData, Wire, Write } from "./document";
-import { callOfMark, causesOf, hashOf, numberOf } from "./links";
+import { callOfMark, causesOf, hashOf, numberOf, ownNumberOf } from "./links";
 import { Copy, counted, named, number, one, Text, time, visible } from "./parts";
 import { bodyOf } from "./wire";
 
@@ -18,7 +18,7 @@ export const callLink = (run: RunData, scenario: string, index: number): JSX.Ele
   const call = run.calls[index];
   return (
     <a href={hashOf({ scenario, turn: call.turn, call: numberOf(run, index) })}>
-      {visible(call.agent)}, turn {call.turn}, call {numberOf(run, index)}
+      {visible(call.agent)}, turn {call.turn}, call {ownNumberOf(run, index)}
     </a>
   );
 };
@@ -93,7 +93,7 @@ const Readers = ({ run, index, scenario }: { run: RunData; index: number; scenar
   return (
     <Fact name="reply sent on to">
       {readers.length ? readers.map(({ call, section }, place) => (
-        <>{place > 0 && "; "}{callLink(run, scenario, call)}{section && `, in ${section}`}</>
+        <>{place > 0 && "; "}{callLink(run, scenario, call)}{section && `, in section ${section}`}</>
       )) : "no later agent of the turn was sent this text unchanged"}
     </Fact>
   );
@@ -157,7 +157,7 @@ export const HandoffDetails = ({ run, handoff, scenario }: { run: RunData; hando
     <div class="handoff">
       <p>
         <b>{visible(handoff.source)} → {visible(handoff.target)}</b>: {handoff.outcome === "made" ? "made" : <b class="bad">{visible(OUTCOMES[handoff.outcome] ?? handoff.outcome)}</b>}
-        {handoff.type && <>, type {visible(handoff.type)}</>}{handoff.mode && <>, {handoff.mode}</>}
+        {handoff.type && <>, type {visible(handoff.type)}</>}{handoff.mode && <>, mode {handoff.mode}</>}
         {handoff.reason && <span class="bad" dir="auto">: {visible(handoff.reason)}</span>}
       </p>
       {textAt(run, handoff.query) && <div>query: <Text text={textAt(run, handoff.query)} /></div>}
@@ -186,7 +186,7 @@ export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JS
     {Object.entries(write.update).map(([channel, place]) => (
       <div class="write">
         <b>{visible(channel)}</b>
-        {!write.state && run.channels[channel] && run.channels[channel][0] !== "replace" && <small> reducer {visible(run.channels[channel][0])}</small>}
+        {!write.state && run.channels[channel] && <small> reducer {visible(run.channels[channel][0])}</small>}
         {write.state ? ` (of the inner graph ${write.state})` : ""}
         {write.impure?.[channel] && <span class="bad"> its reducer {visible(write.impure[channel])}</span>}
         <Text text={textAt(run, place) || "null"} code />
@@ -226,7 +226,7 @@ export const MarkDetails = ({ run, mark, scenario }: { run: RunData; mark: Mark;
     const write = run.writes[ref];
     return (
       <section class="panel" aria-label="State written">
-        <h2>{write.agent ? <>{visible(write.agent)} wrote</> : <>written: {visible(write.cause)}</>}<small> {counted(Object.keys(write.update).length, "channel")}, turn {write.turn}, cause {visible(write.cause)}</small></h2>
+        <h2>{write.agent ? <>{visible(write.agent)} wrote</> : <>written: {visible(write.cause)}</>}<small> {counted(Object.keys(write.update).length, "channel")}, turn {write.turn}, from `{visible(write.cause)}`</small></h2>
         <WriteDetails run={run} write={write} />
         {write.agent && callOfMark(run, mark) < 0 && <p class="empty">No model call of this run came before it.</p>}
         {write.turn > 0 && <p><a href={hashOf({ scenario, view: "state", turn: write.turn })}>the state in turn {write.turn}</a></p>}

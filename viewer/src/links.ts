@@ -105,11 +105,19 @@ export const callOfMark = (run: RunData, mark: Mark): number => {
   return mark.kind in causes ? (causes[mark.kind as keyof Causes][ref] ?? -1) : -1;
 };
 
-/** The number of a call in its turn, from 1. */
+/** The number of a call in its turn, from 1, as in addresses. */
 export const numberOf = (run: RunData, index: number): number => {
   const turn = run.calls[index].turn;
   let number = 1;
   for (let place = index - 1; place >= 0 && run.calls[place].turn === turn; place--) number++;
+  return number;
+};
+
+/** The number of a call among its agent's calls of the turn, from 1, as in findings and claims. */
+export const ownNumberOf = (run: RunData, index: number): number => {
+  const { turn, agent } = run.calls[index];
+  let number = 1;
+  for (let place = index - 1; place >= 0 && run.calls[place].turn === turn; place--) number += Number(run.calls[place].agent === agent);
   return number;
 };
 

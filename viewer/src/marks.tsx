@@ -1,7 +1,7 @@
 // The marks of the timeline: the picture of each event, and its words.
 import type { JSX } from "preact";
 import type { Finding, Mark, RunData } from "./document";
-import { number, one, visible } from "./parts";
+import { counted, number, one, visible } from "./parts";
 
 /** The height of a lane, or of one of its rows. */
 export const LANE = 34;
@@ -86,7 +86,7 @@ export const MarkShape = ({
   const mark = run.marks[place];
   const middle = y(mark.agent ?? "", mark.run);
   const bad = BAD.has(mark.kind);
-  const words = markWords(run, mark) + (findings?.length ? `; ${findings.length} findings here` : "");
+  const words = markWords(run, mark) + (findings?.length ? `; ${counted(findings.length, "finding")} here` : "");
   const half = Math.max(1, Math.min(12, slot / 2 - 1));
   let shape: JSX.Element;
   if (mark.kind === "call") {

@@ -141,7 +141,7 @@ export const Overview = ({
         />
       ) : <p class="empty">No scenario fits.</p>}
       {index.graphs.length > 0 && (
-        <Pictures graphs={index.graphs} title="Pipelines, with what all these runs used" most={24} rest="drawn with their scenarios" />
+        <Pictures graphs={index.graphs} title="Pipelines, with the parts that these scenarios used" most={24} rest="drawn with their scenarios" />
       )}
     </main>
   );

@@ -85,7 +85,7 @@ export const Pictures = ({ graphs, title, most, rest }: { graphs: Graph[]; title
     <div class="graphs">
       {graphs.slice(0, most).map((graph) => (
         <figure>
-          <figcaption>{visible(graph.name || "without a name")}{graph.runs ? ` · ${counted(graph.runs, "run")}` : ""}</figcaption>
+          <figcaption>{visible(graph.name || "without a name")}{graph.runs ? ` · ${counted(graph.runs, "scenario")}` : ""}</figcaption>
           <GraphPicture graph={graph} />
         </figure>
       ))}

@@ -6,7 +6,7 @@ import { CallDetails, MarkDetails } from "./details";
 import { Difference } from "./difference";
 import type { Finding, Graph, Index, RunData, Scenario } from "./document";
 import { File } from "./file";
-import { baseOf, callAt, callOfMark, hashOf, hasRun, numberOf, type Place, type View, VIEWS } from "./links";
+import { baseOf, callAt, callOfMark, hashOf, hasRun, numberOf, ownNumberOf, type Place, type View, VIEWS } from "./links";
 import { Badge } from "./overview";
 import { Copy, counted, Differences, named, number, one, time, visible } from "./parts";
 import { Pipeline } from "./pipeline";
@@ -205,6 +205,8 @@ const LEVELS: Record<string, string> = {
   failing: "fails", warning: "warning", skipped: "not looked at", noted: "noted",
 };
 
+const QUIET = ["warning", "skipped", "noted"];
+
 /** More findings than this are folded, but the first ones. */
 const FOLDED = 6;
 const FIRST = 4;
@@ -215,6 +217,10 @@ const Findings = ({
   if (!findings.length) return null;
   const failing = findings.filter((finding) => finding.level === "failing").length;
   const quiet = findings.length - failing;
+  const quietWords = QUIET.map((level) => [findings.filter((finding) => finding.level === level).length, level] as const)
+    .filter(([count]) => count)
+    .map(([count, level]) => (level === "warning" ? counted(count, level) : `${number(count)} ${LEVELS[level]}`))
+    .join(", ");
   const items = findings.map((finding, place) => (
     <li class={`finding ${finding.level}${place === current ? " current" : ""}`} id={`finding-${place + 1}`}>
       <h3>
@@ -240,13 +246,13 @@ const Findings = ({
   const more = items.slice(0, shown).filter((_, place) => !isFirst(place));
   return (
     <section aria-label="Findings" class="findings">
-      <h2>{failing ? counted(failing, "failure") : "No failure"}{quiet > 0 && <small>, {counted(quiet, "note")}</small>}</h2>
+      <h2>{failing ? counted(failing, "failure") : "No failure"}{quiet > 0 && <small>, {quietWords}</small>}</h2>
       <ol>{first}</ol>
       {more.length > 0 && (
         <details><summary>{number(more.length)} more {more.length === 1 ? "failure" : "failures"}</summary><ol>{more}</ol></details>
       )}
       {quiet > 0 && current < failing && (
-        <details><summary>{counted(quiet, "note")}</summary><ol>{items.slice(failing)}</ol></details>
+        <details><summary>{quietWords}</summary><ol>{items.slice(failing)}</ol></details>
       )}
     </section>
   );
@@ -258,7 +264,7 @@ const whereOf = (run: RunData, finding: Finding): string => {
   // What is said of an agent that made no call stands at another one's.
   const by = run.calls[call]?.agent ?? "";
   const whose = by && by !== finding.agent ? ` of ${by}` : "";
-  const at = call >= 0 ? `, call ${numberOf(run, call)}${whose}` : kind ? `, ${NAMES[kind] ?? kind}` : "";
+  const at = call >= 0 ? `, call ${ownNumberOf(run, call)}${whose}` : kind ? `, ${NAMES[kind] ?? kind}` : "";
   const turn = finding.turn ? ` turn ${finding.turn}` : " the whole run";
   return `${turn}${finding.agent ? `, ${finding.agent}` : ""}${at} · ${finding.where}`;
 };

@@ -54,7 +54,7 @@ const Channel = ({
     <article class="channel">
       <h3>
         {visible(row.name)}
-        <small>{reducer && ` ${reducer}, scope ${scope}`}{row.by.length ? ` · written by ${[...new Set(row.by.map((write) => write.agent || write.cause))].join(", ")}` : " · not written"}</small>
+        <small>{reducer && ` reducer ${reducer}, scope ${scope}`}{row.by.length ? ` · written by ${[...new Set(row.by.map((write) => write.agent || write.cause))].join(", ")}` : " · not written"}</small>
       </h3>
       {conflict && <p class="bad">{visible(conflict)}</p>}
       {row.before === row.after

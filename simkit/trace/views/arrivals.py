@@ -214,7 +214,7 @@ def _why_unknown(sought: Sought, fresh: Sequence[Line], lines: Sequence[Line]) -
     old = [line for line in lines if line.is_old or _is_of_template(sought, line)]
     for some, why in ((old, "with or without the handoff"), (fresh, "maybe by chance")):
         if some:
-            return f"in {', '.join(dict.fromkeys(line.section for line in some))} {why}"
+            return f"in {', '.join(dict.fromkeys(line.section for line in some))}, {why}"
     return ""
 
 

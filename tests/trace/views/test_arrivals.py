@@ -63,8 +63,8 @@ ANYWAY: Final = "with or without the handoff"
     [
         ({"order": 3, "kind": "un"}, {"order": "lost", "kind": "lost"}),
         ({"order": "A1", "kind": "un"}, {"order": "lost", "kind": "lost"}),
-        ({"order": 30, "kind": "undo"}, {"order": f"in instructions {ANYWAY}", "kind": "lost"}),
-        ({"order": 77, "kind": "x"}, {"order": f"in current_message {ANYWAY}", "kind": "lost"}),
+        ({"order": 30, "kind": "undo"}, {"order": f"in instructions, {ANYWAY}", "kind": "lost"}),
+        ({"order": 77, "kind": "x"}, {"order": f"in current_message, {ANYWAY}", "kind": "lost"}),
         ({"order": "", "kind": None}, {"order": "an empty value", "kind": "an empty value"}),
         ({"order": [], "kind": True}, {"order": "an empty value", "kind": YES_AND_NO}),
     ],
@@ -91,7 +91,7 @@ def test_a_value_inside_a_longer_one_is_not_observable(tmp_path: Path) -> None:
 
     places = rows(handed(tmp_path, {"order": 31, "kind": "un", "why": "31 days late"}, recipe))
 
-    assert places == {"order": "in handoff maybe by chance", "kind": "lost", "why": "handoff"}
+    assert places == {"order": "in handoff, maybe by chance", "kind": "lost", "why": "handoff"}
 
 
 def test_all_of_many_keys_are_judged(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_lint_names_what_the_page_shows_as_lost(tmp_path: Path, recipe: str)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("You have 30 days.", "in system maybe by chance"),
+        ("You have 30 days.", "in system, maybe by chance"),
         ("The order: 30.", "system"),
         ("30", "system"),
         ("You refund.", "lost"),
@@ -152,5 +152,5 @@ def test_what_a_model_was_sent_before_brings_nothing() -> None:
     story.call(context_message("", "Customer A-1042"), history("s1/b/history", tail=[1]))
     story.finish()
 
-    assert rows(story.trace) == {"order": f"in system {ANYWAY}"}
+    assert rows(story.trace) == {"order": f"in system, {ANYWAY}"}
     assert hits_of("HND-12", story.trace) == []
