@@ -35,11 +35,10 @@ class Cut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="shown"):
     """A range of a filtered history.
 
-    A stream is the result of one agent's filters on a log, in order. Finished turns are settled:
-    ``kept`` and ``cuts`` are added to the settled part once, by the first event after the turn,
-    however many contexts show it. ``tail`` and ``tail_cuts`` belong to the current turn, whose
-    messages are filtered again each time. The context shows settled + tail from index ``lo`` on;
-    the window dropped the messages before ``lo``.
+    A stream is what one agent's filters leave of a log. Its settled part holds the finished turns:
+    the first event after a turn adds ``kept`` and ``cuts`` to it, once for all contexts. ``tail``
+    and ``tail_cuts`` are of the current turn, whose messages are filtered anew for each context.
+    The context shows settled + tail from index ``lo`` on; the window dropped the messages before.
     """
 
     section: str
@@ -150,7 +149,7 @@ class EditedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Misfit(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A part of the scenario that nothing in the run fits."""
+    """A part of the scenario that fits nothing in the run."""
 
     what: str
     path: tuple[str | int, ...] = ()
@@ -275,7 +274,7 @@ class ToolEvent(Event, frozen=True, gc=False, kw_only=True):
 
 
 class ToolAnswered(ToolEvent, frozen=True, gc=False, kw_only=True):
-    """The fields of a tool call's two ends."""
+    """The fields of a tool call's end, with a result or an error."""
 
     server: str = ""
     """The scenario's server that answered; empty if none did."""
