@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -77,7 +78,9 @@ NEEDING = {"google-adk.md": "google.adk", "remote-agents.md": "a2a", "frameworks
 
 def is_installed(page: Path) -> bool:
     """Whether what the examples of a page need is here."""
-    return page.name not in NEEDING or find_spec(NEEDING[page.name]) is not None
+    with suppress(ModuleNotFoundError):  # The package around a module may be missing, too.
+        return page.name not in NEEDING or find_spec(NEEDING[page.name]) is not None
+    return False
 
 
 CONSOLES = [

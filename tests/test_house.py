@@ -325,7 +325,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 
 OWN_ADAPTERS = ("google_adk", "langgraph", "openai_agents", "opentelemetry", "pydantic_ai")
-IN_ONE_FILE = ("crewai", "llama_index")
+IN_ONE_FILE = ("crewai", "llama_index", "strands")
 BESIDE_THE_API = {
     # Both ask where a framework keeps something, and the first is asked without LangGraph, too.
     ("langgraph/driver.py", "simkit.adapters.modules"),

@@ -37,7 +37,7 @@ class Shown(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="show
 
     A stream is what one agent's filters leave of a log. Its settled part holds the finished turns:
     the first event after a turn adds ``kept`` and ``cuts`` to it, once for all contexts. ``tail``
-    and ``tail_cuts`` are of the current turn, whose messages are filtered anew for each context.
+    and ``tail_cuts`` are of the current turn, whose messages are filtered again for each context.
     The context shows settled + tail from index ``lo`` on; the window dropped the messages before.
     """
 

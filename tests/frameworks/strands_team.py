@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from strands import Agent, tool
+from strands import Agent, ToolContext, tool
 from strands.models.openai import OpenAIModel
 from strands.multiagent import GraphBuilder, Swarm
 
@@ -55,3 +55,13 @@ def delegating(text: str) -> str:
     """Lets an agent ask another one, which is its tool."""
     expert = agent("expert", "You are the expert.")
     return str(agent("boss", "You are the boss.", [expert])(text)).strip()
+
+
+@tool(context=True)
+def note(invoice_id: str, tool_context: ToolContext) -> str:
+    """Notes an invoice."""
+    tool_context.agent.state.set("invoice", invoice_id)
+    return "Noted."
+
+
+clerk = agent("clerk", "You are the clerk.", [note])
