@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import groupby
+from difflib import unified_diff
+from itertools import groupby, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -16,12 +17,15 @@ from typing import Any, Final
 import yaml
 
 VARIABLE: Final = "SIMKIT_WRITE_GOLDEN"
+_LINES_MAX: Final = 40
 
 
-def hint() -> str:
-    """Return what to do if the text of the test that runs should change."""
+def hint(part: str = "", text: str = "") -> str:
+    """Return what to do if the text of the test that runs should change, and how it differs."""
+    lines = unified_diff(part.splitlines(), text.splitlines(), "file", "test", n=1, lineterm="")
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].partition("[")[0]
-    return f"if the text should change, run `nox -s golden -- {test}`, and read `git diff`"
+    advice = f"if the text should change, run `nox -s golden -- {test}`, and read `git diff`"
+    return "\n".join([advice, *islice(lines, _LINES_MAX)])
 
 
 def is_writing() -> bool:
@@ -33,7 +37,8 @@ def assert_file_is(file: Path, text: str) -> None:
     """Compare a whole file with a text."""
     if is_writing():
         file.write_text(text, encoding="utf-8")
-    assert file.read_text(encoding="utf-8") == text, hint()
+    part = file.read_text(encoding="utf-8")
+    assert part == text, hint(part, text)
 
 
 def assert_part_is(file: Path, part: str, text: str) -> None:
@@ -43,7 +48,7 @@ def assert_part_is(file: Path, part: str, text: str) -> None:
         assert page.count(part) == 1, f"{file.name} holds this {page.count(part)} times:\n{part}"
         file.write_text(page.replace(part, text), encoding="utf-8")
         return
-    assert part == text, hint()
+    assert part == text, hint(part, text)
 
 
 def assert_tables_are(file: Path, row: re.Pattern[str], tables: Sequence[Sequence[str]]) -> None:

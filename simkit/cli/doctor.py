@@ -152,11 +152,12 @@ def frameworks() -> Rows:
     for name, at in installed(FRAMEWORKS):
         how = "rules under `agents`, or `with simkit.agent(…)`"
         libraries: tuple[str, ...] = _SEEN_BY_RULES
+        base = re.sub("-(agents|core|slim)$", "", name)
         if name in LIBRARIES.other_process:
             how = "another process makes its calls: `simkit serve`"
-        elif name.removesuffix("-slim") in adapters:
-            how = f"its adapter, `{name.removesuffix('-slim')}`"
-            libraries = _SEEN_BY_ADAPTER.get(name.removesuffix("-slim"), _SEEN_BY_OTHERS)
+        elif adapter := next((short for short in (name, base) if short in adapters), ""):
+            how = f"its adapter, `{adapter}`"
+            libraries = _SEEN_BY_ADAPTER.get(adapter, _SEEN_BY_OTHERS)
         elif name in LIBRARIES.told_by_spans:
             how = LIBRARIES.told_by_spans[name]
             libraries = _SEEN_BY_SPANS

@@ -58,7 +58,7 @@ def test_real_traffic_keeps_the_real_keys(tmp_path: Path, monkeypatch: pytest.Mo
 
     with surroundings(app(tmp_path), unfound, keeps_keys=True):
         assert (os.environ["OPENAI_API_KEY"], os.environ["ANTHROPIC_API_KEY"]) == (
-            "sk-mine", "simkit",
+            "sk-mine", "simkit-without-a-key",
         )  # fmt: skip
 
 

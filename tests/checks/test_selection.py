@@ -53,9 +53,8 @@ def test_an_affirmation_is_of_the_first_call_and_says_of_which_it_holds(claim: s
         assert first(key, claim)
     with pytest.raises(SourceError) as refused:
         whole(f"context: {{nutrition: {{{claim}}}}}")
-    assert "so that a claim on the whole run must name the model call of `nutrition`" in str(
-        refused.value
-    )
+    text = "needs one matching model call: for the whole run, say which of `nutrition`"
+    assert text in str(refused.value)
     assert "`nutrition[any]` some one, `nutrition[run 1][0]`" in str(refused.value)
 
 
@@ -71,7 +70,9 @@ def test_runs_are_named_as_calls_are(claim: str) -> None:
     assert whole(f'runs: {{"nutrition[0]": {{{claim}}}}}') == ""
     assert whole(f'runs: {{"nutrition[any]": {{{claim}}}}}') == ""
     assert whole(f'runs: {{"nutrition[*]": {{{claim}}}}}')
-    with pytest.raises(SourceError, match="must name the run of `nutrition`"):
+    with pytest.raises(
+        SourceError, match="needs one matching run: for the whole run, say which of `nutrition`"
+    ):
         whole(f"runs: {{nutrition: {{{claim}}}}}")
     assert whole(f'runs: {{"nutrition[1]": {{{claim}}}}}')
 

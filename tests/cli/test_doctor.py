@@ -298,14 +298,17 @@ def test_a_provider_s_library_says_through_which_client_it_sends(
 
 
 def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]]) -> None:
-    installed |= {"crewai": [], "strands-agents": [], "claude-agent-sdk": []}
-    unseen = ("yes", "by rules", "by rules", "no", "no")
+    installed |= {"smolagents": [], "autogen-agentchat": [], "claude-agent-sdk": []}
+    installed |= {"strands-agents": [], "llama-index-core": []}
+    by_rules, as_it_says = ("yes", "by rules", "by rules", "no", "no"), ["as it says"] * 3
 
-    assert frameworks() == [
-        ("crewai", "1.0", "rules under `agents`, or `with simkit.agent(…)`", *unseen),
-        ("strands-agents", "1.0", "its OpenTelemetry spans", "yes", "yes", *unseen[2:]),
-        ("claude-agent-sdk", "1.0", "another process makes its calls: `simkit serve`", *unseen),
-    ]
+    assert {name: cells for name, _, *cells in frameworks()} == {
+        "smolagents": ["rules under `agents`, or `with simkit.agent(…)`", *by_rules],
+        "autogen-agentchat": ["its OpenTelemetry spans", "yes", "yes", *by_rules[2:]],
+        "claude-agent-sdk": ["another process makes its calls: `simkit serve`", *by_rules],
+        "strands-agents": ["its adapter, `strands`", "yes", "yes", *as_it_says],
+        "llama-index-core": ["its adapter, `llama-index`", "yes", "yes", *as_it_says],
+    }
 
 
 @pytest.mark.parametrize(
