@@ -21,7 +21,7 @@ from tests.vcr.standin import standing_in
 
 SUITE = Path(__file__).parent / "suite"
 TESTS = 26
-CONFIG = re.compile(r"^CONFIG = \{.*?^\}$", re.MULTILINE | re.DOTALL)
+CONFIG = re.compile(r"^CONFIG = \{.*?\}$", re.MULTILINE | re.DOTALL)
 MOVED = "CONFIG = simkit.vcr.vcr_config()"
 """All that changes for pytest-recording."""
 RECORDER = "recorder = simkit.vcr.register(vcr.VCR(\\1))\n"
