@@ -15,6 +15,7 @@ from typing import Final
 
 import pytest
 
+from simkit.adapters.recorder.carried_over import forget_all
 from tests.cli.projects import Call, Done, without_times, write
 from tests.golden import assert_part_is
 
@@ -46,6 +47,7 @@ def test_a_session_prints_what_its_page_shows(
     page: Path, preamble: str, section: str, simkit: Call, process: Call
 ) -> None:
     call = process if page.stem in IN_PROCESSES else simkit
+    forget_all()  # A command of its own process finds nothing of earlier scenarios.
 
     def carry_out(block: re.Match[str]) -> str:
         kind, name, text = block.groups()
