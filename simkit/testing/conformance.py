@@ -131,6 +131,8 @@ RUNS: Final = 10
 """The number of runs with equal traces, byte by byte."""
 AT_ONCE: Final = 8
 """The number of concurrent conversations."""
+SIDE_BY_SIDE: Final = "at_once"
+"""The name under `not_supported` for conversations that cannot run beside each other."""
 STEP_S: Final = 5.0
 """Seconds of real time that a conversation waits for the others at a model call."""
 _each = pytest.mark.parametrize("rule", list(rules()))
@@ -225,7 +227,7 @@ class AdapterConformance:
 
     def test_what_is_declared_has_a_name_that_there_is(self) -> None:
         """A misspelt name would silently skip nothing."""
-        known = {*APPLICATIONS, *rules()}
+        known = {*APPLICATIONS, *rules(), SIDE_BY_SIDE}
         declared = {*self.not_supported, *self.app, *self.replies}
         if declared - known:
             names = ", ".join(sorted(declared - known))
@@ -233,6 +235,7 @@ class AdapterConformance:
 
     def test_conversations_at_once_keep_apart(self) -> None:
         """Concurrent conversations do not see each other."""
+        self._skip_unsupported(SIDE_BY_SIDE)
         rule = self._rule("attribution")
         many = [self._prepared(rule, prompt=f"Hello {number}") for number in range(AT_ONCE)]
         alone = [_ran(left, rule, self) for left in many]
@@ -293,12 +296,15 @@ class AdapterConformance:
     def _rule(self, name: str) -> ConformanceRule:
         """Return a rule; skip an unsupported one, fail for a missing application."""
         rule = rules()[name]
-        for key in (rule.rule, rule.app):
-            if key in self.not_supported:
-                pytest.skip(f"{self.adapter}, {key}: not supported: {self.not_supported[key]}")
+        self._skip_unsupported(rule.rule, rule.app)
         if not hasattr(import_module(self.applications), rule.app):
             _fail(missing_text(self.applications, rule.app))
         return rule
+
+    def _skip_unsupported(self, *keys: str) -> None:
+        for key in keys:
+            if key in self.not_supported:
+                pytest.skip(f"{self.adapter}, {key}: not supported: {self.not_supported[key]}")
 
     def _entry(self, rule: ConformanceRule) -> str:
         return f"{self.applications}:{rule.app}"

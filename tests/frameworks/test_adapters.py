@@ -44,7 +44,5 @@ class TestCrewAI(AdapterConformance):
         "interrupt": "a task that asks the user reads the terminal",
         "cancel": "tools run in synchronous code, which nothing cancels",
         "output": NO_OUTPUT,
+        "at_once": "crews of one process wait for a lock on their files",
     }
-
-    def test_conversations_at_once_keep_apart(self) -> None:
-        pytest.skip("not supported: crews of one process wait for a lock on their files")
