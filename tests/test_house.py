@@ -233,7 +233,6 @@ FIELDS_OF_FILES = {
     "simkit/core/messages.py": {"what"},
     # "what" is the text of an error, a finding or a note, beside its "where".
     "simkit/core/errors.py": {"what"},
-    "simkit/cli/seeds.py": {"what"},
     "simkit/checks/claims.py": {"what"},
     "simkit/checks/unclaimed.py": {"what"},
     "simkit/checks/findings.py": {"what"},

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
-from typing import Final
+from itertools import chain
+from typing import Any, Final
 
 from simkit.checks.judge import Outcome
 from simkit.cli import Command
-from simkit.cli.running import Job, Runner, Runs, ScenarioRun, T, Work, entries_of_code
+from simkit.cli.running import Job, Runner, Runs, ScenarioRun, entries_of_code
 from simkit.cli.selection import SelectedEntry
 from simkit.core.errors import SimkitError
 from simkit.core.output import marks, share_marks
@@ -54,19 +54,42 @@ class RunsInProcesses(Runs):
     def __exit__(self, *_: object) -> None:
         self._own.close()
 
-    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
-        """Return the result of an entry; ``seed`` replaces the job's."""
+    def __iter__(self) -> Iterator[ScenarioRun]:
+        """Yield the result of each entry, in order."""
+        if self._count == 1:
+            yield from super().__iter__()
+            return
+        declared = [entry for entry in self.entries if id(entry) not in self._apps]
+        size = min(BATCH_MAX, max(-(-len(declared) // (self._count * BATCHES_EACH)), 1))
+        threads = ThreadPoolExecutor(self._count)
+        try:
+            of_code = iter(
+                [threads.submit(self.run, each) for each in self.entries if id(each) in self._apps]
+            )
+            rans: Iterator[ScenarioRun] = map(self.runner.run, declared)
+            if self._shares_declared:
+                batches = [declared[at : at + size] for at in range(0, len(declared), size)]
+                shared = [threads.submit(self._in_copy, batch) for batch in batches]
+                rans = chain.from_iterable(future.result() for future in shared)
+            for entry in self.entries:
+                yield next(of_code).result() if id(entry) in self._apps else next(rans)
+        finally:
+            self._own.close()
+            threads.shutdown(wait=True, cancel_futures=True)
+
+    def run(self, entry: SelectedEntry) -> ScenarioRun:
+        """Return the result of an entry."""
         app = self._apps.get(id(entry))
         if app is None:
-            return self.runner.run(entry, seed)
+            return self.runner.run(entry)
         assert isinstance(entry, ScenarioCase)
         messages = ProcessMessages()
         try:
             ran: ScenarioRun = self._own.call(
-                app, _run, entry, seed, self._job, marks(), hear=messages.hear
+                app, _run, entry, self._job, marks(), hear=messages.hear
             )
         except WorkerDied as death:
-            return self.runner.died(entry, seed, messages, messages.how or death.how)
+            return self.runner.died(entry, messages, messages.how or death.how)
         return self.runner.refused_late(entry, ran, messages.refused) if messages.refused else ran
 
     def outcome_of(self, entry: SelectedEntry, prepared: Prepared) -> Outcome:
@@ -77,23 +100,9 @@ class RunsInProcesses(Runs):
         trace, judgement = self._own.simulate(app, prepared)
         return Outcome(trace, judgement, view_of(trace.events))
 
-    def call(self, entry: SelectedEntry, function: Callable[..., T], *arguments: object) -> T:
+    def call(self, entry: SelectedEntry, function: Callable[..., Any], *arguments: object) -> Any:
         """Return what a function of a module returns in a process of an entry's application."""
-        result: T = self._own.call(self._apps.get(id(entry)), function, *arguments)
-        return result
-
-    def results(self, work: Work[T]) -> Iterator[T]:
-        """Yield the results of ``work`` for batches of the entries, in order."""
-        if self._count == 1:
-            yield from super().results(work)
-            return
-        threads = ThreadPoolExecutor(self._count)
-        try:
-            for result in [self._begin(threads, work, batch) for batch in self._batches()]:
-                yield result()
-        finally:
-            self._own.close()
-            threads.shutdown(wait=True, cancel_futures=True)
+        return self._own.call(self._apps.get(id(entry)), function, *arguments)
 
     def _applications(self, cache: DocumentCache) -> Iterator[tuple[int, App]]:
         for entry in entries_of_code(self.entries, self._job, cache):
@@ -104,42 +113,15 @@ class RunsInProcesses(Runs):
             if app is not None:
                 yield id(entry), app
 
-    def _batches(self) -> Iterator[Sequence[SelectedEntry]]:
-        """Yield the entries: those of code one by one, the others several at a time."""
-        count = len(self.entries) - len(self._apps)
-        size = min(BATCH_MAX, max(-(-count // (self._count * BATCHES_EACH)), 1))
-        batch: list[SelectedEntry] = []
-        for entry in self.entries:
-            is_code = id(entry) in self._apps
-            if batch and (is_code or len(batch) == size):
-                yield batch
-                batch = []
-            if is_code:
-                yield [entry]
-            else:
-                batch.append(entry)
-        if batch:
-            yield batch
-
-    def _begin(
-        self, threads: ThreadPoolExecutor, work: Work[T], batch: Sequence[SelectedEntry]
-    ) -> Callable[[], T]:
-        """Begin the work on a batch; return what waits for its result."""
-        if id(batch[0]) in self._apps:
-            return threads.submit(work, batch, self).result
-        if self._shares_declared:
-            return threads.submit(self._in_copy, work, batch).result
-        return partial(work, batch, self.runner)
-
-    def _in_copy(self, work: Work[T], batch: Sequence[SelectedEntry]) -> T:
+    def _in_copy(self, batch: Sequence[SelectedEntry]) -> list[ScenarioRun]:
         try:
-            result: T = self._own.call(None, _work, work, batch, self._job, marks())
+            rans: list[ScenarioRun] = self._own.call(None, _run_all, batch, self._job, marks())
         except WorkerDied:
             raise SimkitError(
                 "-j: a process died while it ran scenarios\n"
                 "  Run with -j 1 to see which one does it."
             ) from None
-        return result
+        return rans
 
 
 # In a copy of this process, or in a new interpreter
@@ -161,11 +143,10 @@ class _Runners:
 runners: Final = _Runners()
 
 
-def _run(entry: SelectedEntry, seed: int | None, job: Job, number: str) -> ScenarioRun:
+def _run(entry: SelectedEntry, job: Job, number: str) -> ScenarioRun:
     share_marks(number)
-    return runners.get(job).run(entry, seed)
+    return runners.get(job).run(entry)
 
 
-def _work(work: Work[T], batch: Sequence[SelectedEntry], job: Job, number: str) -> T:
-    share_marks(number)
-    return work(batch, runners.get(job))
+def _run_all(entries: Sequence[SelectedEntry], job: Job, number: str) -> list[ScenarioRun]:
+    return [_run(entry, job, number) for entry in entries]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Literal, Self
 
 import msgspec
 
@@ -75,17 +75,6 @@ class Job(msgspec.Struct, frozen=True):
     """Whether failing runs are drawn as Mermaid diagrams."""
     in_process: bool = False
     """Whether scenarios of code run in this process, one after the other."""
-
-
-T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Work(Protocol[T_co]):
-    """A function of a module that runs some entries."""
-
-    def __call__(self, entries: Sequence[SelectedEntry], runner: Runner | Runs, /) -> T_co:
-        """Return what is made of their results."""
 
 
 class ScenarioRun(msgspec.Struct, frozen=True):
@@ -228,16 +217,13 @@ class Runner:
         self.writer = RunWriter(job)
         """Makes texts of the results."""
 
-    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
-        """Run one scenario. Any error is its result, and does not stop the others.
-
-        ``seed`` replaces the job's.
-        """
+    def run(self, entry: SelectedEntry) -> ScenarioRun:
+        """Run one scenario. Any error is its result, and does not stop the others."""
         # Until its trace is freed: whatever is collected before would walk through all of it.
         with gc_paused():
-            return self._run(entry, self._job.seed if seed is None else seed)
+            return self._run(entry)
 
-    def _run(self, entry: SelectedEntry, seed: int | None) -> ScenarioRun:
+    def _run(self, entry: SelectedEntry) -> ScenarioRun:
         if isinstance(entry, Result):
             return self.writer.report(entry)
         standing = HOLDS
@@ -246,7 +232,7 @@ class Runner:
             if prepared is None or standing.other or prepared.skip is not None:
                 return self.writer.report(self._left_out(entry, prepared, standing))
             with output_to_stderr():
-                outcome, note = self._outcome(prepared, seed)
+                outcome, note = self._outcome(prepared)
         except SimkitError as problem:
             return self.writer.report(
                 self._turned(not_run(entry, "broken", error=str(problem)), standing)
@@ -255,7 +241,7 @@ class Runner:
             again = f"simkit --traceback replay {shell_word(entry.id)}"
             return self.writer.report(not_run(entry, "broken", error=bug_text(problem, again)))
         outcome = self.strictly(outcome)
-        result = result_of(prepared, outcome, seed)
+        result = result_of(prepared, outcome, self._job.seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
@@ -292,22 +278,20 @@ class Runner:
     def _turned(self, result: Result, standing: Standing) -> Result:
         return turned(result, standing, self._job.pipeline)
 
-    def _outcome(self, prepared: Prepared, seed: int | None) -> tuple[Outcome, str]:
+    def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
         """Run a scenario; return its outcome, and a text about its traffic."""
         if self._job.recording is None:
             with noting_starts() as note:
-                return simulate(prepared, seed=seed), note()
+                return simulate(prepared, seed=self._job.seed), note()
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
 
-    def died(
-        self, item: ScenarioCase, seed: int | None, messages: ProcessMessages, how: str
-    ) -> ScenarioRun:
+    def died(self, item: ScenarioCase, messages: ProcessMessages, how: str) -> ScenarioRun:
         """Return the result of a scenario whose process has ended, with its trace until then."""
         prepared, standing = self.prepared(item)
         assert prepared is not None
-        seed = self._job.seed if seed is None else seed
-        result = self._turned(result_of_death(prepared, seed, messages.turn, how), standing)
+        result = result_of_death(prepared, self._job.seed, messages.turn, how)
+        result = self._turned(result, standing)
         trace = messages.trace(how)
         if trace is None:
             return self.writer.report(result)
@@ -382,13 +366,12 @@ class Runs:
         """End all processes."""
 
     def __iter__(self) -> Iterator[ScenarioRun]:
-        """Yield the result of each entry, in order."""
-        for rans in self.results(run_all):
-            yield from rans
+        """Return the results of the entries, in order."""
+        return map(self.run, self.entries)
 
-    def run(self, entry: SelectedEntry, seed: int | None = None) -> ScenarioRun:
-        """Return the result of an entry; ``seed`` replaces the job's."""
-        return self.runner.run(entry, seed)
+    def run(self, entry: SelectedEntry) -> ScenarioRun:
+        """Return the result of an entry."""
+        return self.runner.run(entry)
 
     def outcome_of(self, entry: SelectedEntry, prepared: Prepared) -> Outcome:
         """Return what happens in an entry's scenario; raise SimkitError if it cannot be run."""
@@ -405,19 +388,6 @@ class Runs:
             if isinstance(entry, ScenarioCase):
                 return self.runner.refused_late(entry, ran, refused)
         return None
-
-    def results(self, work: Work[T]) -> Iterator[T]:
-        """Yield the results of ``work``, a function of a module, for batches of the entries.
-
-        It gets some entries, which follow each other, and what runs them.
-        """
-        for entry in self.entries:
-            yield work([entry], self)
-
-
-def run_all(entries: Sequence[SelectedEntry], runner: Runner | Runs) -> list[ScenarioRun]:
-    """Return the result of each entry."""
-    return [runner.run(entry) for entry in entries]
 
 
 def facts(result: Result) -> str:

@@ -1,8 +1,7 @@
-"""Several processes, many seeds, and surroundings that are gone."""
+"""Several processes, and surroundings that are gone."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -18,7 +17,7 @@ from simkit.cli.running import Job, entries_of_code
 from simkit.cli.selection import select
 from simkit.language.yaml import DocumentCache
 from tests.cli.conftest import ROOT
-from tests.cli.projects import ECHO, GOOD, Call, without_times, write
+from tests.cli.projects import ECHO, Call, without_times, write
 
 SCENARIO = """\
 ---
@@ -56,13 +55,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [(), ("--seeds", "3")], ids=["once", "seeds"])
-def test_where_no_process_can_be_copied_the_output_is_the_same(
-    process: Call, options: tuple[str, ...]
-) -> None:
+def test_where_no_process_can_be_copied_the_output_is_the_same(process: Call) -> None:
     write("scenarios/many.scenario.yaml", scenarios(5))
     write("no_copies.py", WITHOUT_COPIES)
-    command = ("replay", "scenarios", *options)
+    command = ("replay", "scenarios")
 
     done = subprocess.run(
         [sys.executable, "no_copies.py", *command, "-j", "2"],
@@ -71,37 +67,6 @@ def test_where_no_process_can_be_copied_the_output_is_the_same(
 
     assert (done.returncode, done.stderr) == (0, "")
     assert without_times(done.stdout) == process(*command).out
-
-
-DRAWN = """\
----
-scenario: names are short
-pipeline: echo
-turns:
-  - user: I am ${fake.name}
-    replies: {a: "Hello ${fake.name}"}
-    expect: {reply: {$len: {$lte: 20}}}
-"""
-
-
-def test_every_seed_is_the_run_that_this_seed_gives_alone(simkit: Call) -> None:
-    write("a.scenario.yaml", ECHO + DRAWN)
-    single = [simkit("replay", "a.scenario.yaml", "--seed", str(seed)) for seed in range(7, 13)]
-
-    done = simkit("replay", "a.scenario.yaml", "--seeds", "6", "--seed", "7", "--format", "json")
-
-    report = json.loads(done.out)
-    (scenario,) = report["scenarios"]
-    assert report["seeds"] == [*range(7, 13)]
-    assert scenario["holds"] == sum(each.code == 0 for each in single)
-    assert done.code == max(each.code for each in single)
-
-
-def test_several_processes_report_the_same(simkit: Call) -> None:
-    write("a.scenario.yaml", ECHO + GOOD + DRAWN)
-    call = ("replay", "a.scenario.yaml", "--seeds", "8", "--format", "json")
-
-    assert simkit(*call, "-j", "2").out == simkit(*call).out
 
 
 MISSING: Final = """\

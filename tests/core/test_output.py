@@ -287,7 +287,6 @@ INVOCATIONS: Final[dict[str, list[list[str]]]] = {
     "record": [["record", "scenarios/a.scenario.yaml"], ["record", LINE]],
     "replay": [
         ["replay"], ["replay", "scenarios/a.scenario.yaml"], ["replay", "-j", "2"],
-        ["replay", "--seeds", "2"], ["replay", "--seeds", "2", "--format", "json"],
         ["replay", "--format", "json"], ["replay", "--format", "github"], ["replay", "-k", "x"],
         *(["replay", "scenarios/a.scenario.yaml", "--show", text]
           for text in ("context", "state", "events")),

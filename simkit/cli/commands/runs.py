@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -35,12 +34,6 @@ from simkit.core.gc_pause import imports_frozen
 @click.option("--turn", type=click.IntRange(min=1), help="Show only this turn.")
 @click.option("--agent", default="", help="Show only this agent.")
 @click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Run each for N seeds, from --seed or 0 on; show how often it holds.",
-)
 @click.option(
     "--verify", is_flag=True, help="Run everything twice, and show where two runs differ."
 )
@@ -76,7 +69,7 @@ from simkit.core.gc_pause import imports_frozen
 )
 @click.option("--update", is_flag=True, help="Change failing claims into what was found.")
 @click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
-def replay_command(seeds: int | None, **options: Any) -> int:
+def replay_command(**options: Any) -> int:
     """Run scenarios, and check their claims and all lints.
 
     PATH is a `*.scenario.yaml` file or a folder (default: pytest's `testpaths`, else scenarios),
@@ -99,22 +92,7 @@ def replay_command(seeds: int | None, **options: Any) -> int:
         from simkit.cli.replay import ReplayOptions, replay
 
     plan = RunPlan(**{name: options.pop(name) for name in RunPlan.__struct_fields__})
-    call = ReplayOptions(plan=plan, **options)
-    if seeds is not None:
-        _check_seeds(options)
-        from simkit.cli.seeds import replay_seeds
-
-        return replay_seeds(call, seeds)
-    return replay(call)
-
-
-def _check_seeds(options: Mapping[str, Any]) -> None:
-    """Raise UsageError for options that concern a single run of each scenario."""
-    others = ("show", "turn", "agent", "verify", "update", "base")
-    wrong = [f"--{option}" for option in others if options[option]]
-    wrong += ["--format github"] if options["form"] == "github" else []
-    if wrong:
-        raise click.UsageError(f"--seeds runs each scenario many times; leave out {wrong[0]}.")
+    return replay(ReplayOptions(plan=plan, **options))
 
 
 def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) -> None:
