@@ -131,30 +131,6 @@ def graphs_of(file: Path) -> Mapping[str, str]:
         return {}
 
 
-def server_text(folder: Path, entry: str = "") -> str:
-    """Return a text about the ``langgraph.json`` that applies to a folder.
-
-    With ``entry``, an imported pipeline, it says whether the file names it.
-    """
-    file = server_file(folder)
-    if file is None:
-        return f"{FILE}: none in {_path_from_here(folder)} or above"
-    graphs = graphs_of(file)
-    named = ", ".join(f"{name} → {place}" for name, place in graphs.items())
-    text = f"{FILE}: {_path_from_here(file)} names {named or 'no graph that simkit can read'}"
-    if not entry:
-        return text
-    module, _, name = entry.partition(":")
-    module_file = str(getattr(sys.modules.get(module), "__file__", None) or "")
-    is_named = any(
-        (file.parent / place.rpartition(":")[0]).resolve() == Path(module_file).resolve()
-        and place.rpartition(":")[2] == name
-        for place in graphs.values()
-    )
-    gets = "has the server's checkpointer and store" if is_named else "has only what it made itself"
-    return f"{text}\n`{entry}` is {'' if is_named else 'not '}named there, so it {gets}"
-
-
 def hint_from(folder: Path) -> str:
     """Return the pipelines that the nearest ``langgraph.json`` offers; empty if it names none."""
     file = server_file(folder)
@@ -169,11 +145,6 @@ def hint_from(folder: Path) -> str:
         offers.append(f"`pipeline: {module.stem}:{name}` with `app: {{path: [{path_there}]}}`")
     short_path = Path(os.path.relpath(file, folder)).as_posix()
     return f"`{short_path}` names {', '.join(graphs)}: {' or '.join(offers)}."
-
-
-def _path_from_here(path: Path) -> str:
-    short_path = Path(os.path.relpath(path)).as_posix()
-    return short_path if short_path != "." else "this folder"
 
 
 # The pipeline's module

@@ -1,13 +1,12 @@
-"""Checks of ``simkit doctor``: client libraries, frameworks, variables, pytest plugins."""
+"""Checks of ``simkit doctor``: client libraries, frameworks, pytest plugins, MCP servers."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module, metadata
 from itertools import zip_longest
@@ -23,7 +22,6 @@ from simkit import __version__
 from simkit.adapters.annotations import current_mark
 from simkit.adapters.attribution import AGENT_HEADER
 from simkit.adapters.model_interceptor import ModelInterceptor
-from simkit.adapters.modules import server_text
 from simkit.capture.http.compat import transport_of
 from simkit.capture.http.installing import Installation, Replacement
 from simkit.capture.http.interception import intercepting, patched
@@ -36,7 +34,6 @@ from simkit.core.compat import (
     FRAMEWORKS,
     GROUP,
     LIBRARIES,
-    PROVIDERS,
     TRIED,
     adapter_of,
     installed,
@@ -45,7 +42,7 @@ from simkit.core.compat import (
 from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest, header
-from simkit.providers.protocols import PROTOCOLS, protocol_of
+from simkit.providers.protocols import protocol_of
 from simkit.session.execution import Execution
 from simkit.session.execution.running import placed
 from simkit.spec.pipeline.model import Pipeline
@@ -73,16 +70,6 @@ _SEEN_BY_SPANS: Final = ("yes", "yes", "by rules", "no", "no")
 _SEEN_BY_RULES: Final = ("yes", "by rules", "by rules", "no", "no")
 
 
-_PROXIES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
-_ADDRESS: Final = re.compile(r"_(?:BASE_URL|API_BASE|ENDPOINT|API_URL|BASE|HOST)$")
-_OF_MODELS: Final = re.compile(
-    r"^(?:OPENAI|AZURE|ANTHROPIC|GOOGLE|GEMINI|VERTEX|MISTRAL|GROQ|COHERE|OLLAMA|LITELLM|XAI"
-    r"|TOGETHER|DEEPSEEK|OPENROUTER|HF|HUGGINGFACE)_"
-)
-_KEY: Final = re.compile(r"(?:_API_KEY|_API_TOKEN|_ACCESS_KEY)$")
-_REPORTING: Final = ("LANGSMITH_TRACING", "LANGCHAIN_TRACING_V2", "OTEL_EXPORTER_OTLP_ENDPOINT")
-_DISTRIBUTION: Final = re.compile(r"[A-Za-z0-9._-]+")
-
 Rows = list[tuple[str, ...]]
 
 
@@ -91,10 +78,8 @@ def environment_text() -> str:
     sections = (
         ("", ("simkit", "version"), [("agent-simkit", __version__)]),
         ("Clients", ("library", "version", "seen", "replaced while a scenario runs"), clients()),
-        ("Providers", ("library", "version", "sends through"), providers()),
         ("Frameworks", ("library", "version", "its agents are told by", *ASPECTS), frameworks()),
         ("Tried", ("library", "version", "oldest", "newest", "this one"), tested_versions()),
-        ("Variables", ("variable", "value", "what it does"), variables(os.environ)),
         ("pytest", ("plugin", "version", "beside simkit"), plugins()),
         ("Servers", ("server", "file", "started by", "in a scenario"), servers(Path())),
     )
@@ -131,20 +116,6 @@ def clients() -> Rows:
     ]
 
 
-def providers() -> Rows:
-    """Return the installed provider libraries, and the client that each uses."""
-    known = {row[0] for row in clients()}
-    return [(name, at, _through(name, known)) for name, at in installed(PROVIDERS)]
-
-
-def _through(name: str, known: Iterable[str]) -> str:
-    """Return the clients, or provider libraries, that a distribution requires."""
-    known_hosts = {*known, *PROVIDERS}
-    required = [line for line in metadata.requires(name) or () if "extra ==" not in line]
-    names = [match[0].lower() for line in required if (match := _DISTRIBUTION.match(line))]
-    return ", ".join(dict.fromkeys(name for name in names if name in known_hosts)) or "unknown"
-
-
 def frameworks() -> Rows:
     """Return the installed frameworks, and how simkit recognizes their agents."""
     adapters = {adapter_of(entry) for entry in metadata.entry_points(group=GROUP)}
@@ -175,27 +146,6 @@ def tested_versions() -> Rows:
             # Any patch of a tested version of Python counts as that version.
             is_newer = is_newer and not at.startswith(f"{newest}.")
             rows.append((name, at, oldest, newest, "older" * is_older + "newer" * is_newer))
-    return rows
-
-
-def variables(environment: Mapping[str, str]) -> Rows:
-    """Return the set variables that clients read: names, and hosts of addresses; never a value."""
-    replaced = {name for protocol in PROTOCOLS.values() for name in protocol.keys}
-    addresses = {name for protocol in PROTOCOLS.values() for name in protocol.variables}
-    rows: Rows = []
-    for name, value in sorted(environment.items()):
-        if not value:
-            continue
-        if name.upper() in _PROXIES:
-            rows.append((name, _host(value), "no matter in process; `serve` sets NO_PROXY"))
-        elif name in _REPORTING:
-            rows.append((name, "set", "reports elsewhere, which a scenario refuses"))
-        elif name in replaced:
-            rows.append((name, "set", "a dummy stands for it while a scenario runs"))
-        elif name in addresses or (_OF_MODELS.match(name) and _ADDRESS.search(name)):
-            rows.append((name, _host(value), "points clients there; a scenario answers first"))
-        elif _KEY.search(name):
-            rows.append((name, "set", "stays, and is redacted in what is written"))
     return rows
 
 
@@ -278,11 +228,7 @@ def first_turn(path: str) -> tuple[bool, str]:
         return False, f"{title}It is skipped: {prepared.skip}"
     trace, requests, started, problem = _run_once(prepared)
     answer(requests=requests)
-    lines = [
-        *_report_lines(trace, requests, prepared.pipeline),
-        *problem,
-        *_server(prepared.pipeline),
-    ]
+    lines = [*_report_lines(trace, requests, prepared.pipeline), *problem]
     is_well = any(request.protocol for request in requests) and not problem
     if not any(request.protocol for request in requests):
         lines += ["", "Why there may be none:", *(f"- {why}" for why in _reasons(trace, started))]
@@ -379,15 +325,6 @@ def _report_lines(trace: Trace, requests: list[_RequestRow], app: App) -> Iterat
             yield f"\nThe turn ended with error {event.error.type}: {event.error.message}"
         elif isinstance(event, e.UncontrolledEffect):
             yield f"beyond simkit's control: {event.effect} at {event.where}"
-
-
-def _server(app: App) -> list[str]:
-    """Return the role of LangGraph's server for a pipeline that uses LangGraph."""
-    module = app.entry.partition(":")[0]
-    module_file = getattr(sys.modules.get(module), "__file__", None)
-    if module_file is None or "langgraph" not in sys.modules:
-        return []
-    return ["", server_text(Path(module_file).parent, app.entry)]
 
 
 def _rule(agent: str, app: App) -> str:

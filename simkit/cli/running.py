@@ -30,7 +30,7 @@ from simkit.report.results import (
 from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
 from simkit.report.text import judged_text, reproduce_line, result_text, title_line, warning_lines
 from simkit.report.wording import block, set_columns, wrapped
-from simkit.session.execution.own_process import ProcessMessages, noting_starts, refused_at_exit
+from simkit.session.execution.own_process import ProcessMessages, refused_at_exit
 from simkit.session.execution.recorded import Recording
 from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.apps import HOLDS, Standing
@@ -281,8 +281,7 @@ class Runner:
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
         """Run a scenario; return its outcome, and a text about its traffic."""
         if self._job.recording is None:
-            with noting_starts() as note:
-                return simulate(prepared, seed=self._job.seed), note()
+            return simulate(prepared, seed=self._job.seed), ""
         recorded = record(prepared, self._job.recording)
         return recorded.outcome, recorded.note
 

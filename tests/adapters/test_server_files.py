@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.modules import graphs_of, hint_from, server_file, server_text
+from simkit.adapters.modules import graphs_of, hint_from, server_file
 
 
 @pytest.fixture
@@ -23,23 +23,7 @@ def test_the_nearest_file_above_is_taken(project: Path) -> None:
     assert server_file(project / "tests") == (project / "langgraph.json").resolve()
 
 
-def test_a_file_is_said_with_the_graphs_that_it_names(project: Path) -> None:
-    assert server_text(project / "tests") == (
-        "langgraph.json: langgraph.json names agent → ./src/shop/graph.py:g, "
-        "other → ./src/more.py:other"
-    )
-
-
-def test_a_pipeline_that_the_file_does_not_name_is_said_to_get_nothing(project: Path) -> None:
-    assert server_text(project, "json:dumps").endswith(
-        "\n`json:dumps` is not named there, so it has only what it made itself"
-    )
-
-
-def test_no_file_is_said_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-    assert server_text(tmp_path) == "langgraph.json: none in this folder or above"
+def test_where_there_is_no_file_nothing_is_offered(tmp_path: Path) -> None:
     assert hint_from(tmp_path) == ""
 
 
@@ -57,4 +41,3 @@ def test_a_file_that_says_nothing_offers_nothing(project: Path, text: str) -> No
 
     assert graphs_of(project / "langgraph.json") == {}
     assert hint_from(project) == ""
-    assert server_text(project).endswith("names no graph that simkit can read")

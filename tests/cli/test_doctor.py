@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli import doctor as doctor_checks
-from simkit.cli.doctor import clients, frameworks, plugins, providers, servers, variables
+from simkit.cli.doctor import clients, frameworks, plugins, servers
 from tests.cli.projects import Call, Done, write
 from tests.processes import run_python
 
@@ -180,43 +180,6 @@ def test_a_wrong_call_is_broken(process: Call) -> None:
     assert done.code == 2
 
 
-@pytest.mark.slow
-def test_no_value_of_a_secret_is_printed(process: Call) -> None:
-    secret = "sk-Planted0Secret1Value2"
-
-    done = process(
-        "doctor", OPENAI_API_KEY=secret, MY_API_KEY=secret,
-        OPENAI_BASE_URL=f"https://user:{secret}@proxy.example:8443/v1?key={secret}",
-        HTTPS_PROXY=f"http://{secret}@10.0.0.1:3128", OTEL_EXPORTER_OTLP_ENDPOINT=secret,
-    )  # fmt: skip
-
-    assert secret not in done.out + done.err
-    assert "https://proxy.example:8443" in done.out
-    assert done.code == 0
-
-
-def test_variables_are_told_by_name_and_addresses_by_their_host() -> None:
-    rows = variables(
-        {
-            "ANTHROPIC_API_KEY": "x", "HOME": "y", "MY_API_KEY": "x", "GEMINI_API_KEY": "",
-            "OLLAMA_HOST": "box:11434", "OPENAI_BASE_URL": "http://127.0.0.1:8080/v1",
-            "https_proxy": "http://u:p@proxy.example:3128", "LANGSMITH_TRACING": "true",
-            "AZURE_OPENAI_ENDPOINT": "http://[broken",
-        }
-    )  # fmt: skip
-
-    assert rows == [
-        ("ANTHROPIC_API_KEY", "set", "a dummy stands for it while a scenario runs"),
-        ("AZURE_OPENAI_ENDPOINT", "no address", "points clients there; a scenario answers first"),
-        ("LANGSMITH_TRACING", "set", "reports elsewhere, which a scenario refuses"),
-        ("MY_API_KEY", "set", "stays, and is redacted in what is written"),
-        ("OLLAMA_HOST", "box:11434", "points clients there; a scenario answers first"),
-        ("OPENAI_BASE_URL", "http://127.0.0.1:8080", "points clients there; a scenario answers "
-         "first"),
-        ("https_proxy", "http://proxy.example:3128", "no matter in process; `serve` sets NO_PROXY"),
-    ]  # fmt: skip
-
-
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
     """What is installed here instead: names, with what each requires."""
@@ -240,27 +203,14 @@ def test_each_kind_of_library_is_a_table_of_its_own(
     installed |= {"openai": ["httpx<1,>=0.23"], "httpx": []}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(doctor_checks, "__version__", "1.2.3")
-    monkeypatch.setattr(f"{doctor_checks.__name__}.os.environ", {"MY_API_KEY": "x"})
 
     text = doctor_checks.environment_text()
 
     assert text.startswith(
         "simkit        version\n------------  ---------\nagent-simkit  1.2.3\n\nClients\n\nlibrary "
     )
-    assert (
-        "\n\nProviders\n\n"
-        "library    version    sends through\n"
-        "---------  ---------  ---------------\n"
-        "openai     1.0        httpx\n\n"
-        "Frameworks: none of those that simkit knows\n\nTried\n\nlibrary "
-    ) in text
-    assert text.endswith(
-        "\n\nVariables\n\n"
-        "variable    value    what it does\n"
-        "----------  -------  -----------------------------------------\n"
-        "MY_API_KEY  set      stays, and is redacted in what is written\n\n"
-        "pytest: none of those that simkit knows"
-    )
+    assert ("\n\nFrameworks: none of those that simkit knows\n\nTried\n\nlibrary ") in text
+    assert text.endswith("\n\npytest: none of those that simkit knows")
 
 
 def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]) -> None:
@@ -279,22 +229,6 @@ def test_a_patched_library_says_what_is_replaced(installed: dict[str, list[str]]
         "",
     )
     assert list(rows) == ["httpx", "http.client", "requests", "grpcio"]
-
-
-def test_a_provider_s_library_says_through_which_client_it_sends(
-    installed: dict[str, list[str]],
-) -> None:
-    installed |= {
-        "httpx": [],
-        "openai": ["anyio<5,>=3", "httpx<1,>=0.23", 'aiohttp; extra == "aiohttp"'],
-        "langchain-openai": ["openai>=1"],
-        "cohere": ["strange"],
-    }
-
-    assert providers() == [
-        ("openai", "1.0", "httpx"), ("langchain-openai", "1.0", "openai"),
-        ("cohere", "1.0", "unknown"),
-    ]  # fmt: skip
 
 
 def test_a_framework_says_how_its_agents_are_told(installed: dict[str, list[str]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -184,18 +183,13 @@ def doctor_command(scenario: str) -> int:
     """Show the installed client libraries, how simkit observes them, and possible problems.
 
     With a scenario whose pipeline is code: run its first turn, and show how many model calls simkit
-    saw, of which client, and how each was attributed to its agent; or why there was none. No value
-    of a secret is printed.
+    saw, of which client, and how each was attributed to its agent; or why there was none.
     """
-    from simkit.adapters.modules import server_file, server_text
     from simkit.cli.doctor import environment_text, first_turn
-    from simkit.core.compat import installed
     from simkit.core.output import echo
 
     echo(environment_text())
     if not scenario:
-        if [*installed(("langgraph",))] or server_file(Path()):
-            echo(f"\n{server_text(Path())}")
         return 0
     is_well, text = first_turn(scenario)
     echo(f"\n{text}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from tempfile import TemporaryFile
 from typing import Any, Final
@@ -13,7 +12,7 @@ from simkit.core import errors
 from simkit.core.stopping import sudden_end_told
 from simkit.providers.http import HttpAnswer
 from simkit.runtime.models.recorded import Outgoing
-from simkit.session.execution.own_process import STARTS, ProcessMessages, tell_parent_events
+from simkit.session.execution.own_process import ProcessMessages, tell_parent_events
 from simkit.session.execution.processes import InProcessWorker, ProcessSetup
 from simkit.session.workers import WorkerDied, ask_parent, at_end, start_worker, tell_parent
 from simkit.spec.scenario.model import Turn
@@ -30,7 +29,6 @@ class NewProcess:
 
     def __init__(self, task: ProcessSetup, sink: Sink) -> None:
         self._sink, self._first, self._provider = sink, len(task.before), task.provider
-        started = time.perf_counter()
         # A file blocks nobody, however large the output is.
         self._stderr = TemporaryFile()  # noqa: SIM115
         self._worker = start_worker(MODULES, stderr=self._stderr, ignores_interrupt=False)
@@ -40,7 +38,6 @@ class NewProcess:
         except BaseException:
             self.close()
             raise
-        STARTS.note(bool(task.before), time.perf_counter() - started)
 
     def take(
         self, turn: Turn, not_before: int, turns_before: int | None = None
