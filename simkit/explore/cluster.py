@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -45,10 +44,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECT_S: Final = 10.0
 """How long a scheduler may take to answer at first."""
-RETURN_S: Final = 60.0
-"""How long a scheduler that is gone may take to come back, and the first worker to appear."""
+WORKER_S: Final = 60.0
+"""How long the first worker may take to appear."""
 POLL_S: Final = 0.5
-COUNT_EVERY_S: Final = 5.0
 SUBMITTED_EACH: Final = 3
 """How many parts are submitted for each thread of the workers: none waits for the next one."""
 
@@ -72,19 +70,18 @@ class Cluster(Workers):
         self._distributed = _distributed()
         self._address, self._setup, self._deadline, self._say = address, setup, deadline, say
         self._local: Any = None
-        self._count_at = 0.0
         if address == LOCAL:
             count = processes if processes > 1 else os.cpu_count() or 1
             self._local = self._distributed.LocalCluster(
                 n_workers=count, threads_per_worker=1, dashboard_address=":0"
             )
         try:
-            self._client = self._connected(CONNECT_S)
-            self._threads = self._await_workers(RETURN_S)
+            self._client = self._connected()
+            self._await_workers()
         except BaseException:
             self._close()
             raise
-        say(f"{counted(self._threads, 'conversation')} at once; {self._dashboard()}")
+        say(f"{counted(self.processes, 'conversation')} at once; {self._dashboard()}")
 
     def _dashboard(self) -> str:
         if self._local is not None and find_spec("bokeh") is None:
@@ -108,79 +105,57 @@ class Cluster(Workers):
 
     @property
     def processes(self) -> int:
-        """Return the number of tasks that are done at once."""
-        return max(self._threads, 1)
+        """Return the number of threads of the workers, which come and go."""
+        return sum(self._client.nthreads().values()) or 1
 
     def _answers(self, tasks: Sequence[tuple[T, Task]]) -> Iterator[tuple[T, Answer]]:
-        """Yield the answer to each task; what a lost scheduler had is submitted again."""
         waiting = list(reversed(tasks))
         running: dict[Any, tuple[T, Task]] = {}
         while waiting or running:
-            if self._client.status != "running":
-                waiting += running.values()
-                running.clear()
-                self._reconnect()
-            while waiting and len(running) < SUBMITTED_EACH * max(self._threads, 1):
+            done, late = self._next(waiting, running)
+            yield from ((key, Answer(tally=Tally(is_stopped=True))) for key in late)
+            yield from done
+
+    def _next(
+        self, waiting: list[tuple[T, Task]], running: dict[Any, tuple[T, Task]]
+    ) -> tuple[list[tuple[T, Answer]], list[T]]:
+        """Submit what waits, and return what has been answered, and what has no time any more.
+
+        Raise SimkitError if the scheduler is gone.
+        """
+        late: list[T] = []
+        try:
+            while waiting and len(running) < SUBMITTED_EACH * self.processes:
                 key, task = waiting.pop()
                 if (timed := self._timed(task)) is None:
-                    yield key, Answer(tally=Tally(is_stopped=True))
-                    continue
-                future = self._submitted(timed)
-                if future is None:
-                    waiting.append((key, task))
-                    break
-                running[future] = key, task
-            self._wait(running)
-            for future in [future for future in running if future.done()]:
-                key, task = running.pop(future)
-                answer = self._answer(future, task)
-                if answer is None:
-                    waiting.append((key, task))
+                    late.append(key)
                 else:
-                    yield key, answer
+                    running[self._submitted(timed)] = key, task
+            with suppress(TimeoutError), self._client.as_current():
+                self._distributed.wait([*running], timeout=POLL_S, return_when="FIRST_COMPLETED")
+            ended = [future for future in running if future.done()]
+            pairs = [(future, *running.pop(future)) for future in ended]
+            return [(key, self._answer(future, task)) for future, key, task in pairs], late
+        except (Exception, CancelledError) as problem:
+            # The library has several types of errors for a connection that was closed.
+            if self._client.status == "running" and not isinstance(problem, CancelledError):
+                raise
+            raise SimkitError(
+                f"the scheduler at {self._address} is gone\n  What was run is kept: start "
+                "the cluster again, then the same command goes on from there."
+            ) from None
 
     def _submitted(self, task: Task) -> Any:
-        """Return the future of a task; None if the connection to the scheduler was closed."""
-        try:
-            # It is never the result of an earlier call: a chunk may have run for a shorter time.
-            return self._client.submit(
-                run_on_worker, msgspec.json.encode(task), pure=False, retries=TRIES_MAX - 1
-            )
-        except Exception:
-            # The library has several types of errors for that.
-            if self._client.status == "running":
-                raise
-            return None
+        # It is never the result of an earlier call: a chunk may have run for a shorter time.
+        return self._client.submit(
+            run_on_worker, msgspec.json.encode(task), pure=False, retries=TRIES_MAX - 1
+        )
 
-    def _wait(self, running: dict[Any, tuple[T, Task]]) -> None:
-        """Wait until some are done, or for a short time."""
-        with suppress(TimeoutError, CancelledError), self._client.as_current():
-            self._distributed.wait(list(running), timeout=POLL_S, return_when="FIRST_COMPLETED")
-        if time.monotonic() > self._count_at and self._client.status == "running":
-            self._count_threads()
-
-    def _count_threads(self) -> None:
-        """Count the threads of the workers, which come and go."""
-        self._count_at = time.monotonic() + COUNT_EVERY_S
-        with suppress(OSError, TimeoutError):
-            count = sum(self._client.nthreads().values())
-            if not count and self._threads:
-                self._say("the cluster has no worker now; waiting for one")
-            self._threads = count
-
-    def _answer(self, future: Any, task: Task) -> Answer | None:
-        """Return the answer that a worker gave; None if it was lost with the scheduler.
-
-        Raise SimkitError for a failure.
-        """
-        if future.status == "finished":
-            try:
-                where, line = future.result()
-            except (OSError, TimeoutError, CancelledError):
-                return None
-            return checked(msgspec.json.decode(line, type=Answer), f"worker {where}: ")
+    def _answer(self, future: Any, task: Task) -> Answer:
+        """Return the answer that a worker gave; raise SimkitError for a failure."""
         if future.status != "error":
-            return None
+            where, line = future.result()
+            return checked(msgspec.json.decode(line, type=Answer), f"worker {where}: ")
         problem = future.exception()
         if isinstance(problem, WorkerDied):
             raise SimkitError(died_text(task, problem.code))
@@ -191,52 +166,28 @@ class Cluster(Workers):
             "  Install the same packages there as here, simkit and Hypothesis among them."
         ) from problem
 
-    def _connected(self, seconds: float) -> Any:
+    def _connected(self) -> Any:
         """Return a client of the scheduler; raise SimkitError if it does not answer."""
         address = self._address if self._local is None else self._local.scheduler_address
         try:
-            return self._distributed.Client(address, timeout=seconds, set_as_default=False)
+            return self._distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as problem:
             raise SimkitError(
                 f"--cluster: no dask scheduler answers at {address}: {_first_line(problem)}\n"
                 "  Start one with `dask scheduler`, and workers with `dask worker ADDRESS`."
             ) from None
 
-    def _await_workers(self, seconds: float) -> int:
-        """Return the number of threads of the workers; raise SimkitError if there are none."""
+    def _await_workers(self) -> None:
+        """Wait for a worker; raise SimkitError if there is none."""
         try:
             if not self._client.nthreads():
-                self._say(f"waiting up to {seconds:.0f} s for a worker")
-            self._client.wait_for_workers(1, timeout=seconds)
-            return sum(self._client.nthreads().values()) or 1
+                self._say(f"waiting up to {WORKER_S:.0f} s for a worker")
+            self._client.wait_for_workers(1, timeout=WORKER_S)
         except (OSError, TimeoutError):
             raise SimkitError(
                 f"--cluster: the scheduler at {self._address} has no workers\n"
                 "  Start some with `dask worker ADDRESS`, in the folder of the project."
             ) from None
-
-    def _reconnect(self) -> None:
-        """Connect to the scheduler again; raise SimkitError if it does not come back."""
-        problem_text = f"the scheduler at {self._address} is gone"
-        self._say(f"{problem_text}; waiting up to {RETURN_S:.0f} s for it")
-        end = time.monotonic() + RETURN_S
-        with suppress(Exception):
-            self._client.close(timeout=1)
-        while True:
-            left = end - time.monotonic()
-            try:
-                self._client = self._connected(max(min(left, CONNECT_S), POLL_S))
-                self._threads = self._await_workers(max(left, POLL_S))
-            except SimkitError as problem:
-                if left <= 0:
-                    raise SimkitError(
-                        f"{problem_text}: {_first_line(problem)}\n  What was run is kept: start "
-                        "the cluster again, then the same command goes on from there."
-                    ) from None
-                time.sleep(POLL_S)
-            else:
-                self._say("it is back")
-                return
 
 
 # In the worker

@@ -107,28 +107,10 @@ def test_a_worker_that_is_killed_is_a_chunk_that_runs_again(
 
 
 @pytest.mark.slow
-def test_a_scheduler_that_is_restarted_gets_the_rest_of_the_campaign(
-    dask: Dask, running: Callable[..., Running]
-) -> None:
-    started = running("--runs", "400", "--cluster", dask.address)
-    started.wait_for_chunks(1)
-    dask.scheduler.kill()
-    dask.scheduler.wait()
-    dask.start_scheduler()
-    # Those of the old one end without it.
-    dask.start_worker()
-    out, err = started.ended()
-
-    assert f"note: the scheduler at {dask.address} is gone; waiting up to 60 s for it" in err
-    assert {"out": without_times(out), "found": files_in("found")} == campaign(runs="400")
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_does_not_come_back_ends_it_and_the_command_goes_on_later(
-    dask: Dask, simkit: Call, monkeypatch: pytest.MonkeyPatch
+def test_a_scheduler_that_is_gone_ends_it_and_the_command_goes_on_later(
+    dask: Dask, simkit: Call
 ) -> None:
     write(FILE, SIMULATION)
-    monkeypatch.setattr(cluster, "RETURN_S", 1.0)
 
     def kill_after_a_chunk() -> None:
         end = time.monotonic() + 120
@@ -145,7 +127,7 @@ def test_a_scheduler_that_does_not_come_back_ends_it_and_the_command_goes_on_lat
     killer.join()
 
     assert (ended.code, ended.out) == (2, "")
-    assert f"the scheduler at {dask.address} is gone: --cluster: no dask scheduler ans" in ended.err
+    assert f"the scheduler at {dask.address} is gone" in ended.err
     assert "start the cluster again, then the same command goes on from there" in ended.err
     done = simkit("explore", FILE, "--runs", "400")
     assert "goes on after" in done.err
