@@ -6,13 +6,11 @@ import ast
 import gzip
 import json
 import os
-import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
-
-from msgspec.structs import replace
 
 from simkit.capture.telemetry import conventions as names
 from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
@@ -23,21 +21,30 @@ from simkit.cli.init.checking import root_of
 from simkit.cli.init.files import make_folder, write_new
 from simkit.cli.init.first_scenario import AppRequest, app_options
 from simkit.cli.init.first_test import options_of
-from simkit.cli.traces import stored, trace_files
+from simkit.cli.selection import pipelines_in
+from simkit.cli.traces import Identities, stored, trace_files
 from simkit.core.answers import answer, current_answer
-from simkit.core.errors import SimkitError, TraceError
+from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.output import current_redactor, echo, echo_json, json_document
 from simkit.core.stopping import BROKEN
 from simkit.core.text import counted, shell_word
 from simkit.language.paths import literal
+from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import FOLDER
-from simkit.session.execution.imported import has_whole_contexts, imported_scenario
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
+from simkit.session.execution.imported import (
+    has_instructions,
+    has_whole_contexts,
+    imported_scenario,
+)
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, parted
 from simkit.spec.scenario.writing import block, comment
 
 _GZIP: Final = b"\x1f\x8b"
 _NO_PIPELINE: Final = "your_app:run"
-_ORDER: Final = ("scenario", "pipeline", "app", "servers", "agents", "given", "turns")
+_SUFFIXES: Final = (PIPELINE_SUFFIX, SCENARIO_SUFFIX)
+_ORDER: Final = (
+    "scenario", "pipeline", "seed", "start", "app", "servers", "agents", "given", "turns",
+)  # fmt: skip
 
 
 def import_trace(
@@ -52,20 +59,20 @@ def import_trace(
     stem = Path(file).name.partition(".")[0]
     place = Path(target or f"{stem}{SCENARIO_SUFFIX}")
     complete = [conversation for conversation in conversations if not conversation.refused]
-    request = AppRequest(
-        name=pipeline, messages=(), folders=tuple(folders), options=options_of(options)
-    )
-    missing = [*_missing(export, conversations, request)]
+    pipelines = _Pipelines()
+    folders, chosen = tuple(folders), options_of(options)
+    requests = [
+        AppRequest(name=pipeline or name, messages=(), folders=folders, options=chosen)
+        for name in map(pipelines.named_by, complete)
+    ]
+    missing = [*_missing(export, conversations), *pipelines.missing(requests)]
     answer(format=export.format, scenarios=[], missing=missing)
     for line in missing:
         echo(f"missing: {line}")
     if not complete:
         raise TraceError(_nothing_told(file, export, conversations))
     titles = [*_free_names(complete)]
-    trees = [
-        scenario_tree(conversation, name, _of_simkit(request, conversation), place)
-        for conversation, name in zip(complete, titles, strict=True)
-    ]
+    trees = [scenario_tree(*row, place) for row in zip(complete, titles, requests, strict=True)]
     make_folder(place.parent)
     if not write_new(place, scenarios_text(file, export, trees)):
         raise SimkitError(f"{place}: there is such a file, and nothing is written over it")
@@ -78,18 +85,53 @@ def import_trace(
     return _replayed(str(place), is_partial=len(complete) < len(conversations))
 
 
-def _of_simkit(request: AppRequest, conversation: RecordedConversation) -> AppRequest:
-    """Return the request with the pipeline that a run of simkit itself names."""
-    name = str(conversation.own.get(names.PIPELINE, ""))
-    if request.name or not name:
-        return request
-    declares = re.compile(rf"^pipeline: *['\"]?{re.escape(name)}['\"]? *(#.*)?$", re.MULTILINE)
-    files = [
-        file
-        for file in sorted(Path().glob(f"**/*{PIPELINE_SUFFIX}"))
-        if declares.search(file.read_text(encoding="utf-8", errors="replace"))
-    ]
-    return replace(request, name=files[0].as_posix() if len(files) == 1 else name)
+class _Pipelines:
+    """Finds the files that declare pipelines."""
+
+    def __init__(self) -> None:
+        self._cache = DocumentCache()
+
+    def named_by(self, conversation: RecordedConversation) -> str:
+        """Return the pipeline of a run of simkit, its file if that is known; empty for others."""
+        name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
+        if ":" in name or not name:
+            return name
+        files = self._near(parted(run)[0], name) or self._everywhere(name)
+        return files[0] if len(files) == 1 else name
+
+    def missing(self, requests: Sequence[AppRequest]) -> Iterator[str]:
+        """Yield a line for each pipeline whose place is not known."""
+        for name in sorted({request.name for request in requests}):
+            if not name:
+                yield (
+                    f"which code the trace is of: write it for `{_NO_PIPELINE}`, or name it with "
+                    "--pipeline"
+                )
+            elif ":" not in name and not name.endswith(_SUFFIXES):
+                places = f" ({' or '.join(files)})" if (files := self._everywhere(name)) else ""
+                where = f"where pipeline {name!r} is declared{places}"
+                yield f"{where}: write its file after `pipeline:`"
+
+    def _near(self, scenario_file: str, name: str) -> list[str]:
+        place, files = Path(scenario_file), list[Path]()
+        if place.name.endswith(SCENARIO_SUFFIX) and place.is_file():
+            with suppress(SourceError):
+                others = {str(h.values.get("pipeline", "")) for h in self._cache.heads(str(place))}
+                files = [place, *(place.parent / o for o in others if o.endswith(PIPELINE_SUFFIX))]
+        return self._declaring(files, name)
+
+    def _everywhere(self, name: str) -> list[str]:
+        files = (file for suffix in _SUFFIXES for file in Path().glob(f"**/*{suffix}"))
+        return self._declaring(files, name)
+
+    def _declaring(self, files: Iterable[Path], name: str) -> list[str]:
+        """Return those of files that declare this pipeline alone."""
+        declaring = []
+        for file in files:
+            with suppress(SourceError):
+                if pipelines_in(str(file), self._cache) == [name]:
+                    declaring.append(file.as_posix())
+        return sorted(declaring)
 
 
 def _content(file: str) -> bytes:
@@ -101,9 +143,7 @@ def _content(file: str) -> bytes:
         raise TraceError(f"{file}: it cannot be read: {why}") from None
 
 
-def _missing(
-    export: Export, conversations: Sequence[RecordedConversation], request: AppRequest
-) -> Iterator[str]:
+def _missing(export: Export, conversations: Sequence[RecordedConversation]) -> Iterator[str]:
     yield from export.problems
     for conversation in conversations:
         for line in conversation.missing:
@@ -113,30 +153,12 @@ def _missing(
                 "the exporter wrote only the beginning of what models were sent: nothing is "
                 "claimed of contexts"
             )
-        elif not conversation.refused and not _has_systems(conversation):
+        elif not conversation.refused and not has_instructions(conversation):
             yield "no instructions are in the trace: claims on contexts leave them open"
     if any(not conversation.refused for conversation in conversations):
         for conversation in conversations:
             for line in conversation.refused:
                 yield f"{conversation.name!r} is left out: {line}"
-        yield from _missing_pipelines({_of_simkit(request, row).name for row in conversations})
-
-
-def _missing_pipelines(pipelines: Collection[str]) -> Iterator[str]:
-    for name in sorted(pipelines):
-        if name and ":" not in name and not name.endswith(PIPELINE_SUFFIX):
-            yield f"where pipeline {name!r} is declared: write its file after `pipeline:`"
-    if "" in pipelines:
-        yield (
-            f"which code the trace is of: write it for `{_NO_PIPELINE}`, or name it with --pipeline"
-        )
-
-
-def _has_systems(conversation: RecordedConversation) -> bool:
-    calls = [call for turn in conversation.turns for call in turn.calls]
-    return not any(call.messages for call in calls) or any(
-        message.role == "system" for call in calls for message in call.messages or ()
-    )
 
 
 def _nothing_told(file: str, export: Export, conversations: Sequence[RecordedConversation]) -> str:
@@ -162,7 +184,7 @@ def scenario_tree(
     app = app_options(request, place, ()) if is_code else {}
     functions = _functions_of(request) if is_code else {}
     pipeline = request.name or _NO_PIPELINE
-    if pipeline.endswith(PIPELINE_SUFFIX):
+    if pipeline.endswith(_SUFFIXES):
         pipeline = os.path.relpath(pipeline, place.parent).replace(os.sep, "/")
     return imported_scenario(conversation, name, pipeline, app, functions)
 
@@ -212,17 +234,15 @@ def _replayed(place: str, *, is_partial: bool) -> int:
 def export_runs(path: str, target: str) -> int:
     """Write the runs of traces as OTLP JSON, a line each; return 0. Raise SimkitError."""
     files = trace_files(path or FOLDER)
-    lines = [
-        json.dumps(otlp_of(stored(file).view, Path(file).stem), ensure_ascii=False)
-        for file in files
-    ]
-    text = "\n".join([*map(json_document, lines), ""])
+    identities = Identities(DocumentCache())
+    runs = [otlp_of(stored(file).view, identities.of(file) or Path(file).stem) for file in files]
+    lines = [json_document(json.dumps(run, ensure_ascii=False)) for run in runs]
     if target:
-        if not write_new(Path(target), text):
+        if not write_new(Path(target), "".join(f"{line}\n" for line in lines)):
             raise SimkitError(f"{target}: there is such a file, and nothing is written over it")
         echo(f"{target}: written: {counted(len(files), 'run')}")
         return 0
-    answer(runs=[json.loads(line) for line in lines])
+    answer(runs=runs)
     if current_answer() is None:
         for line in lines:
             echo_json(line)

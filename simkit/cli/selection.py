@@ -356,13 +356,13 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
             raise SourceError(pipeline, "there is no such file")
         return os.path.relpath(pipeline, folder)
     cache = DocumentCache() if cache is None else cache
-    names_here = _pipelines_in(file, cache)
+    names_here = pipelines_in(file, cache)
     if pipeline in names_here:
         return pipeline
     names_beside = {
         name: file_.name
         for file_ in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
-        for name in _pipelines_in(str(file_), cache)
+        for name in pipelines_in(str(file_), cache)
     }
     if pipeline not in names_beside:
         known = (*names_here, *names_beside)
@@ -375,6 +375,7 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
     return names_beside[pipeline]
 
 
-def _pipelines_in(file: str, cache: DocumentCache) -> list[str]:
+def pipelines_in(file: str, cache: DocumentCache) -> list[str]:
+    """Return the names of the pipelines that a file declares; raise SourceError."""
     values = (head.values for head in cache.heads(file) if is_pipeline(head.values))
     return [str(text_of(value["pipeline"])) for value in values]

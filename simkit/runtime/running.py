@@ -16,6 +16,7 @@ from simkit.core import errors
 from simkit.core import messages as m
 from simkit.core.messages import Message
 from simkit.core.text import short_end
+from simkit.providers.failures import MALFORMED
 from simkit.runtime.activation import Activation, TurnStopped, hand_off
 from simkit.runtime.compiled import CompiledRule
 from simkit.runtime.context.assembly import Assembled, ContextMessages
@@ -262,7 +263,7 @@ def _fail(run: Activation, reply: m.Fails) -> None:
     A broken reply is passed on broken, so that the parser meets it.
     """
     if reply.kind == "malformed_json":
-        _conclude(run, m.Text('{"malformed": '), None)
+        _conclude(run, m.Text(MALFORMED), None)
         if run.agent.output is None:
             return
         raise errors.OutputInvalid(f"the output of agent {run.agent.name!r} is not valid JSON")

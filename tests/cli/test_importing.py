@@ -114,6 +114,9 @@ def test_a_run_goes_out_and_comes_back(simkit: Call) -> None:
     assert len(simkit("export").out.splitlines()) == 3
     done = simkit("import", "runs.jsonl", "-o", "scenarios/again.scenario.yaml")
     assert "written: 3 scenarios, 3 turns" in done.out
+    # Their pipeline stands in the scenario file.
+    assert "missing" not in done.out
+    assert simkit("replay", "scenarios/again.scenario.yaml").code == 0
     Path("runs.jsonl.gz").write_bytes(gzip.compress(Path("runs.jsonl").read_bytes()))
     assert simkit("import", "runs.jsonl.gz", "-o", "b.scenario.yaml").code == 0
 

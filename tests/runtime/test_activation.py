@@ -131,18 +131,18 @@ def test_malformed_json_is_a_text_where_no_json_must_stand(agent: str) -> None:
     ran = run_yaml(pipeline(agent), answered(MALFORMED))
 
     assert ran.error() is None
-    assert ran.turn().reply == '{"malformed": '
+    assert ran.turn().reply == '{"value": }'
     assert len(ran.calls("helper")) == 1
 
 
 @pytest.mark.parametrize(
     ("agent", "message"),
     [
-        ("{parse: json}", "agent 'helper' must answer with JSON, but said: '{\"malformed\": '"),
+        ("{parse: json}", "agent 'helper' must answer with JSON, but said: '{\"value\": }'"),
         ("{output: {type: string}}", "the output of agent 'helper' is not valid JSON"),
         (
             "{output: {type: object}}",
-            "the output of agent 'helper': '{\"malformed\": ' is not of type 'object'",
+            "the output of agent 'helper': '{\"value\": }' is not of type 'object'",
         ),
     ],
 )

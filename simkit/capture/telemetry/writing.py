@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -39,12 +38,10 @@ class _Writer:
     """Writes the spans of one run. Spans of one moment are a microsecond apart: viewers keep it."""
 
     def __init__(self, view: View, run: str) -> None:
-        self._view, self._count, self._run_name = view, 0, run
-        started = view.started
-        assert started is not None
-        self._scenario = started.scenario
-        self._driver = started.driver
-        self._start = round(datetime.fromisoformat(started.start).timestamp()) * 1_000_000_000
+        assert view.started is not None
+        self._view, self._count, self._started = view, 0, view.started
+        self._key = run or self._started.scenario
+        self._start = round(datetime.fromisoformat(self._started.start).timestamp()) * 10**9
         self._forms = {
             event.call: event.reply for event in view.events if isinstance(event, e.ModelReplied)
         }
@@ -57,23 +54,24 @@ class _Writer:
         shared = {
             "service.name": self._view.pipeline.name,
             names.PIPELINE: self._view.pipeline.name,
-            names.SCENARIO: self._scenario,
-            **({names.RUN: self._run_name} if self._run_name else {}),
-            **({names.GIVEN: given} if (given := self._values_given()) else {}),
+            names.SCENARIO: self._started.scenario,
+            names.RUN: self._key,
+            names.SEED: self._started.seed,
+            names.START: self._started.start,
+            names.GIVEN: self._values_given(),
         }
         scope = {"scope": {"name": names.OWN}, "spans": self._spans}
         return {"resource": {"attributes": _attributes(shared)}, "scopeSpans": [scope]}
 
     def _values_given(self) -> dict[str, JsonValue]:
-        """Return the values that the scenario gave the state, without messages."""
+        """Return the values that the scenario gave the state."""
         given: dict[str, JsonValue] = {}
         for event in self._view.events:
             if isinstance(event, e.StateUpdated) and event.cause == "given":
                 for channel, value in self._view.update_of(event).items():
                     is_reset = isinstance(value, Mapping) and [*value] == ["$set"]
-                    with suppress(TypeError):  # A message.
-                        plain = json.loads(json.dumps(value["$set"] if is_reset else value))
-                        given.setdefault(channel, plain)
+                    text = json.dumps(value["$set"] if is_reset else value, default=_given_message)
+                    given.setdefault(channel, json.loads(text))
         return given
 
     def _turn(self, turn: TurnView) -> None:
@@ -86,7 +84,7 @@ class _Writer:
             name=f"invoke_workflow {self._view.pipeline.name}",
             attributes={
                 names.OPERATION: "invoke_workflow",
-                names.CONVERSATION: f"{self._scenario} {turn.session}",
+                names.CONVERSATION: f"{self._started.scenario} {turn.session}",
                 names.SESSION: turn.session,
                 names.PROJECT: self._view.projects.get(turn.session, ""),
                 names.TURN: turn.number,
@@ -95,8 +93,7 @@ class _Writer:
                 **({names.DATA: data} if data is not None else {}),
                 names.INPUT: json.dumps(messages, ensure_ascii=False),
             },
-            error=turn.error.type if turn.error is not None else "",
-            message=turn.error.message if turn.error is not None else "",
+            failure=None if turn.error is None else (turn.error.type, turn.error.message),
         )
         tools = {tool.call_id: self._tool(turn, tool, root) for tool in turn.tools}
         runs = {run.id: self._run(turn, run, tools.get(run.call_id, root)) for run in turn.runs}
@@ -120,7 +117,8 @@ class _Writer:
         keys = {_SETTINGS[type(event)] for event in events if type(event) in _SETTINGS}
         keys |= {"latency_ms"} if events[-1].at > turn.at else set()
         keys |= {"pause"} if before and turn.at > self._view.events[before - 1].at else set()
-        return [*sorted(keys), *(["app"] if self._driver != _DECLARED and not before else [])]
+        keys |= {"app"} if self._started.driver != _DECLARED and not before else set()
+        return [*sorted(keys)]
 
     def _answer(self, turn: TurnView) -> dict[str, JsonValue]:
         """Return the user's answer to the question of a turn that waited; empty for a message."""
@@ -144,9 +142,9 @@ class _Writer:
         }
         if tool.error is None and tool.returned_at is not None:
             attributes[names.RESULT] = tool.result
-        name, error = f"{names.TOOL} {tool.tool}", "tool_error" if tool.error is not None else ""
-        key = f"tool {tool.call_id}"
-        return self._span(turn, key, tool.at, name, attributes, parent, error, tool.error or "")
+        name, key = f"{names.TOOL} {tool.tool}", f"tool {tool.call_id}"
+        failure = None if tool.error is None else ("tool_error", tool.error)
+        return self._span(turn, key, tool.at, name, attributes, parent, failure)
 
     def _call(self, turn: TurnView, call: CallView, parent: str) -> None:
         messages = [_message(message) for message in call.context.messages]
@@ -167,10 +165,8 @@ class _Writer:
         if call.usage is not None:
             attributes["gen_ai.usage.input_tokens"] = call.usage.input_tokens
             attributes["gen_ai.usage.output_tokens"] = call.usage.output_tokens
-        error = call.error.error if call.error is not None else ""
-        message = call.error.message if call.error is not None else ""
-        name = names.ASKS[0]
-        self._span(turn, call.id, call.at, name, attributes, parent, error, message, _CLIENT)
+        failure = None if call.error is None else (call.error.error, call.error.message)
+        self._span(turn, call.id, call.at, names.ASKS[0], attributes, parent, failure, _CLIENT)
 
     def _span(
         self,
@@ -180,20 +176,17 @@ class _Writer:
         name: str,
         attributes: Mapping[str, JsonValue],
         parent: str = "",
-        error: str = "",
-        message: str = "",
+        failure: tuple[str, str] | None = None,
         kind: int = _INTERNAL,
     ) -> str:
         """Add a span; return its id."""
         self._count += 1
         started = self._start + at * _MILLISECOND + self._count * _MICROSECOND
-        identity = _digest(self._run_name or self._scenario, turn.session, key)[:16]
-        values = {**attributes, **({names.ERROR: error} if error else {})}
+        identity = _digest(self._key, turn.session, key)[:16]
+        values = {**attributes, **({names.ERROR: failure[0]} if failure else {})}
         self._spans.append(
             {
-                "traceId": _digest(
-                    self._run_name or self._scenario, turn.session, str(turn.number)
-                )[:32],
+                "traceId": _digest(self._key, turn.session, str(turn.number))[:32],
                 "spanId": identity,
                 **({"parentSpanId": parent} if parent else {}),
                 "name": name,
@@ -201,7 +194,7 @@ class _Writer:
                 "startTimeUnixNano": str(started),
                 "endTimeUnixNano": str(started + _MICROSECOND),
                 "attributes": _attributes(values),
-                "status": {"code": _FAILED, "message": message} if error else {},
+                "status": {"code": _FAILED, "message": failure[1]} if failure else {},
             }
         )
         return identity
@@ -229,6 +222,15 @@ def _message(message: Message) -> dict[str, Any]:
         for call in message.calls
     ]
     return {"role": message.role, "parts": parts}
+
+
+def _given_message(message: Message) -> dict[str, JsonValue]:
+    """Return a message as a scenario gives it to the state."""
+    calls: list[JsonValue] = [{"id": c.id, "tool": c.name, "args": c.args} for c in message.calls]
+    fields = {"agent": message.agent, "calls": calls, "call_id": message.call_id,
+              "tool": message.tool}  # fmt: skip
+    parts = {key: value for key, value in fields.items() if value}
+    return {"role": message.role, "content": message.content, **parts}
 
 
 def _attributes(values: Mapping[str, JsonValue]) -> list[dict[str, Any]]:

@@ -11,9 +11,11 @@ from simkit.capture.telemetry.exports import json_value
 from simkit.capture.telemetry.messages import loaded
 from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
+from simkit.providers.failures import MALFORMED
 from simkit.providers.values import ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall, Used
 from simkit.session.execution.first_scenario import agents_of, scenario_of
+from simkit.spec.scenario.model import DEFAULT_START
 from simkit.update.observed_values import claim_of
 
 
@@ -37,7 +39,7 @@ def imported_scenario(
         tree["agents"] = {agent: {"system": {"$any": True}} for agent in tree["agents"]}
     tree |= _settings(conversation)
     owners = iter(agents_of(run))
-    systems = _has_instructions(conversation)
+    systems = has_instructions(conversation)
     is_whole = has_whole_contexts(conversation)
     for turn, entry in zip(conversation.turns, tree["turns"], strict=True):
         agents = [next(owners) for _ in turn.calls]
@@ -51,8 +53,14 @@ def imported_scenario(
 
 def _settings(conversation: RecordedConversation) -> dict[str, Any]:
     """Return what the scenario says beside its turns, where it is not as always."""
-    state = conversation.own.get(names.GIVEN)
-    settings = {"servers": _servers(conversation), "given": state and {"state": state}}
+    own = conversation.own
+    state, start = own.get(names.GIVEN), own.get(names.START)
+    settings = {
+        "seed": own.get(names.SEED),
+        "start": start if start != DEFAULT_START else "",
+        "servers": _servers(conversation),
+        "given": state and {"state": state},
+    }
     return {key: value for key, value in settings.items() if value}
 
 
@@ -81,6 +89,8 @@ def _add_own(
 
 def _own_line(line: Any, call: Step) -> Any:
     """Return a reply line of a declared pipeline, whose handoffs the trace shows as calls."""
+    if line == MALFORMED:
+        return {"error": "malformed_json"}
     form = call.attributes.get(names.FORM)
     if form in ("json", "interrupt") and isinstance(line, str):
         return {form: json_value(line) if form == "json" else loaded(line)}
@@ -97,9 +107,12 @@ def _own_line(line: Any, call: Step) -> Any:
     return {**rest, "handoff": {"to": tool.removeprefix(HANDOFF_PREFIX), **args}}
 
 
-def _has_instructions(conversation: RecordedConversation) -> bool:
-    calls = [call for turn in conversation.turns for call in turn.calls]
-    return any(message.role == "system" for call in calls for message in call.messages or ())
+def has_instructions(conversation: RecordedConversation) -> bool:
+    """Return whether any model call shows instructions, or none shows a message."""
+    messages = [
+        m for turn in conversation.turns for call in turn.calls for m in call.messages or ()
+    ]
+    return not messages or any(message.role == "system" for message in messages)
 
 
 def _servers(conversation: RecordedConversation) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +24,8 @@ from simkit.trace.views import View
 from tests.conftest import sample_by_day
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-FILES: Final = sample_by_day(sorted((ROOT / "scenarios").rglob("*.scenario.yaml")), 3)
+EVERY: Final = sorted((ROOT / "scenarios").rglob("*.scenario.yaml"))
+FILES: Final = sample_by_day(EVERY, 3)
 
 
 def shape(message: Message | None) -> Any:
@@ -106,23 +109,35 @@ def test_an_exported_run_is_the_same_conversation_again(file: Path) -> None:
         assert conversations_of(steps_of(read_export(content, "run.json"))) == conversations
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "file",
-    ["customers/desk", "handoff_pattern/registry_and_validation", "agent_engine/memory",
-     "agent_engine/debugging", "research_assistant/interrupts"],
-)  # fmt: skip
-def test_an_imported_run_holds_again(
-    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.slow(10)
+@pytest.mark.parametrize("file", sample_by_day(EVERY, 9), ids=lambda file: file.stem)
+def test_an_imported_run_holds_again_or_its_gaps_are_told(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for neighbour in (ROOT / "scenarios" / file).parent.glob("*.*"):
-        (tmp_path / neighbour.name).write_bytes(neighbour.read_bytes())
-    runs = views(ROOT / f"scenarios/{file}.scenario.yaml")
-    monkeypatch.chdir(tmp_path)
-    lines = [json.dumps(otlp_of(view, str(number))) for number, view in enumerate(runs)]
+    copy = tmp_path / file.relative_to(ROOT)
+    shutil.copytree(file.parent, copy.parent)
+    monkeypatch.chdir(copy.parent)
+    runs = {view.started.scenario: view for view in views(copy) if view.started is not None}
+    lines = [json.dumps(otlp_of(v, f"{copy.name}::{name}")) for name, v in runs.items()]
     Path("runs.jsonl").write_text("\n".join(lines))
+    capsys.readouterr()
 
-    import_trace("runs.jsonl", "", (), (), "")
+    with suppress(SimkitError):
+        import_trace("runs.jsonl", "", (), (), "")
 
-    again = views(Path("runs.scenario.yaml"))
-    assert [facts_of_run(view) for view in again] == [facts_of_run(view) for view in runs]
+    output, library = capsys.readouterr().out, Library()
+    path = Path("runs.scenario.yaml")
+    for item in items_in(str(path), library.cache) if path.is_file() else ():
+        outcome, run = simulate(library.prepared(item)), runs.pop(item.name)
+        if facts_of_run(outcome.view) == facts_of_run(run):
+            assert run.started is not None
+            assert (run.started.seed, run.started.start) == _beginning(outcome.view)
+        else:
+            assert not outcome.passed
+            assert output.count("missing: turn ") or output.count(f"missing: {item.name!r}: turn ")
+    assert [name for name in runs if path.is_file() and f"{name!r} is left out" not in output] == []
+
+
+def _beginning(view: View) -> tuple[int, str]:
+    assert view.started is not None
+    return view.started.seed, view.started.start
