@@ -60,7 +60,7 @@ class OwnModules:
         return hash(self._key)
 
     @cached_property
-    def _key(self) -> tuple[str, tuple[str, ...]]:
+    def _key(self) -> tuple[object, ...]:
         return self._home, self._folders
 
     @cached_property
@@ -99,6 +99,28 @@ class OwnModules:
         if spec.submodule_search_locations is not None:
             return [os.path.abspath(folder) for folder in spec.submodule_search_locations]
         return [os.path.dirname(os.path.abspath(spec.origin))] if spec.origin else ()
+
+
+class UsedModules(OwnModules):
+    """The modules of a pipeline that its entry and its setup use.
+
+    A package of hundreds of modules may hold many pipelines. All are used if code that is reached
+    imports modules with names built at run time.
+    """
+
+    def __init__(self, app: App) -> None:
+        super().__init__(app)
+        names = (app.entry, app.options.setup or app.entry)
+        self._entries = frozenset(name.partition(":")[0] for name in names)
+
+    @cached_property
+    def _key(self) -> tuple[object, ...]:
+        return self._home, self._folders, self._entries
+
+    def __call__(self, name: str, file: str) -> bool:
+        """Return whether a module with a name and a file is one of them."""
+        reached, imports_others = _reach_of(self._home, self._entries)
+        return (imports_others or name in reached) and super().__call__(name, file)
 
 
 # The ``langgraph.json`` of an application
@@ -293,26 +315,12 @@ _read: Final[WeakKeyDictionary[ModuleType, _Read]] = WeakKeyDictionary()
 
 def reached_by(home: str) -> frozenset[str]:
     """Return the modules that a top-level package's code, or user code it uses, uses."""
-    return _reach(home, sys.modules.get(home), len(sys.modules))[0]
+    return _reach_of(home)[0]
 
 
 def imports_by_text(home: str) -> bool:
     """Return whether reached code may import modules with names built at run time."""
-    return _reach(home, sys.modules.get(home), len(sys.modules))[1]
-
-
-@lru_cache(maxsize=8)  # Every turn asks.
-def _reach(home: str, module: ModuleType | None, count: int) -> tuple[frozenset[str], bool]:
-    """Return the modules that a package's code reaches, and whether it imports others by text.
-
-    That stays the same until another module is imported: ``count`` is their number.
-    """
-    reached = [*_reached(home)]
-    by_text = any(
-        reach is not None and _is_of(home, name, reach) and _reading(reach).imports_by_text
-        for name, reach in reached
-    )
-    return frozenset(name for name, _ in reached), by_text
+    return _reach_of(home)[1]
 
 
 def is_among(reached: Collection[str], package: str) -> bool:
@@ -321,20 +329,46 @@ def is_among(reached: Collection[str], package: str) -> bool:
     return any(name == package or name.startswith(inside) for name in reached)
 
 
-def _reached(home: str) -> Iterator[tuple[str, ModuleType | None]]:
-    """Yield the modules of a top-level package, and those that its user code uses.
+def _reach_of(home: str, entries: frozenset[str] = frozenset()) -> tuple[frozenset[str], bool]:
+    return _reach(home, entries, sys.modules.get(home), len(sys.modules))
+
+
+@lru_cache(maxsize=8)  # Every turn asks.
+def _reach(
+    home: str, entries: frozenset[str], module: ModuleType | None, count: int
+) -> tuple[frozenset[str], bool]:
+    """Return the modules that code reaches, and whether it imports others by text.
+
+    The code is that of some modules; without ``entries``, that of all in a top-level package. This
+    stays the same until another module is imported: ``count`` is their number.
+    """
+    reached = [*_reached(home, entries or _modules_in(home))]
+    by_text = any(
+        reach is not None and _is_of(home, name, reach) and _reading(reach).imports_by_text
+        for name, reach in reached
+    )
+    return frozenset(name for name, _ in reached), by_text
+
+
+def _modules_in(home: str) -> list[str]:
+    """Return the imported modules of a top-level package."""
+    inside = f"{home}."
+    return [name for name in sys.modules.copy() if name == home or name.startswith(inside)]
+
+
+def _reached(home: str, entries: Iterable[str]) -> Iterator[tuple[str, ModuleType | None]]:
+    """Yield modules, their packages, and those that user code among them uses.
 
     The module is None if it is not imported.
     """
-    inside = f"{home}."
-    waiting = [name for name in sys.modules.copy() if name.startswith(inside)]
-    waiting += [home] if home in sys.modules else []
+    waiting = [*entries]
     visited = set(waiting)
     while waiting:
         name = waiting.pop()
         module = sys.modules.get(name)
         yield name, module
-        for other in _named_by(home, name, module):
+        package = name.rpartition(".")[0]
+        for other in (*([package] if package else ()), *_named_by(home, name, module)):
             if other not in visited:
                 visited.add(other)
                 waiting.append(other)
@@ -358,6 +392,8 @@ def _spec_of(name: str) -> ModuleSpec | None:
     """Return the spec of a module, without importing its parents."""
     spec, path, full = None, None, ""
     for part in name.split("."):
+        if spec is not None and path is None:
+            return None  # A module has no modules; Python would search for this name everywhere.
         full = f"{full}.{part}" if full else part
         try:
             spec = PathFinder.find_spec(full, path)
@@ -425,9 +461,11 @@ def _used_by(module: ModuleType, read: _Read) -> Iterator[str]:
     """Yield the modules that a module imports, or holds objects of."""
     package = module.__package__ or module.__name__.rpartition(".")[0]
     yield from (_absolute(name, package) for name in read.imports)
-    for value in list(vars(module).values()):
+    for attribute, value in list(vars(module).items()):
         if isinstance(value, ModuleType):
-            yield value.__name__
+            # An import makes a module an attribute of its package.
+            if value.__name__ != f"{module.__name__}.{attribute}":
+                yield value.__name__
             continue
         for holder in (value, type(value)):
             home = getattr(holder, "__module__", None)

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.modules import imports_by_text, reached_by
+from simkit.adapters.modules import UsedModules, imports_by_text, reached_by
+from simkit.spec.scenario.apps import App, AppOptions
 from tests.adapters.running import run_app
 
 
@@ -98,3 +99,33 @@ def test_a_folder_without_init_inside_a_package_is_no_error(tmp_path: Path) -> N
     ran = run_app("namespace_app:main", "turns: [{user: Hi, expect: {reply: Hello.}}]", tmp_path)
 
     assert ran.judgement.findings == ()
+
+
+def test_a_folder_called_as_an_imported_name_is_no_module(folder: Path) -> None:
+    (folder / "data").mkdir()
+
+    write(folder, "from reach_helper import data", reach_helper="data = 1")
+
+    assert "reach_helper.data" in reached_by("reach_app")
+
+
+def test_used_modules_are_those_that_the_entry_reaches(folder: Path) -> None:
+    package = folder / "reach_app"
+    package.mkdir()
+    for name, text in {
+        "__init__": "", "desk": "from reach_app import store", "store": "", "other": "",
+        "by_text": "from importlib import import_module",
+    }.items():  # fmt: skip
+        (package / f"{name}.py").write_text(text, encoding="utf-8")
+    importlib.invalidate_caches()
+    for name in ("desk", "other", "by_text"):
+        importlib.import_module(f"reach_app.{name}")
+
+    def used(entry: str) -> set[str]:
+        app = App("reach", f"reach_app.{entry}:run", str(folder), AppOptions(), {})
+        modules = UsedModules(app)
+        names = (name for name in sys.modules.copy() if name.startswith("reach_app"))
+        return {name for name in names if modules(name, "")}
+
+    assert used("desk") == {"reach_app", "reach_app.desk", "reach_app.store"}
+    assert used("by_text") >= {"reach_app.other", "reach_app.store"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from simkit.adapters.recorder import left_values
-from simkit.adapters.recorder.left_values import IsOwn, own_modules
+from simkit.adapters.recorder.left_values import IsOwn, Modules, own_modules
 from simkit.core.messages import Message
 from simkit.language.paths import leaves
 
@@ -118,12 +118,12 @@ class ScenarioTexts:
                 self._reported.add(text)
                 yield _process.texts[text]
 
-    def look_at_variables(self, is_own: IsOwn, given: Collection[str] = ()) -> None:
+    def look_at_variables(self, modules: Modules, given: Collection[str] = ()) -> None:
         """Note what earlier scenarios have changed in the pipeline's modules and the environment.
 
         ``given`` are the variables of the environment that this scenario itself sets.
         """
-        left_values.begin(self._scenario, is_own, given)
+        left_values.begin(self._scenario, modules, given)
 
     def end(self) -> None:
         """Let the next scenarios of this process know what this one said."""

@@ -36,6 +36,19 @@ PutBack = tuple[Callable[[], object], ...]
 """Functions that give a variable, and the containers, classes and cells in it, a former content."""
 
 
+class Modules(NamedTuple):
+    """The modules of a pipeline."""
+
+    are_own: IsOwn
+    are_used: IsOwn
+    """Those of them whose variables the pipeline may read."""
+
+
+def is_nobodys(name: str, file: str) -> bool:
+    """Return False: before a pipeline is known, no module belongs to it."""
+    return False
+
+
 class _Content(NamedTuple):
     """The content of a variable at some time."""
 
@@ -45,70 +58,85 @@ class _Content(NamedTuple):
     """Another value, if something else is kept in it."""
 
 
+class _Variable:
+    """A variable of a module, or the environment, in this process."""
+
+    def __init__(self, first: _Content, put_back: PutBack) -> None:
+        self.first = first
+        """As a scenario first saw it."""
+        self.put_back = put_back
+        """Functions that let it be so again."""
+        self.texts_at_end: frozenset[str] | None = None
+        """The texts in it when a scenario ended."""
+        self.left_by: dict[str, str] = {}
+        """Those of them that a scenario left, each with the scenario."""
+        self.changed_by = ""
+        """The scenario after which it was no more as it was first; empty while it is."""
+        self.last_scenario = ""
+        """The last one that found it."""
+
+    def find(self, content: _Content, scenario: str) -> Mapping[str, str]:
+        """Note what a scenario finds in it; return the texts that others left, each by whom."""
+        if content.size == self.first.size:
+            self.changed_by = ""
+        elif not self.changed_by:
+            self.changed_by = self.last_scenario
+        self.last_scenario = scenario
+        # If a fixture has changed it since then, nobody knows whose a value is.
+        is_as_left = content.texts == self.texts_at_end
+        return {text: by for text, by in self.left_by.items() if is_as_left and by != scenario}
+
+    def leave(self, content: _Content, scenario: str) -> None:
+        """Note what a scenario leaves in it."""
+        new = content.texts - self.first.texts
+        self.left_by = {text: self.left_by.get(text, scenario) for text in new}
+        self.texts_at_end = content.texts
+
+
 class _Process:
-    """The variables of the pipeline's modules, and the environment, by name, in this process."""
+    """The variables of pipelines' modules, and the environment, by name, in this process."""
 
     def __init__(self) -> None:
-        self.first: dict[str, _Content] = {}
-        """As a scenario first saw them."""
+        self.variables: dict[str, _Variable] = {}
         self.fixed: dict[str, tuple[object, _Content, Callable[[], PutBack]]] = {}
         """Variables that only another value can change, which most are: each with its value."""
-        self.put_back_first: dict[str, PutBack] = {}
-        self.put_back_last: dict[str, PutBack] = {}
-        """As the last scenario saw them."""
-        self.at_end: dict[str, frozenset[str]] = {}
-        """The texts in them when a scenario ended."""
-        self.left_by: dict[str, dict[str, str]] = {}
-        """Those of them that a scenario left, each with the scenario."""
-        self.left_to_last: dict[str, dict[str, str]] = {}
-        """Those of them that the last scenario has found, of others."""
-        self.changed_by: dict[str, str] = {}
-        """The variables that are no more as they were first, each with the scenario after which."""
         self.last_scenario = ""
-        self.is_own: IsOwn = lambda name, file: False
+        self.modules = Modules(is_nobodys, is_nobodys)
+        self.left_to_last: dict[str, Mapping[str, str]] = {}
+        """The variables that the last scenario found, with what others left in them."""
+        self.put_back_last: dict[str, PutBack] = {}
+        """Functions that let them be as it found them."""
 
 
 _process: Final = _Process()
 
 
-def begin(scenario: str, is_own: IsOwn, given: Collection[str] = ()) -> None:
+def begin(scenario: str, modules: Modules, given: Collection[str] = ()) -> None:
     """Note what the variables, and the environment, hold before a scenario.
 
     ``given`` are the variables of the environment that it sets itself.
     """
-    _process.is_own = is_own
-    contents, put_back = {}, {}
-    for name, content, copy in _contents(is_own):
-        contents[name] = content
-        put_back[name] = copy
-    contents["os.environ"] = _environment(given)
-    # Modules that are gone keep nothing alive.
-    _process.fixed = {name: old for name, old in _process.fixed.items() if name in contents}
-    _process.first = {name: _process.first.get(name, new) for name, new in contents.items()}
-    # Copies are made once, and not in each run.
-    known = _process.put_back_first
-    _process.put_back_first = {
-        name: known[name] if name in known else copy() for name, copy in put_back.items()
+    _forget_gone_modules()
+    variables = {name: (content, copy) for name, content, copy in _contents(modules)}
+    variables["os.environ"] = _environment(given), tuple
+    for name, (content, copy) in variables.items():
+        if name not in _process.variables:
+            _process.variables[name] = _Variable(content, copy())
+    _process.last_scenario, _process.modules = scenario, modules
+    _process.left_to_last = {
+        name: _process.variables[name].find(content, scenario)
+        for name, (content, _) in variables.items()
     }
-    _process.changed_by = {
-        name: _process.changed_by.get(name, _process.last_scenario)
-        for name, content in contents.items()
-        if _process.first[name].size != content.size
-    }
-    _process.last_scenario = scenario
-    _process.left_to_last = _left_by_others(scenario, contents)
     # Only then they are needed, and they keep objects alive.
     is_needed = any(_process.left_to_last.values())
-    _process.put_back_last = {name: copy() for name, copy in put_back.items() if is_needed}
+    _process.put_back_last = {name: copy() for name, (_, copy) in variables.items() if is_needed}
 
 
-def _left_by_others(scenario: str, contents: Mapping[str, _Content]) -> dict[str, dict[str, str]]:
-    return {
-        name: {text: by for text, by in texts.items() if by != scenario}
-        for name, texts in _process.left_by.items()
-        # If a fixture has changed it since then, nobody knows whose a value is.
-        if name in contents and contents[name].texts == _process.at_end[name]
-    }
+def _forget_gone_modules() -> None:
+    """Let variables of modules that are gone keep nothing alive."""
+    for variables in (_process.variables, _process.fixed):
+        for name in [name for name in variables if name.rpartition(".")[0] not in sys.modules]:
+            del variables[name]
 
 
 def _environment(given: Collection[str]) -> _Content:
@@ -125,23 +153,20 @@ def end(scenario: str) -> None:
     """Note what a scenario has left in them."""
     if scenario != _process.last_scenario:
         return  # Several run at once: nobody knows whose it is.
-    for name, content, _ in _contents(_process.is_own):
-        if name in _process.first:
-            by = _process.left_by.get(name, {})
-            new = content.texts - _process.first[name].texts
-            _process.left_by[name] = {text: by.get(text, scenario) for text in new}
-            _process.at_end[name] = content.texts
+    for name, content, _ in _contents(_process.modules):
+        if name in _process.variables:
+            _process.variables[name].leave(content, scenario)
 
 
 def changed_variables() -> list[tuple[str, str]]:
     """Return the variables that were changed before the last scenario, each by another one."""
-    pairs = _process.changed_by.items()
-    return [(name, by) for name, by in pairs if by != _process.last_scenario]
+    pairs = [(name, _process.variables[name].changed_by) for name in _process.left_to_last]
+    return [(name, by) for name, by in pairs if by not in ("", _process.last_scenario)]
 
 
-def sizes_in(is_own: IsOwn) -> dict[str, object]:
+def sizes_in(modules: Modules) -> dict[str, object]:
     """Return the variables of the pipeline's modules, each with another size if it keeps more."""
-    return {name: content.size for name, content, _ in _contents(is_own)}
+    return {name: content.size for name, content, _ in _contents(modules)}
 
 
 def left_to(scenario: str) -> Mapping[str, Mapping[str, str]]:
@@ -155,8 +180,8 @@ def left_to(scenario: str) -> Mapping[str, Mapping[str, str]]:
 def restore(without: str) -> None:
     """Let the variables be as the last scenario found them, but one as the first one did."""
     copies = [*_process.put_back_last.values()]
-    if without in _process.put_back_first:  # It comes last: two variables may be one list.
-        copies.append(_process.put_back_first[without])
+    if without in _process.variables:  # It comes last: two variables may be one list.
+        copies.append(_process.variables[without].put_back)
     for put_back in (each for copy in copies for each in copy):
         put_back()
 
@@ -168,10 +193,10 @@ def forget_all() -> None:
 
 def holder_of(text: str, is_own: IsOwn) -> str:
     """Return the variable of the pipeline's modules that holds a text; empty if none does."""
-    modules = dict(own_modules(is_own))
-    for name, module in modules.items():
+    homes = dict(own_modules(is_own))
+    for name, module in homes.items():
         for variable, value in _variables(module):
-            values = _Search(modules, is_wide=True).values_in(value)
+            values = _Search(homes, is_wide=True).values_in(value)
             if any(isinstance(inner, str) and text in inner for inner in values):
                 return f"{name}.{variable}"
     return ""
@@ -206,20 +231,20 @@ def _variables(home: ModuleType | type) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in pairs if not name.startswith("__")]
 
 
-def _contents(is_own: IsOwn) -> Iterator[tuple[str, _Content, Callable[[], PutBack]]]:
+def _contents(modules: Modules) -> Iterator[tuple[str, _Content, Callable[[], PutBack]]]:
     """Yield each variable's name, its content, and a function that copies this content."""
-    modules = dict(own_modules(is_own))
-    for home, module in modules.items():
+    homes = dict(own_modules(modules.are_own))
+    for home, module in own_modules(modules.are_used):
         for name, value in _variables(module):
             if isinstance(value, type | FunctionType) and _module_of(value) != home:
                 continue  # Its own module has it.
             key = f"{home}.{name}"
             fixed = _process.fixed.get(key)
             if fixed is None or fixed[0] is not value:
-                values = [*_Search(modules).values_in(value)]
+                values = [*_Search(homes).values_in(value)]
                 texts = [str(inner) for inner in values if isinstance(inner, _SCALARS)]
                 content = _Content(frozenset(texts), hash((*texts,)))
-                fixed = value, content, partial(_copy, module, name, [value, *values[1:]], modules)
+                fixed = value, content, partial(_copy, module, name, [value, *values[1:]], homes)
                 if all(inner is None or isinstance(inner, _FIXED) for inner in values):
                     _process.fixed[key] = fixed
             yield key, *fixed[1:]

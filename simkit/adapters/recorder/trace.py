@@ -386,13 +386,15 @@ class TraceRecorder(LogRecorder):
     def look_at_variables(self, given: Collection[str]) -> None:
         """Note what earlier scenarios of this process have changed; ``given`` of this one's own."""
         if self.texts is not None:
-            self.texts.look_at_variables(self.is_own_module, given)
+            self.texts.look_at_variables(self.modules, given)
 
     def _report_carried_texts(
         self, at: Position, call: str, candidates: Iterable[CarriedText]
     ) -> None:
         texts_carried = [
-            carried for carried in candidates if not is_written_in(carried.text, self.is_own_module)
+            carried
+            for carried in candidates
+            if not is_written_in(carried.text, self.modules.are_own)
         ]
         texts_carried.sort(key=lambda carried: len(carried.text) < LONG)  # Short ones prove less.
         for carried in texts_carried[:1]:
@@ -403,7 +405,7 @@ class TraceRecorder(LogRecorder):
                 said_by=carried.said_by,
                 scenario=carried.scenario,
                 others=len(texts_carried) - 1,
-                variable=holder_of(carried.text, self.is_own_module),
+                variable=holder_of(carried.text, self.modules.are_own),
             )
 
     def _count_call(self, run: Run) -> None:

@@ -34,9 +34,9 @@ def _forget() -> Iterator[None]:
     sys.modules.pop("left_rooms", None)
 
 
-def findings_of(name: str, text: str) -> list[tuple[str, str, str]]:
+def findings_of(name: str, text: str, entry: str = "left_rooms:run") -> list[tuple[str, str, str]]:
     """Simulates a scenario of one turn; returns what is found, or warned of."""
-    case = prepared("left_rooms:run", f"""
+    case = prepared(entry, f"""
         agents: {{desk: {{messages: {{$any: true}}}}}}
         turns: [{{user: {text}, replies: {{desk: Of course.}}}}]
     """)  # fmt: skip
