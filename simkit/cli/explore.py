@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import dropwhile
 from pathlib import Path
@@ -36,11 +36,8 @@ from simkit.session.execution.own_process import refused_at_exit
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.writing import flow
-from simkit.update.files import is_ci
 from simkit.viewer import RunsCoverage
 
-LOG_EVERY_S: Final = 30.0
-"""In CI, where no line can be drawn again. Some servers end a job that says nothing for minutes."""
 TIME_LEAST_S: Final = 0.001
 """The resolution of a clock: nothing takes no time."""
 _GUESSED_ANSWER: Final = (
@@ -167,7 +164,7 @@ def _explore(
     """Explore a subject, and report; return it, with the agents that were found in it."""
     progress = Progress()
     progress.begin(f"exploring {name}")
-    started, log = time.monotonic(), LogTimes(is_on=is_ci(os.environ) and not progress.is_shown)
+    started = time.monotonic()
     earlier: int | None = None
 
     def tell(tally: Tally) -> None:
@@ -175,10 +172,7 @@ def _explore(
         # The first tally has the conversations that an earlier call ran.
         earlier = tally.runs if earlier is None else earlier
         speed = (tally.runs - earlier) / max(time.monotonic() - started, TIME_LEAST_S)
-        line = progress_text(name, tally, bounds.runs, speed)
-        progress.begin(line)
-        if log.is_due():
-            echo(line, err=True)
+        progress.begin(progress_text(name, tally, bounds.runs, speed))
 
     def say(line: str) -> None:
         progress.clear()
@@ -206,27 +200,6 @@ def _check(bounds: Bounds) -> None:
             "-j: the workers of a cluster that runs already are its own matter\n"
             f"  Leave out -j, or write --cluster {LOCAL}."
         )
-
-
-class LogTimes:
-    """The times at which a line of progress goes into a log that nobody watches."""
-
-    def __init__(
-        self,
-        *,
-        is_on: bool,
-        clock: Callable[[], float] = time.monotonic,
-        every: float = LOG_EVERY_S,
-    ) -> None:
-        self._is_on, self._clock, self._every = is_on, clock, every
-        self._due = clock() + every
-
-    def is_due(self) -> bool:
-        """Return whether a line is due now; the next one is due some time later."""
-        if not self._is_on or self._clock() < self._due:
-            return False
-        self._due = self._clock() + self._every
-        return True
 
 
 def progress_text(name: str, tally: Tally, runs: int, speed: float) -> str:

@@ -12,7 +12,6 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -81,12 +80,8 @@ class Cluster(Workers):
         except BaseException:
             self._close()
             raise
-        say(f"{counted(self.processes, 'conversation')} at once; {self._dashboard()}")
-
-    def _dashboard(self) -> str:
-        if self._local is not None and find_spec("bokeh") is None:
-            return "for a dashboard, `pip install bokeh`"
-        return f"dashboard: {self._client.dashboard_link}"
+        link = self._client.dashboard_link
+        say(f"{counted(self.processes, 'conversation')} at once; dashboard: {link}")
 
     def __exit__(self, *problem: object) -> None:
         self._close()

@@ -29,22 +29,13 @@ def test_words_are_looked_for_in_the_id(expression: str, holds: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "why"),
-    [
-        ("a and", "the end stands where a word should"),
-        ("or a", "'or' stands where a word should"),
-        ("a b", "'b' stands where the expression should end"),
-        ("(a", "a `)` is missing"),
-        ("a)", "')' stands where the expression should end"),
-        ("'a", 'the quote at "\'a" is not closed'),
-        (" ", "the end stands where a word should"),
-    ],
+    "expression", ["a and", "or a", "a b", "(a", "a)", "'a", " ", "a(b)", "()"]
 )
-def test_an_expression_that_cannot_be_read_says_why(expression: str, why: str) -> None:
+def test_an_expression_that_cannot_be_read_says_how_one_is_written(expression: str) -> None:
     with pytest.raises(SimkitError) as refused:
         keyword(expression)
 
     assert str(refused.value) == (
-        f"-k {expression!r}: {why}\n"
+        f"-k {expression!r}: this is no expression\n"
         "  Write words joined with `and`, `or`, `not` and brackets; quote a word with spaces."
     )

@@ -15,7 +15,7 @@ from typing import Final
 import pytest
 
 from simkit.checks.findings import Finding
-from simkit.cli.explore import LogTimes, progress_text
+from simkit.cli.explore import progress_text
 from simkit.core.files import Lock
 from simkit.core.redact import Redactor
 from simkit.explore.causes import Cause
@@ -333,34 +333,3 @@ def test_the_progress_line_has_the_edges_and_the_users_states() -> None:
     text = progress_text("desk", Tally(10, 1, 1, (), reach), 300, 5)
 
     assert text == "desk: 10 of 300, 0 found, 5 a second, 1 of 2 edges, 0 of 1 user state"
-
-
-def test_a_log_has_a_line_now_and_then() -> None:
-    now = 0.0
-    log = LogTimes(is_on=True, clock=lambda: now, every=30)
-    off = LogTimes(is_on=False, clock=lambda: now, every=30)
-
-    lines = []
-    for second in range(100):
-        now = float(second)
-        lines += [second] * log.is_due()
-        assert not off.is_due()
-
-    assert lines == [30, 60, 90]
-
-
-@pytest.mark.parametrize(("ci", "count"), [("true", 2), ("", 0)])
-def test_in_ci_the_log_says_how_far_a_campaign_is(
-    ci: str, count: int, simkit: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(FILE, SIMULATION)
-    monkeypatch.setenv("CI", ci)
-    monkeypatch.setattr("simkit.cli.explore.LogTimes.is_due", lambda log: log._is_on)
-
-    done = simkit("explore", FILE, "--runs", "60")
-
-    lines = [line for line in done.err.splitlines() if " of 60, " in line]
-    assert len(lines) >= count
-    assert bool(lines) == bool(count)
-    assert all("a second, 2 of 2 agents" in line for line in lines[-1:])
-    assert all("2 of 2 user states" in line for line in lines[-1:])
