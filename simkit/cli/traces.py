@@ -150,7 +150,6 @@ class _ViewOfFile(View):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name = name
-        self.wake()
 
     def read(self, event: e.AnyEvent) -> None:
         """Take the next event into account; raise TraceError if it does not fit."""

@@ -182,8 +182,6 @@ class Conversation:
         self._prepared, self._recording = prepared, recording
         self._simulate, self._is_apart = simulate, is_apart
         self._asks_judge = prepared.scenario.asks_judge
-        self._is_read = False
-        """Whether a judgement has read the events, and not only proven that all holds."""
         self._begin(is_durable=_has_processes(prepared.scenario.turns))
 
     def __enter__(self) -> Conversation:
@@ -339,7 +337,6 @@ class Conversation:
                 judgement = judge_seen(
                     prepared.scenario, prepared.document, view, facts, hits, function_named, places
                 )
-        self._is_read |= view.is_awake
         return judgement
 
     def ask(self, number: int, question: Question) -> JudgeAnswered | None:
@@ -390,8 +387,6 @@ class Conversation:
         view = self.view
         if isinstance(view.events[-1], RunFinished):
             return view
-        if self._is_read:
-            view.wake()  # Else each copy would read all events again.
         ended = copy.copy(view)
         ended.events = list(view.events)
         execution = self._execution

@@ -29,7 +29,6 @@ from simkit.trace.store import Trace
 from simkit.trace.views import View
 from tests.building import prepared
 from tests.checks.judging import MEALS, PIPELINE, describe_findings, judged, text, with_claims
-from tests.conversations import ROUTED, ROUTER, conversation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TALK = """
@@ -239,16 +238,6 @@ def test_judging_is_linear_in_the_turns(monkeypatch: pytest.MonkeyPatch) -> None
     short, long = (matches_made(turns, monkeypatch) for turns in (20, 200))
 
     assert long < 12 * short
-
-
-def test_a_view_is_not_read_while_nobody_asks_it_anything() -> None:
-    ready = conversation(ROUTER, ROUTED, 3)
-
-    outcome = judge(ready.scenario, ready.document, run(ready), function_named)
-
-    assert not outcome.view.is_awake
-    assert len(outcome.view.turns) == 3
-    assert outcome.view.is_awake
 
 
 def two_turns(view: View) -> bool:

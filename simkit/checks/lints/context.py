@@ -152,7 +152,7 @@ def over_budget(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     return (Hit.at("CTX-10", call, problem, is_warning=not is_over, tokens=tokens, budget=budget),)
 
 
-@lint("CTX-16", e.ContextBuilt, when="may_repeat")
+@lint("CTX-16", e.ContextBuilt)
 def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-16: the user's current message appears at most once in a context.
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, key_of, lint
+from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint
 from simkit.core.messages import Message, as_json
 from simkit.core.text import short
 from simkit.language.recognition import Sought
@@ -21,6 +21,22 @@ Pair = tuple[str, str, str, str]
 
 MessagesByKey = dict[Hashable, tuple[Message, str]]
 """The messages of one context that no stream has settled: text, or key, to message and section."""
+
+
+def _key_of(message: Message) -> Hashable:
+    """Return the key that two duplicates share.
+
+    It consists of author, turn and content; for calls and results also of their ids, since two
+    calls of a tool may ask, or answer, the same.
+    """
+    if message.calls:
+        call_ids = tuple([call.id for call in message.calls])
+        return message.agent, message.turn, message.content, call_ids
+    if message.call_id:
+        return message.agent, message.turn, message.content, message.call_id
+    if not message.content:
+        return (message.id,)
+    return message.role, message.agent, message.turn, message.content
 
 
 class _StreamState:
@@ -48,9 +64,9 @@ class _StreamState:
         first = self.texts.get(message.content)
         if first is None:
             return -1
-        key = key_of(message)
+        key = _key_of(message)
         place = self.keys.get(key, -1)
-        if place < 0 and key_of(self.stream.entries[first]) == key:
+        if place < 0 and _key_of(self.stream.entries[first]) == key:
             return first
         return place
 
@@ -98,7 +114,7 @@ class _ReadStreams(dict[str, _StreamState]):
         stream_state.crossed[second.stream.id] = part.hi
 
 
-@lint("CTX-07", e.ContextBuilt, when="may_repeat")
+@lint("CTX-07", e.ContextBuilt)
 def duplicate_message(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-07: no two messages of a context are equal, and no id comes twice.
 
@@ -231,7 +247,7 @@ def _settle(part: ShownPart, stream_state: _StreamState, pairs: list[Pair]) -> N
         twin = stream_state.twin(message)
         if twin >= part.lo:
             pairs.append((entries[twin].id, part.section, message.id, part.section))
-        stream_state.keys[key_of(message)] = place
+        stream_state.keys[_key_of(message)] = place
     stream_state.read = hi
 
 
@@ -259,8 +275,8 @@ def _join(by_key: MessagesByKey, message: Message, section: str, pairs: list[Pai
     if other is None:
         by_key[content] = message, section
         return
-    key = key_of(message)
-    if key_of(other[0]) != key:
+    key = _key_of(message)
+    if _key_of(other[0]) != key:
         other = by_key.get(key)
     if other is None:
         by_key[key] = message, section

@@ -27,22 +27,6 @@ SHOWN_MAX: Final = 60
 """The number of characters of a text in a finding."""
 
 
-def key_of(message: Message) -> Hashable:
-    """Return the key that two duplicates share.
-
-    It consists of author, turn and content; for calls and results also of their ids, since two
-    calls of a tool may ask, or answer, the same.
-    """
-    if message.calls:
-        call_ids = tuple([call.id for call in message.calls])
-        return message.agent, message.turn, message.content, call_ids
-    if message.call_id:
-        return message.agent, message.turn, message.content, message.call_id
-    if not message.content:
-        return (message.id,)
-    return message.role, message.agent, message.turn, message.content
-
-
 def texts_of(message: Message) -> Iterator[str]:
     """Yield a message's content, and the arguments of its calls as JSON."""
     yield message.content
@@ -54,11 +38,6 @@ def first_of(names: Sequence[str]) -> str:
     """Return the first of many names, as a finding shows them; its data has all of them."""
     more = ", …" if len(names) > NAMES_MAX else ""
     return f"{', '.join(names[:NAMES_MAX])}{more}"
-
-
-def _is_odd_message(message: Message) -> bool:
-    """Return whether a message is empty, a call, or a result."""
-    return not message.content or bool(message.calls or message.call_id)
 
 
 class TurnNotes:
@@ -109,19 +88,6 @@ class Facts:
         """The messages with calls or results, by number."""
         self.is_tool_message = False
         """Whether the newest message has calls, or is a result."""
-        self.is_odd = self.may_repeat = False
-        self._odd: set[int] = set()
-        """Messages that are no plain text."""
-        self._keys: dict[Hashable, int] = {}
-        """Key to the last message with it."""
-        self._twins: set[int] = set()
-        """Messages that equal an earlier one."""
-        self._newest: dict[str, int] = {}
-        """Stream to its newest settled message; 0 if it has none."""
-        self._odd_streams: set[str] = set()
-        """Streams with a message that is no plain text."""
-        self._twin_streams: set[str] = set()
-        """Streams with two messages that may be equal, or the same."""
 
     def add(self, event: e.AnyEvent) -> None:
         """Take the next event into account."""
@@ -193,7 +159,6 @@ class Facts:
         self._retries[event.session, event.agent] = event
 
     def _message_added(self, event: e.MessageAdded) -> None:
-        """Note what is not plain about a message."""
         message = event.message
         number = message.number
         if number == self._request:
@@ -201,36 +166,14 @@ class Facts:
         self.is_tool_message = bool(message.calls or message.call_id)
         if self.is_tool_message:
             self.tool_messages[number] = message
-        if self.is_tool_message or message.role == "system" or not (message.content and number):
-            self._odd.add(number)
-            key = key_of(message)
-        else:
-            key = message.role, message.agent, message.turn, message.content
-        if key in self._keys or number in self.writers:
-            self._twins.add(number)
-        self._keys[key] = number
         self.writers[number] = event.run
 
     def _context_built(self, event: e.ContextBuilt) -> None:
-        """Decide whether a context is plain.
-
-        Streams only grow, so that a lint that skips a context reads its messages when it next looks
-        at one.
-        """
         self.lacks_request = bool(self._request) and not self._holds_request(event)
         self._request, self.has_asked = 0, True
         self.retried = None
         if self._retries:
             self.retried = self._retries.pop((event.session, event.agent), None)
-        for part in event.parts:
-            if type(part) is e.Shown:
-                if part.kept or part.cuts or part.restarts or part.stream not in self._newest:
-                    self._settle(part)
-            elif type(part) is e.Made:
-                for inner in part.shown:
-                    self._settle(inner)
-        self.is_odd = self._is_odd(event)
-        self.may_repeat = self._may_repeat(event)
 
     def _holds_request(self, event: e.ContextBuilt) -> bool:
         """Return whether a context plainly holds the turn's message."""
@@ -243,110 +186,6 @@ class Facts:
             ):
                 return True
         return False
-
-    def _settle(self, part: e.Shown) -> None:
-        """Note what is not plain about messages that a stream settles."""
-        stream = part.stream
-        if part.restarts:
-            self._odd_streams.discard(stream)
-            self._twin_streams.discard(stream)
-        newest = 0 if part.restarts else self._newest.get(stream, 0)
-        for number in part.kept:
-            if number in self._odd:
-                self._odd_streams.add(stream)
-            if number in self._twins or number <= newest:
-                self._twin_streams.add(stream)
-            if number > newest:
-                newest = number
-        self._newest[stream] = newest
-        if part.cuts and _have_edits(part.cuts):
-            self._odd_streams.add(stream)
-            self._twin_streams.add(stream)
-
-    def _is_odd(self, event: e.ContextBuilt) -> bool:
-        """Return whether a context may have calls, results, empty or late system messages."""
-        if event.base:
-            return True  # Its parts are those of an earlier context.
-        odd = self._odd
-        is_planned = "sections" in self.pipeline.observes
-        has_speech = False
-        for part in event.parts:
-            if type(part) is e.Made:
-                message = part.message
-                if _is_odd_message(message):
-                    return True
-                if message.role != "system":
-                    has_speech = True
-                elif has_speech and (not is_planned or part.section == "instructions"):
-                    return True
-                continue
-            has_speech = True
-            rendered = part.rendered
-            if rendered is not None and _is_odd_message(rendered):
-                return True
-            if part.stream in self._odd_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
-                return True
-            if not odd.isdisjoint(part.tail):
-                return True
-        return not odd.isdisjoint(event.said)
-
-    def _may_repeat(self, event: e.ContextBuilt) -> bool:
-        """Return whether messages may be equal, or the same message come twice."""
-        if event.base or event.said:
-            return True
-        history: e.Shown | None = None
-        numbers: set[int] = set()
-        """Logged messages that were made for this context, as the user's current one is."""
-        texts: set[str] = set()
-        for part in event.parts:
-            if type(part) is e.Made:
-                if self._is_made_again(part, numbers, texts):
-                    return True
-            elif type(part) is e.Shown:
-                if history is not None:
-                    return True
-                history = part
-        return history is not None and self._shows_again(history, numbers)
-
-    def _is_made_again(self, part: e.Made, numbers: set[int], texts: set[str]) -> bool:
-        """Return whether a made message may equal another one; add it to those of the context."""
-        message = part.message
-        content = message.content
-        number = part.of or (message.number if message.id else 0)
-        if message.id and message.number != number:
-            return True
-        if number:
-            if number in numbers or number in self._twins:
-                return True
-            numbers.add(number)
-        if part.section == "instructions" or not content:
-            return False
-        key = message.role, message.agent, message.turn, content
-        if message.calls or message.call_id or content in texts:
-            return True
-        texts.add(content)
-        return self._keys.get(key, number) != number
-
-    def _shows_again(self, part: e.Shown, numbers: set[int]) -> bool:
-        """Return whether a history may show a message twice, or one that was made, too."""
-        if part.stream in self._twin_streams or (part.tail_cuts and _have_edits(part.tail_cuts)):
-            return True
-        newest = self._newest[part.stream]
-        if numbers and min(numbers) <= newest:
-            return True
-        for number in part.tail:
-            if number in numbers or number in self._twins or number <= newest:
-                return True
-            newest = number
-        return False
-
-
-def _have_edits(cuts: Iterable[e.Cut]) -> bool:
-    """Return whether cuts change messages; most drop them."""
-    for cut in cuts:  # noqa: SIM110 - a plain loop, because most contexts have cuts.
-        if cut.what != "message":
-            return True
-    return False
 
 
 _HANDLERS: Final[Mapping[type, Callable[[Facts, Any], None]]] = {
@@ -442,10 +281,7 @@ def readers_of(kind: type, chosen: Collection[str] | None) -> Readers:
 
 
 class LintRunner:
-    """Lints during a run: each event is read once.
-
-    The view sleeps until a lint asks it for more than the pipeline.
-    """
+    """Lints during a run: each event is read once."""
 
     def __init__(self, view: View | None = None, chosen: Collection[str] | None = None) -> None:
         """``chosen`` are the ids of the lints that read; None means all.

@@ -327,7 +327,7 @@ def _hit(
     return Hit.at(identity, call, sentence, **data)
 
 
-@lint("CTX-01", e.ContextBuilt, when="is_odd")
+@lint("CTX-01", e.ContextBuilt)
 def orphan_result(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-01: every tool result in a context comes after the call that it answers.
 
@@ -342,7 +342,7 @@ def orphan_result(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     return _hits_on_calls("CTX-01", event, facts, named, "tool result", "without the call")
 
 
-@lint("CTX-02", e.ContextBuilt, when="is_odd")
+@lint("CTX-02", e.ContextBuilt)
 def orphan_call(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-02: every tool call in a context is answered once, before the conversation continues.
 
@@ -380,7 +380,7 @@ def _hits_on_calls(
         yield _hit(identity, event, facts.view, problem, calls, calls=fresh)
 
 
-@lint("CTX-12", e.ContextBuilt, when="is_odd")
+@lint("CTX-12", e.ContextBuilt)
 def illegal_sequence(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-12: no message of a context is empty: each has a text, or calls.
 
@@ -392,7 +392,7 @@ def illegal_sequence(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     return _hits_on_messages("CTX-12", event, facts, empty, "empty message", "")
 
 
-@lint("CTX-15", e.ContextBuilt, when="is_odd")
+@lint("CTX-15", e.ContextBuilt)
 def system_not_first(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """CTX-15: instructions, and system messages of a history, come first.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -35,29 +35,7 @@ from simkit.trace.views.turns_and_calls import (
 
 
 class View:
-    """All views of one trace; ``apply`` adds the next event.
-
-    A view sleeps until somebody asks it something, because nobody asks about most runs: it only
-    keeps the events. Then it reads them all, and from there on each event when it comes.
-    """
-
-    is_awake = False
-    turns: list[TurnView]
-    messages: dict[int, Message]
-    tokens: dict[int, int]
-    runs: dict[str, RunView]
-    calls: dict[str, CallView]
-    handoffs: dict[str, HandoffView]
-    streams: dict[str, StreamView]
-    error: e.ErrorFacts | None
-    projects: dict[str, str]
-    """Session to its project."""
-    arrivals: Arrivals
-    """Where the payloads of handoffs reached their targets."""
-    definitions: dict[int, ToolName]
-    """The definitions of tools, by number."""
-    requests: dict[str, JsonValue]
-    """Tool call to its arguments as the model wrote them."""
+    """All views of one trace; ``apply`` adds the next event."""
 
     def __init__(self) -> None:
         self.events: list[e.AnyEvent] = []
@@ -65,24 +43,20 @@ class View:
         """The number of events that are taken into account."""
         self.pipeline = e.PipelineFacts(name="", agents={})
         self.started: e.RunStarted | None = None
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Read the events when somebody asks for the first time."""
-            if self.is_awake or name.startswith("__"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            self.wake()
-            return getattr(self, name)
-
-    def wake(self) -> None:
-        """Read the events so far, and from now on each at once."""
-        if self.is_awake:
-            return
-        self.is_awake = True
-        self.turns, self.messages, self.tokens = [], {}, {}
-        self.runs, self.calls, self.handoffs, self.streams = {}, {}, {}, {}
-        self.error, self.projects, self.requests, self.definitions = None, {}, {}, {}
+        self.error: e.ErrorFacts | None = None
+        self.turns: list[TurnView] = []
+        self.messages: dict[int, Message] = {}
+        self.tokens: dict[int, int] = {}
+        self.runs: dict[str, RunView] = {}
+        self.calls: dict[str, CallView] = {}
+        self.handoffs: dict[str, HandoffView] = {}
+        self.streams: dict[str, StreamView] = {}
+        self.projects: dict[str, str] = {}
+        """Session to its project."""
+        self.requests: dict[str, JsonValue] = {}
+        """Tool call to its arguments as the model wrote them."""
+        self.definitions: dict[int, ToolName] = {}
+        """The definitions of tools, by number."""
         self._tools: dict[str, ToolView] = {}
         self._last_contexts: dict[tuple[str, str], ContextView] = {}
         """Session and agent to the context of its last call."""
@@ -92,6 +66,7 @@ class View:
         """Tool call to the message that asks for it, and its index there."""
         self._states = States(self)
         self.arrivals = Arrivals(self)
+        """Where the payloads of handoffs reached their targets."""
         self._channels: dict[str, Mapping[str, e.ChannelFacts]] = {}
         """The channels of inner graphs, by the name of their state."""
         self._interrupted: dict[str, TurnView] = {}
@@ -104,10 +79,6 @@ class View:
         """Message to its calls that an agent run executes, with the first run."""
         self._questions: dict[str, JsonValue] = {}
         """Run to its question to the user."""
-        events, self.hi = self.events[: self.hi], 0
-        for event in events:
-            self.hi += 1
-            self.read(event)
 
     @property
     def turn(self) -> TurnView:
@@ -127,14 +98,7 @@ class View:
         """Add the next event; constant time beside the event's own size."""
         self.events.append(event)
         self.hi += 1
-        if self.is_awake:
-            self.read(event)
-        elif type(event) is e.RunStarted:
-            self.begin(event)
-
-    def begin(self, event: e.RunStarted) -> None:
-        """Note the pipeline, about which also those ask who ask nothing else."""
-        self.started, self.pipeline = event, event.pipeline
+        self.read(event)
 
     def read(self, event: e.AnyEvent) -> None:
         """Take the event at ``hi`` into account."""
@@ -159,7 +123,7 @@ class View:
     # Handlers, in the order of a run.
 
     def _run_started(self, event: e.RunStarted) -> None:
-        self.begin(event)
+        self.started, self.pipeline = event, event.pipeline
         self._namings = {
             name: Naming(agent.sections)
             for name, agent in event.pipeline.agents.items()
@@ -454,8 +418,8 @@ def view_of(events: Sequence[e.AnyEvent]) -> View:
     ['desk']
     """
     view = View()
-    view.events, view.hi = list(events), len(events)
-    view.wake()
+    for event in events:
+        view.apply(event)
     return view
 
 
