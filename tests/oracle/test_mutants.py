@@ -11,7 +11,7 @@ from simkit.runtime import turn as turns
 from simkit.runtime.activation import Activation
 from simkit.runtime.chain import Way
 from simkit.runtime.compiled import CompiledPipeline
-from simkit.runtime.context import history, items, recall
+from simkit.runtime.context import history, recall
 from simkit.runtime.conversation import Conversation
 from simkit.runtime.kernel import advance_turn, open_turn
 from simkit.runtime.sessions import Gifts
@@ -97,7 +97,7 @@ def a_log_goes_by_time(patch: Patch) -> None:
 
 
 def every_item_has_the_tag(patch: Patch) -> None:
-    patch.setattr(items, "_has_one", lambda *of: True)
+    patch.setattr(recall, "_has_one", lambda *of: True)
 
 
 def what_was_said_is_forgotten(patch: Patch) -> None:
@@ -155,8 +155,13 @@ def a_branch_hears_what_others_say(patch: Patch) -> None:
 
 
 def one_channel_is_recalled(patch: Patch) -> None:
-    walked = recall._walked
-    patch.setattr(recall, "_walked", lambda pools, order: walked(pools[:1], order))
+    limited = recall.Recaller._limited
+
+    def limited_to_one(self: recall.Recaller, items: list[recall.ContextItem]) -> Any:
+        items[:] = [item for item in items if item.channel == next(iter(self._channels))]
+        return limited(self, items)
+
+    patch.setattr(recall.Recaller, "_limited", limited_to_one)
 
 
 def a_contract_writes_nothing(patch: Patch) -> None:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from heapq import merge
-from itertools import islice
+from functools import cached_property
+from math import inf
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from simkit.runtime.context.items import (
-    ContextItem,
-    Index,
-    Ranges,
-    Spans,
-    clipped,
-    common,
-    ranges_of,
-    score_for,
-    size,
-    without,
-)
+from simkit.core.errors import MatcherError, WriteInvalid
+from simkit.core.messages import Message
+from simkit.language.matching import holds
+from simkit.language.matching.misses import line
+from simkit.language.recognition import is_number
 from simkit.runtime.context.rendering import Counter, Root, moment, text_form
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import LeftOut
 from simkit.trace.reducers import Appended
 
 DAY: Final = timedelta(days=1)
-_INDEXES_MAX: Final = 16
-"""The number of lists that a section keeps sorted: one for each channel of each session."""
+REASONS: Final = ("scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens")
+"""Why an item is left out; of several reasons, the first one that holds."""
 
-Ranked: TypeAlias = tuple[float, int, int]
-"""The sort key of items: time or score, the channel's index in ``from``, the item's index; times
-and indices are negative if the newest come first."""
+Span: TypeAlias = tuple[float, float]
+"""Times from and to, both inclusive, in seconds."""
 
 
 class RecallResult(NamedTuple):
@@ -55,206 +47,168 @@ class Recaller:
     ) -> None:
         """``scopes`` has each channel's scope; undeclared channels have the scope session."""
         self._section, self._options, self._count = section, options, count
-        self._by_score = options.top is not None or options.order == "score"
+        self._order = options.order or ("score" if options.top is not None else "newest_first")
         self._channels = {
             name: options.scopes is None or scopes.get(name, "session") in options.scopes
             for name in channels
         }
-        self._indexes: dict[tuple[str, int], Index] = {}
 
     def recall(self, root: Root, time_ranges: Any) -> RecallResult:
         """Return the selected items; ``time_ranges`` are the option's, with references resolved."""
-        options = self._options
-        spans = _Spans(options.since_days, time_ranges, root["now"])
-        query = _query(root)
-        pools: list[_Pool] = []
+        question = _Question(self._options, time_ranges, root["now"])
+        query, items = _query(root), list[ContextItem]()
+        left_out: dict[str, list[ContextItem]] = {by: [] for by in REASONS}
         for channel, is_in_scope in self._channels.items():
-            items = _items_of(root["state"].get(channel))
-            pool = _Pool(channel, len(pools), *self._indexed(channel, items))
-            pools.append(pool)
-            if is_in_scope:
-                pool.ask(options, spans, query)
-            else:
-                pool.keep("scopes", ())
-        items = self._chosen(pools)
-        left_out = [
-            LeftOut(self._section, pool.channel, by, tuple(places))
-            for pool in pools
-            for by, places in pool.refused
-        ]
-        return RecallResult(items, left_out)
+            for place, value in enumerate(_items_of(root["state"].get(channel))):
+                item = ContextItem(channel, place, value, query)
+                reason = question.reason_against(item) if is_in_scope else "scopes"
+                (left_out[reason] if reason else items).append(item)
+        for reason, rest in self._limited(items):
+            left_out[reason] += rest
+        return RecallResult(
+            [(item.channel, item.place, item.fields) for item in items],
+            [
+                LeftOut(self._section, channel, by, places)
+                for channel in self._channels
+                for by, rest in left_out.items()
+                if (places := ranges_of(item.place for item in rest if item.channel == channel))
+            ],
+        )
 
-    def _indexed(self, channel: str, items: Sequence[Any]) -> tuple[Index, int, int]:
-        """Return the channel's index, with the first and last index of its items."""
-        known = items if isinstance(items, Appended) else None
-        start = 0 if known is None else known.start
-        key = channel, id(items) if known is None else known.family
-        index = self._indexes.pop(key, None)
-        if index is None or index.base > start:
-            index = Index(items, start, self._options.tags, self._options.threshold, self._by_score)
-        self._indexes[key] = index
-        if len(self._indexes) > _INDEXES_MAX:
-            del self._indexes[next(iter(self._indexes))]
-        end = start + len(items)
-        for place in range(index.end, end):
-            index.add(items[place - start])
-        return index, start, end
-
-    def _chosen(self, pools: Sequence[_Pool]) -> Sequence[tuple[str, int, Mapping[str, Any]]]:
-        """Take the items in order until the maximum or the budget is reached."""
-        options = self._options
-        order = options.order or ("score" if options.top is not None else "newest_first")
-        walk: Iterator[Ranked]
-        if options.top is not None:
-            best = islice(_walked(pools, "score"), options.top)
-            walk = iter(sorted(pools[n].ranked(order, abs(place)) for _, n, place in best))
-        else:
-            walk = _walked(pools, order)
+    def _limited(self, items: list[ContextItem]) -> Iterator[tuple[str, list[ContextItem]]]:
+        """Sort items, and take those away for which there is no room; yield them."""
+        options, names = self._options, [*self._channels]
         most = options.max if options.top is None else options.top
-        if most is not None and sum(size(pool.open) for pool in pools) > most:
-            first_rows = list(islice(walk, most))
-            _keep(pools, "max", first_rows)
-            walk = iter(first_rows)
-        rows_shown = list(self._within_budget(pools, walk))
-        _keep(pools, "tokens", rows_shown)
-        return [pools[n].entry_at(abs(place)) for _, n, place in rows_shown]
-
-    def _within_budget(self, pools: Sequence[_Pool], walk: Iterator[Ranked]) -> Iterator[Ranked]:
-        left = self._options.tokens
-        for ranked in walk:
-            if left is not None:
-                item = pools[ranked[1]].item(abs(ranked[2]))
-                if item.size < 0:
-                    item.size = self._count(text_form(item.fields.get("text", item.fields)))
-                left -= item.size
-                if left < 0:
-                    return
-            yield ranked
+        if options.top is not None:
+            items.sort(key=lambda item: item.rank("score", names))
+            yield "max", _taken_from(items, options.top)
+        items.sort(key=lambda item: item.rank(self._order, names))
+        if most is not None:
+            yield "max", _taken_from(items, most)
+        if options.tokens is not None:
+            budget, size = options.tokens, 0
+            for item in items:
+                budget -= self._count(text_form(item.fields.get("text", item.fields)))
+                if budget < 0:
+                    break
+                size += 1
+            yield "tokens", _taken_from(items, size)
 
 
-def _keep(pools: Sequence[_Pool], by: str, ranked: Iterable[Ranked]) -> None:
-    places: list[list[int]] = [[] for _ in pools]
-    for _, number, place in ranked:
-        places[number].append(abs(place))
-    for pool, mine in zip(pools, places, strict=True):
-        pool.keep(by, ranges_of(mine))
+def _taken_from(items: list[ContextItem], size: int) -> list[ContextItem]:
+    """Cut a list to a size; return what was behind it."""
+    rest = items[size:]
+    del items[size:]
+    return rest
 
 
-def _walked(pools: Sequence[_Pool], order: str) -> Iterator[Ranked]:
-    return merge(*(pool.walked(order) for pool in pools))
-
-
-class _Pool:
-    """The items of one channel that one call may show."""
-
-    def __init__(self, channel: str, number: int, index: Index, start: int, end: int) -> None:
-        """The channel's items are those of its index from ``start`` to before ``end``."""
-        self.channel, self._number, self._index = channel, number, index
-        self._start, self._end = start, end
-        self.open: Ranges = [(start, end)] if start < end else []
-        """The items that no option has excluded."""
-        self.refused: list[tuple[str, list[tuple[int, int]]]] = []
-        """Reasons and indices in the channel."""
-        self._spans: Spans | None = None
-        self._scores: dict[int, float] = {}
-        self._passing_ranges: list[int] = []
-
-    def keep(self, by: str, ranges: Ranges) -> None:
-        """Exclude all other items, for the reason ``by``."""
-        refused = without(self.open, ranges)
-        if refused:
-            start = self._start
-            self.refused.append((by, [(lo - start, hi - start) for lo, hi in refused]))
-            self.open = ranges
-
-    def ask(self, options: Recall, spans: _Spans, query: str) -> None:
-        """Apply all options except the maximum and the budget."""
-        index = self._index
-        self._spans = spans.all
-        # Old items are excluded first, as one range, whatever their tags.
-        if spans.since is not None:
-            self.keep("since_days", common(self.open, index.times.within(spans.since)))
-        if spans.ranges is not None:
-            self.keep("time_ranges", common(self.open, index.times.within(spans.ranges)))
-        if options.tags is not None:
-            self.keep("tags", without(self.open, index.untagged.ranges))
-        failing: list[int] = []
-        for place in index.judged:
-            if not clipped(self.open, place, place + 1):
-                continue
-            score = score_for(index[place].fields["score"], query)
-            self._scores[place] = score or 0.0
-            is_below = score is None or score < (options.threshold or 0.0)
-            (
-                failing if options.threshold is not None and is_below else self._passing_ranges
-            ).append(place)
-        if options.threshold is not None:
-            passing_ranges = without(without(self.open, index.below.ranges), ranges_of(failing))
-            self.keep("threshold", passing_ranges)
-
-    def walked(self, order: str) -> Iterator[Ranked]:
-        """Yield the remaining items lazily, in order."""
-        if not self.open:
-            return iter(())
-        places: Iterable[int]
-        fit, spans = self._index.fit, self._spans
-        if order == "newest_first":
-            places = fit.newest_first(spans)
-        elif order == "oldest_first":
-            places = fit.oldest_first(spans)
-        elif spans is None:
-            places = (place for _, place in self._index.ranked)
+def ranges_of(places: Iterator[int]) -> tuple[tuple[int, int], ...]:
+    """Return some indices as ranges: a fact about many consecutive items is stored once."""
+    ranges: list[tuple[int, int]] = []
+    for place in sorted(places):
+        if ranges and ranges[-1][1] == place:
+            ranges[-1] = ranges[-1][0], place + 1
         else:
-            places = sorted(fit.oldest_first(spans), key=lambda place_: self.ranked(order, place_))
-        fixed = (self.ranked(order, p) for p in places if self._start <= p < self._end)
-        return merge(fixed, sorted(self.ranked(order, place) for place in self._passing_ranges))
+            ranges.append((place, place + 1))
+    return tuple(ranges)
 
-    def ranked(self, order: str, place: int) -> Ranked:
-        """Return the sort key of an item."""
-        item = self._index[place]
+
+class ContextItem:
+    """One item of a channel."""
+
+    def __init__(self, channel: str, place: int, value: Any, query: str) -> None:
+        """``place`` is its index in the channel; its score may depend on the query."""
+        self.channel, self.place, self._query = channel, place, query
+        self.fields = fields_of(value)
+        at = moment(self.fields.get("at"))
+        self.at = -inf if at is None else at.timestamp()
+        """Its time in seconds; an item without one comes before all others."""
+
+    @cached_property
+    def score(self) -> float | None:
+        """Its score; None if it has none."""
+        return score_for(self.fields.get("score"), self._query)
+
+    def rank(self, order: str, channels: Sequence[str]) -> tuple[float, int, int]:
+        """Return the key by which it is sorted; of equal items those of the first channel win."""
+        number = channels.index(self.channel)
         if order == "newest_first":
-            return -item.at, self._number, -place
-        if order == "oldest_first":
-            return item.at, self._number, place
-        return -self._scores.get(place, item.score or 0.0), self._number, place
-
-    def item(self, place: int) -> ContextItem:
-        """Return the item at an index."""
-        return self._index[place]
-
-    def entry_at(self, place: int) -> tuple[str, int, Mapping[str, Any]]:
-        """Return channel, index in it, and item."""
-        return self.channel, place - self._start, self._index[place].fields
+            return -self.at, number, -self.place
+        return (self.at if order == "oldest_first" else -(self.score or 0.0)), number, self.place
 
 
-class _Spans:
-    """The requested times: None is any time, or no time."""
+def fields_of(value: Any) -> Mapping[str, Any]:
+    """Return an item as a mapping; messages and texts become mappings."""
+    if isinstance(value, Message):
+        return {"text": value.content, "agent": value.agent}
+    return value if isinstance(value, Mapping) else {"text": text_form(value)}
 
-    def __init__(self, since_days: int | None, time_ranges: Any, now: str) -> None:
-        self.since: Spans | None = None
-        self.ranges: Spans | None = None
-        if since_days is not None:
+
+def score_for(score: Any, query: str) -> float | None:
+    """Return a score: the number, or that of the first rule that holds; None if there is none."""
+    if isinstance(score, str) or not isinstance(score, Sequence):
+        return None if score is None else _number(score)
+    for rule in score:
+        if not isinstance(rule, Mapping):
+            raise _no_score(rule)
+        try:
+            is_met = rule.get("when") is None or holds(rule["when"], query)
+        except MatcherError as problem:
+            raise WriteInvalid(f"the `when` of an item's score: {problem}") from None
+        if is_met:
+            return _number(rule.get("score"))
+    return None
+
+
+def _number(score: Any) -> float:
+    """Return a numeric score; an agent may have written anything."""
+    if not is_number(score):
+        raise _no_score(score)
+    return float(score)
+
+
+def _no_score(score: Any) -> WriteInvalid:
+    return WriteInvalid(
+        f"an item that is recalled has the score {line(score)}: a score is a number, or a list of "
+        "`{when: …, score: …}`"
+    )
+
+
+class _Question:
+    """The options that concern each item alone."""
+
+    def __init__(self, options: Recall, time_ranges: Any, now: str) -> None:
+        self._options = options
+        self._since: Span | None = None
+        if options.since_days is not None:
             at = datetime.fromisoformat(now)
-            self.since = [(_days_before(at, since_days), at.timestamp())]
-        if isinstance(time_ranges, Mapping):
-            time_ranges = [time_ranges]
-        if time_ranges:
-            self.ranges = _joined(_span(range) for range in time_ranges)
-        self.all = self.since if self.ranges is None else self.ranges
-        if self.since is not None and self.ranges is not None:
-            ((first, last),) = self.since
-            both = [(max(first, lo), min(last, hi)) for lo, hi in self.ranges]
-            self.all = [(lo, hi) for lo, hi in both if lo <= hi]
+            self._since = _days_before(at, options.since_days), at.timestamp()
+        ranges = [time_ranges] if isinstance(time_ranges, Mapping) else time_ranges or ()
+        self._spans = [_span(each) for each in ranges]
+
+    def reason_against(self, item: ContextItem) -> str:
+        """Return why an item is not shown; empty if it may be."""
+        options = self._options
+        if self._since is not None and not _is_within(item.at, self._since):
+            return "since_days"
+        if self._spans and not any(_is_within(item.at, span) for span in self._spans):
+            return "time_ranges"
+        if options.tags is not None and not _has_one(item.fields.get("tags"), options.tags):
+            return "tags"
+        if options.threshold is None or (
+            item.score is not None and item.score >= options.threshold
+        ):
+            return ""
+        return "threshold"
 
 
-def _joined(spans: Iterable[tuple[float, float]]) -> Spans:
-    joined: list[tuple[float, float]] = []
-    for first, last in sorted(span for span in spans if span[0] <= span[1]):
-        if joined and first <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], last)
-        else:
-            joined.append((first, last))
-    return joined
+def _has_one(tags: Any, tags_asked: Sequence[str]) -> bool:
+    return any(tag in tags_asked for tag in ((tags,) if isinstance(tags, str) else tags or ()))
+
+
+def _is_within(at: float, span: Span) -> bool:
+    """Return whether a time is in a span; an item without one is in none."""
+    return at > -inf and span[0] <= at <= span[1]
 
 
 def _days_before(at: datetime, days: float) -> float:

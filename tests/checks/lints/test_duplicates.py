@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.checks.findings import Hit
-from simkit.checks.lints import duplicates, facts
+from simkit.checks.lints import duplicates
 from simkit.core.messages import ToolCall
 from simkit.trace.store import Trace
 from tests.checks.traces import Story, context_message, history, hits_of, ran, run_lints, texts_of
@@ -221,12 +221,12 @@ def test_work_grows_with_the_conversation_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = []
-    key_of, twin = facts.key_of, duplicates._StreamState.twin
+    key_of, twin = duplicates._key_of, duplicates._StreamState.twin
     for turns in (1000, 2000):
         made_keys: list[int] = []
         request: list[int] = []
         monkeypatch.setattr(
-            duplicates, "key_of", lambda m, result=made_keys: (result.append(1), key_of(m))[1]
+            duplicates, "_key_of", lambda m, result=made_keys: (result.append(1), key_of(m))[1]
         )
         monkeypatch.setattr(
             duplicates._StreamState,

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from cProfile import Profile
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any
 
 import pytest
 
+from simkit.core.errors import SourceError, WriteInvalid
 from simkit.core.messages import Message
-from simkit.runtime.context.items import score_for
-from simkit.runtime.context.recall import Recaller, RecallResult
+from simkit.runtime.context.recall import ContextItem, Recaller, RecallResult, ranges_of, score_for
 from simkit.runtime.context.rendering import chars_over_four
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import ContextBuilt, LeftOut
 from simkit.trace.reducers import Appended, append
-from tests.building import message_lines, run_yaml
+from tests.building import message_lines, prepared, run_yaml
 
 NOW = datetime(2026, 1, 5, 9, tzinfo=UTC)
 SCOPES = {"task": "turn", "project": "project", "global": "global"}
@@ -273,7 +272,7 @@ def test_a_channel_out_of_scope_is_left_out_as_a_whole_in_the_order_of_the_chann
     ]
 
 
-# The index, which must never be seen
+# Any items and options
 
 
 def plainly(options: Recall, items: Sequence[Mapping[str, Any]], query: str) -> list[int]:
@@ -322,7 +321,7 @@ def any_item(draw: Random) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_channel_that_grows_is_chosen_from_as_if_it_were_read_anew(seed: int) -> None:
+def test_items_are_chosen_as_the_definition_says(seed: int) -> None:
     draw = Random(seed)
     drawn: dict[str, Any] = {
         "tags": draw.choice([None, ["a"], ["a", "b"]]),
@@ -350,53 +349,74 @@ def test_a_channel_that_grows_is_chosen_from_as_if_it_were_read_anew(seed: int) 
                 assert sorted([*places, *left]) == list(range(len(items)))
 
 
-def call(work: Callable[..., RecallResult], *given: Any) -> RecallResult:
-    return work(*given)
-
-
-def calls_for(options: Mapping[str, Any], sizes: Sequence[int], item: Any) -> list[int]:
-    """How many functions a call makes when a channel has so many items, one of them new."""
-    section, items, results = recaller(options, "items"), Appended(), []
-    for size in range(1, max(sizes) + 1):
-        items = append(items, item(size))
-        given = root({"items": items})
-        profile = Profile()
-        called = profile.runcall if size in sizes else call
-        chosen = called(section.recall, given, options.get("time_ranges"))
-        if size in sizes:
-            assert chosen.left_out
-            results.append(sum(entry.callcount for entry in profile.getstats()))
-    return results
-
-
-def daily(number: int) -> dict[str, Any]:
-    at = (NOW - timedelta(days=3_000 - number)).isoformat()
-    return {"text": "four", "at": at, "tags": ["x"], "score": number % 7 / 10}
+# Items, and their scores
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("score", "query", "expected"),
     [
-        {"max": 5},
-        {"tokens": 5},
-        {"max": 5, "order": "oldest_first"},
-        {"since_days": 2_000, "max": 3},
-        {"time_ranges": [{"to": "2020-01-01"}], "max": 3},
-        {"tags": ["x"], "threshold": 0, "max": 5, "tokens": 4},
-        {"top": 5},
+        (0.5, "any", 0.5),
+        (None, "any", None),
+        ([{"when": {"$contains": "run"}, "score": 0.9}, {"score": 0.1}], "my run", 0.9),
+        ([{"when": {"$contains": "run"}, "score": 0.9}, {"score": 0.1}], "my meal", 0.1),
+        ([{"when": {"$contains": "run"}, "score": 0.9}], "my meal", None),
     ],
 )
-def test_a_call_costs_what_it_shows_however_many_items_there_are(options: dict[str, Any]) -> None:
-    few, many = calls_for(options, (1_100, 2_200), daily)
+def test_score_is_a_number_or_the_first_rule_that_holds_of_the_query(
+    score: Any, query: str, expected: float | None
+) -> None:
+    assert score_for(score, query) == expected
 
-    assert many <= 1.1 * few
+
+def test_an_item_is_a_mapping_a_text_or_a_message() -> None:
+    def item_of(value: Any) -> ContextItem:
+        return ContextItem("items", 0, value, "any")
+
+    item = item_of({"text": "a", "at": "1970-01-01T00:01:00Z", "score": 1})
+
+    assert (item.at, item.score, item.fields["text"]) == (60.0, 1.0, "a")
+    assert (item_of("a text").at, item_of("a text").score) == (float("-inf"), None)
+    message = Message("assistant", "said", agent="a")
+    assert item_of(message).fields == {"text": "said", "agent": "a"}
 
 
-def test_growing_cost_would_be_seen() -> None:
-    # The nearest that fails: every item is shown.
-    few, many = calls_for({"since_days": 2_990}, (200, 400), daily)
+@pytest.mark.parametrize(
+    ("score", "place", "label"),
+    [
+        ("high", "score", "a score must be a number"),
+        ("[{wen: x, score: 1}]", "score[0].wen", "unknown key of a score's rule `wen`"),
+        ("[{when: x}]", "score[0]", "needs `score`"),
+        ("[{when: {$bad: x}, score: 1}]", "score[0].when.$bad", "no operator is named `$bad`"),
+        ("[{when: {$gt: 3}, score: 1}]", "score[0].when.$gt", "can never match the query"),
+    ],
+)
+def test_a_score_that_is_none_is_refused_with_its_place(score: str, place: str, label: str) -> None:
+    recipe = "[instructions, {memories: {top: 2, threshold: 0.5}}, current_message]"
+    pipeline = f"""
+    channels: {{memories: {{reducer: append, scope: project}}}}
+    agents: {{a: {{context: {recipe}}}}}
+    flow: {{handoffs: {{start: a}}}}
+    """
+    scenario = f"""
+    given: {{state: {{memories: [{{text: likes tea, score: {score}}}]}}}}
+    turns: [{{user: hi, replies: {{a: ok}}}}]
+    """
 
-    assert many > 1.5 * few
+    with pytest.raises(SourceError) as problem:
+        prepared(pipeline, scenario)
+
+    assert problem.value.at == f"given.state.memories[0].{place}"
+    assert label in problem.value.what
+
+
+def test_a_score_that_an_agent_wrote_and_that_is_none_is_an_error_of_the_run() -> None:
+    for score in ("high", [{"when": {"$bad": 1}, "score": 1}], [7], [{"score": "x"}]):
+        with pytest.raises(WriteInvalid, match="score"):
+            score_for(score, "tea")
+
+
+def test_places_in_a_row_are_one_range() -> None:
+    assert ranges_of(iter([5, 1, 0, 2, 7])) == ((0, 3), (5, 6), (7, 8))
 
 
 # In a pipeline
