@@ -19,7 +19,8 @@ import msgspec
 from simkit.capture.cassettes.values import Interaction, with_body
 from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
-from simkit.core.redact.shapes import is_guessable, kind_of, utf16_of, without_encoded
+from simkit.core.redact.prefilter import utf16_of
+from simkit.core.redact.shapes import is_guessable, kind_of
 from simkit.providers.http import Headers, HttpRequest, HttpResponse
 from simkit.providers.streams import frames_of, is_framed, is_stream, rewritten
 
@@ -188,7 +189,7 @@ def redacted_frames(response: HttpResponse, redactor: Redactor) -> bytes:
 
     def write(content: bytes) -> bytes:
         line = next(known, None) or _Line(content)  # The last one may be an incomplete frame.
-        return _without_encoded(line.redacted(redactor), redactor, redacted_lines)
+        return redacted_lines(line.redacted(redactor), redactor)
 
     return rewritten(response, write)
 
@@ -350,28 +351,22 @@ def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
     if is_framed(response):
         return redacted_frames(response, redactor)
     redact = redacted_events if is_stream(response) else redacted_lines
-    return _without_encoded(response.body, redactor, redact)
+    return _as_utf8(response.body, redactor, redact)
 
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
     """Return a body with every secret replaced; without secrets, the same bytes."""
-    return _without_encoded(body, redactor, lambda body, redactor: redactor.line(body))
+    return _as_utf8(body, redactor, lambda body, redactor: redactor.line(body))
 
 
-def _without_encoded(
-    body: bytes, redactor: Redactor, redact: Callable[[bytes, Redactor], bytes]
-) -> bytes:
-    """Return a body without secrets, also encoded ones."""
+def _as_utf8(body: bytes, redactor: Redactor, redact: Callable[[bytes, Redactor], bytes]) -> bytes:
+    """Return a body without secrets, also one in UTF-16."""
     codec = utf16_of(body)
-    if codec:
-        text = body.decode(codec, "surrogatepass")
-        plain = redact(text.encode("utf-8", "surrogatepass"), redactor)
-        redacted = without_encoded(plain.decode("utf-8", "surrogatepass"), redactor.text)
-        return body if redacted == text else redacted.encode(codec, "surrogatepass")
-    plain = redact(body, redactor)
-    text = plain.decode("utf-8", "surrogateescape")
-    redacted = without_encoded(text, redactor.text)
-    return plain if redacted == text else redacted.encode("utf-8", "surrogateescape")
+    if not codec:
+        return redact(body, redactor)
+    text = body.decode(codec, "surrogatepass").encode("utf-8", "surrogatepass")
+    redacted = redact(text, redactor)
+    return body if redacted == text else redacted.decode("utf-8", "surrogatepass").encode(codec)
 
 
 def redacted_header(name: str, value: str, redactor: Redactor) -> str:

@@ -34,6 +34,7 @@ from simkit.core.compat import Library
 from simkit.core.errors import CassetteInvalid
 from simkit.core.files import exclusive, write_whole
 from simkit.core.redact import Redactor
+from simkit.core.redact.shapes import NAMES
 from simkit.providers.http import Headers, HttpRequest
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -336,8 +337,9 @@ def _check(content: bytes, cassette: Cassette, redactor: Redactor) -> None:
 def _secrets(content: bytes, cassette: Cassette, redactor: Redactor) -> Iterator[tuple[str, str]]:
     """Yield the place of each secret, and the rule that found it; never the secret."""
     text = content.decode()
-    for offset, rule in redactor.spans_in(text, by_name=False):
-        yield f"line {text.count(chr(10), 0, offset) + 1}", rule
+    for offset, rule in redactor.spans_in(text):
+        if rule not in NAMES:  # The quotes of another format show names where there are none.
+            yield f"line {text.count(chr(10), 0, offset) + 1}", rule
     for number, item in enumerate(cassette.interactions):
         if redacted(item, redactor) != item:
             yield place(number), "secret key"

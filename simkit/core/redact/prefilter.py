@@ -5,20 +5,31 @@ The rules take 200 times as long: 5 s for the trace of a thousand turns, where t
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
+from html.entities import html5
 from typing import Any, Final
-from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from simkit.core.redact.shapes import CUT, EDGE, HINTS, HTTP_WORDS, KINDS, LABELS, NAMES, PREFIXED
+from simkit.core.redact import shapes
 
-_ENCODED: Final = re.compile(r"%([0-7][0-9A-Fa-f])")
 DEPTH_MAX: Final = 3
-"""The number of times a text is percent-decoded; proxies and redirects nest one URL in another."""
-
+"""The number of times a text is decoded; proxies and redirects nest one URL in another."""
+_BREAK: Final = r"(?:\r|\\r)?(?:\n|\\n)"
+_NAMED_CHARACTERS: Final = {
+    name[:-1]: char for name, char in html5.items() if name[-1] == ";" and char.isascii()
+}
+_ESCAPE: Final = (
+    r"%([0-7][0-9A-Fa-f])|\\+(?:u00|x)([0-7][0-9A-Fa-f])|&#[xX]0*([0-7][0-9A-Fa-f]);"
+    rf"|&#0*([0-9]{{2,3}});|&({'|'.join(_NAMED_CHARACTERS)});"
+)
+_MAIL: Final = rf"(=)(?:3D|{_BREAK})"
+"""Escaped characters: in URLs, in JSON and source code, in HTML, in mails. Only ASCII is decoded:
+secrets contain nothing else."""
+_ANY_ESCAPE: Final = re.compile(rb"%[0-7]|\\(?:u00|x)|&[#a-zA-Z]|=(?:3D|[\r\n\\])").search
 
 ELLIPSIS: Final = "…".encode()
 _CUT: Final = re.compile("[\"'`]?…[\"'`]?")
@@ -67,16 +78,18 @@ def cut(pieces: Sequence[str], spans: Sequence[Span]) -> list[str]:
     return fragments
 
 
-def percent_decoded(text: str) -> tuple[str, list[int]] | None:
+def unescaped(text: str) -> tuple[str, list[int]] | None:
     """Return a text decoded once, and the original place of each character and of the end.
 
-    Return None if nothing is encoded. Only ASCII is decoded: secrets contain nothing else.
+    Return None if nothing is encoded.
     """
     pieces, places, at = list[str](), list[int](), 0
-    for match in _ENCODED.finditer(text):
-        start = match.start()
-        pieces += text[at:start], chr(int(match[1], 16))
-        places += range(at, start + 1)
+    # A wrapped mail may hold other escapes.
+    rule = _text_rule(_MAIL if _text_rule(_MAIL).search(text) else _ESCAPE)
+    for match in rule.finditer(text):
+        start, char = match.start(), _character(match)
+        pieces += text[at:start], char
+        places += range(at, start + len(char))
         at = match.end()
     if not at:
         return None
@@ -85,60 +98,56 @@ def percent_decoded(text: str) -> tuple[str, list[int]] | None:
     return "".join(pieces), places
 
 
+def _character(match: re.Match[str]) -> str:
+    if match[1] == "=":
+        return "=" if match[0] == "=3D" else ""
+    *codes, decimal, name = match.groups()
+    if name:
+        return _NAMED_CHARACTERS[name]
+    number = int(decimal) if decimal else int("".join(filter(None, codes)), 16)
+    return chr(number) if number < 0x80 else match[0][:1]
+
+
 def cut_spans(text: str, secrets: Sequence[str]) -> Iterator[Span]:
     """Yield the rest of known secrets where a report shortened a text: ``hunter…``."""
     ended = 0
     for match in _CUT.finditer(text):
-        left = _left_of(text, ended, match.start(), secrets)
-        right = _right_of(text, match.end(), secrets)
+        start, end = match.span()
+        left = _longest(
+            secret[:n] for secret, n in _parts(secrets) if text.endswith(secret[:n], ended, start)
+        )
+        right = _longest(
+            secret[-n:] for secret, n in _parts(secrets) if text.startswith(secret[-n:], end)
+        )
         if left:
-            yield Span(match.start() - left, match.start(), "[redacted:env]")
+            yield Span(start - left, start, "[redacted:env]")
         if right:
-            yield Span(match.end(), match.end() + right, "[redacted:env]")
-        ended = match.end() + right
+            yield Span(end, end + right, "[redacted:env]")
+        ended = end + right
+
+
+def _longest(parts: Iterable[str]) -> int:
+    return max(map(len, parts), default=0)
+
+
+def _parts(secrets: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Yield each secret with each length of a part that is long enough."""
+    for secret in secrets:
+        for size in range(CUT_LENGTH_MIN, len(secret) + 1):
+            yield secret, size
 
 
 def cut_keys(text: str) -> Iterator[Span]:
     """Yield the beginnings of vendors' keys where a report shortened a text."""
     if "…" in text:
-        for match in _cut_rule().finditer(text):
+        for match in _text_rule(shapes.CUT).finditer(text):
             yield Span(match.start(), match.end(), f"[redacted:{match.lastgroup}]")
 
 
 @cache
-def _cut_rule() -> re.Pattern[str]:
-    """Return the rule, compiled for the first text that was shortened."""
-    return re.compile(CUT, re.ASCII)
-
-
-def _left_of(text: str, start: int, end: int, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's beginning is before a place; 0 if it is too short."""
-    return max(
-        (
-            size
-            for secret in secrets
-            for size in _sizes(secret)
-            if text.endswith(secret[:size], start, end)
-        ),
-        default=0,
-    )
-
-
-def _right_of(text: str, start: int, secrets: Sequence[str]) -> int:
-    """Return how much of a secret's end is after a place; 0 if it is too short."""
-    return max(
-        (
-            size
-            for secret in secrets
-            for size in _sizes(secret)
-            if text.startswith(secret[-size:], start)
-        ),
-        default=0,
-    )
-
-
-def _sizes(secret: str) -> range:
-    return range(len(secret), CUT_LENGTH_MIN - 1, -1)
+def _text_rule(pattern: str) -> re.Pattern[str]:
+    """Return a rule, compiled for the first text that needs it."""
+    return re.compile(pattern, re.ASCII)
 
 
 def _trie(words: Iterable[str]) -> str:
@@ -166,19 +175,19 @@ def _branch(tree: Mapping[str, Any]) -> str:
 
 _LOWER: Final = bytes(range(256)).lower()
 _FORMS: Final = [
-    (prefix.encode(), EDGE + pattern)
-    for prefixes, pattern in PREFIXED.values()
+    (prefix.encode(), shapes.edge_of(prefix) + pattern, kind)
+    for kind, (prefixes, pattern) in shapes.PREFIXED.items()
     for prefix in prefixes
 ]
 _FORWARD: Final = [form for form in _FORMS if form[0][-1:].isalnum()]
 _BACKWARD: Final = [form for form in _FORMS if not form[0][-1:].isalnum()]
 """Those that are searched by their end, a separator: it is rarer in texts than their beginning."""
-_ANY_FORWARD: Final = _trie(prefix.decode() for prefix, _ in _FORWARD)
-_ANY_BACKWARD: Final = _trie(prefix.decode()[::-1] for prefix, _ in _BACKWARD)
+_ANY_FORWARD: Final = _trie(prefix.decode() for prefix, *_ in _FORWARD)
+_ANY_BACKWARD: Final = _trie(prefix.decode()[::-1] for prefix, *_ in _BACKWARD)
 
 
 # A character that needs no escape could hide one of the others; an ellipsis ends a cut key.
-_ANY_OF: Final = "|".join((*HINTS, r"\\(?:u00|u2026|/)"))
+_ANY_OF: Final = "|".join((*shapes.HINTS, r"\\(?:u00|u2026|/)"))
 
 _AFTER_WORDS: Final = {
     "bearer": "",
@@ -188,40 +197,130 @@ _AFTER_WORDS: Final = {
 }
 """The same for a lower-case line without separators between words, by word."""
 _ANY_WORD: Final = "|".join(f"{word}{rest}" for word, rest in _AFTER_WORDS.items())
-_ANY_NAMED: Final = f"{_ANY_WORD}|[\"'](?:{_trie(KINDS)})\\\\*[\"']|{'|'.join(LABELS)}"
+_ANY_NAMED: Final = (
+    f"{_ANY_WORD}|[\"'](?:{_trie(shapes.KINDS)})\\\\*[\"']|{'|'.join(shapes.LABELS)}"
+)
+_ANY_VARIABLE: Final = f"_(?:{shapes.VARIABLES})\\\\*[\"']"
 _NAME_END: Final = r"(?:\\*[\"']| ?:)"
-_LAST_WORDS: Final = (re.split("[_ ]", name.rstrip(" :"))[-1] for name in (*NAMES, *LABELS))
+_LAST_WORDS: Final = (
+    re.split("[_ ]", name.rstrip(" :"))[-1] for name in (*shapes.NAMES, *shapes.LABELS, "pwd")
+)
 _ANY_IN_PLAIN: Final = f"(?:{_trie(_LAST_WORDS)}){_NAME_END}|{_ANY_WORD}"
 """The same for the ends of quoted names and of labels: hardly any text has one of these."""
 _MORE_ASSIGNED: Final = ("accesskey", "token", "pwd")
-_ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in (*KINDS, *_MORE_ASSIGNED))})"
+_ANY_ASSIGNED: Final = f"=(?:{_trie(name[::-1] for name in (*shapes.KINDS, *_MORE_ASSIGNED))})"
 """The same for that line reversed, because ``=`` is rarer than the names before it."""
 _ANY_PARAMETER: Final = "[?&](?i:sig|signature|token|key|code|x-amz-[a-z-]+)="
 
-_HTTP: Final = [word.encode() for word in HTTP_WORDS]
-_ANY_ENCODED: Final = re.compile(rb"%[0-7][0-9A-Fa-f]").search
+_HTTP: Final = [word.encode() for word in shapes.HTTP_WORDS]
 
 
 def may_hold_secrets(line: bytes, shows_more: Callable[[bytes], bool]) -> bool:
-    """Return whether a text may hold a secret, plain or percent-encoded.
+    """Return whether a text may hold a secret, plain or encoded.
 
     ``shows_more`` returns the same for the secrets that only its caller knows.
     """
     for _ in range(DEPTH_MAX + 1):
         if _shows_secrets(line) or shows_more(line):
             return True
-        if b"%" not in line or _ANY_ENCODED(line) is None:
+        for _, _, texts in blocks(line):
+            if any(may_hold_secrets(text.encode(), shows_more) for text in texts):
+                return True
+        decoded = unescaped(line.decode("latin-1")) if _ANY_ESCAPE(line) else None
+        if decoded is None:
             return False
-        line = unquote_to_bytes(line)
+        line = decoded[0].encode("latin-1")
     return False
+
+
+# Blocks: texts in base64 and hexadecimal digits
+
+_BLOCK_MIN: Final = 16
+_IN_BLOCKS: Final = re.compile(rb"[A-Za-z0-9+/_-]+")
+_RUN: Final = b"a" * _BLOCK_MIN
+_AS_RUNS: Final = bytes(97 if _IN_BLOCKS.match(bytes([byte])) else 32 for byte in range(256))
+_HEX: Final = re.compile(rb"(?<![0-9A-Za-z])(?:[0-9a-fA-F]{2}){12,}(?![0-9A-Za-z])")
+_BLOCK: Final = rf"[A-Za-z0-9+/_-]+(?:=?{_BREAK}[ \t]*[A-Za-z0-9+/_-]{{2,}})*={{0,2}}"
+_BREAKS: Final = rf"=?{_BREAK}[ \t]*"
+_PROBE: Final = 64
+"""Characters that show whether a text or a picture is encoded."""
+_UNREADABLE: Final = bytes({*range(256)} - {9, 10, 13, *range(0x20, 0x7F)})
+_AS_LINES: Final = bytes(10 if byte in _UNREADABLE else byte for byte in range(256))
+
+
+def blocks(line: bytes) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """Yield the places of what may be a text in base64 or hexadecimal digits, and that text.
+
+    There are several if it is unclear where a block begins, as after a path.
+    """
+    runs = line.translate(_AS_RUNS)
+    start = runs.find(_RUN)
+    while start >= 0:
+        match = _compiled(_BLOCK).match(line, start)
+        end = start + _BLOCK_MIN if match is None else match.end()
+        texts = _texts_of(line[start:end])
+        if texts:
+            yield start, end, texts
+        start = runs.find(_RUN, end)
+
+
+@lru_cache(maxsize=2048)
+def _texts_of(block: bytes) -> tuple[str, ...]:
+    digits = [bytes.fromhex(match[0].decode()) for match in _HEX.finditer(block)]
+    plain = _compiled(_BREAKS).sub(b"", block).rstrip(b"=").translate(_STANDARD)
+    ways = [plain[at:] for at in range(4) if _is_readable(_decoded(plain[at : at + _PROBE]))]
+    decoded = (_decoded(way) for way in ways)
+    return tuple(_readable(text) for text in (*decoded, *digits) if _is_readable(text))
+
+
+_STANDARD: Final = bytes.maketrans(b"-_", b"+/")
+
+
+def _decoded(digits: bytes) -> bytes:
+    # One digit alone holds no byte.
+    whole = digits[: len(digits) - (len(digits) % 4 == 1)]
+    return base64.b64decode(whole + b"=" * (-len(whole) % 4))
+
+
+def _is_readable(decoded: bytes) -> bool:
+    """Return whether most of the first bytes are a text's, not a picture's or a digest's."""
+    head = decoded[:_PROBE]
+    return bool(utf16_of(head)) or len(head.translate(None, _UNREADABLE)) > len(head) * 0.6
+
+
+def _readable(decoded: bytes) -> str:
+    codec = utf16_of(decoded)
+    if codec:
+        return decoded.decode(codec, "replace")
+    try:
+        return decoded.decode()
+    except UnicodeDecodeError:
+        return decoded.translate(_AS_LINES).decode()
+
+
+def utf16_of(body: bytes) -> str:
+    """Return the codec of a body in UTF-16; empty if it is not in it."""
+    head = body[:_PROBE]
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    pairs = len(head) // 2
+    if pairs < 4 or len(body) % 2:
+        return ""
+    for codec, at in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if head[at::2].count(0) > pairs * 0.8:
+            return codec
+    return ""
 
 
 def _shows_secrets(line: bytes) -> bool:
     plain = line.translate(_LOWER, b"-_")
     return (
-        _shows_prefixed(line)
+        next(prefixed(line), None) is not None
         or _shows(_ANY_OF, line)
-        or (_shows(_ANY_IN_PLAIN, plain) and _shows(_ANY_NAMED, plain))
+        or (
+            _shows(_ANY_IN_PLAIN, plain)
+            and (_shows(_ANY_NAMED, plain) or _shows(_ANY_VARIABLE, line))
+        )
         or (b"=" in line and (_shows(_ANY_ASSIGNED, plain[::-1]) or _shows(_ANY_PARAMETER, line)))
         or any(word in line for word in _HTTP)
         # `in` looks for a single byte many times as fast.
@@ -238,18 +337,19 @@ def _shows(pattern: str, text: bytes) -> bool:
     return _compiled(pattern).search(text) is not None
 
 
-def _shows_prefixed(line: bytes) -> bool:
+def prefixed(line: bytes) -> Iterator[Span]:
+    """Yield the places of keys with a vendor's prefix, also within words."""
     for at, prefix in _places(_ANY_FORWARD, line):
-        forms = (pattern for short, pattern in _FORWARD if prefix.startswith(short))
-        if any(_compiled(pattern).match(line, at) for pattern in forms):
-            return True
+        for short, pattern, kind in _FORWARD:
+            if prefix.startswith(short) and (match := _compiled(pattern).match(line, at)):
+                yield Span(at, match.end(), f"[redacted:{kind}]")
     for at, prefix in _places(_ANY_BACKWARD, line[::-1]):
         end = len(line) - at
-        for short, pattern in _BACKWARD:
+        for short, pattern, kind in _BACKWARD:
+            start = end - len(short)
             is_there = prefix[::-1].endswith(short)
-            if is_there and _compiled(pattern).match(line, end - len(short)):
-                return True
-    return False
+            if is_there and (match := _compiled(pattern).match(line, start)):
+                yield Span(start, match.end(), f"[redacted:{kind}]")
 
 
 def _places(pattern: str, text: bytes) -> Iterator[tuple[int, bytes]]:

@@ -18,46 +18,45 @@ from urllib.parse import quote, quote_plus
 
 import msgspec
 
+from simkit.core.redact import shapes
 from simkit.core.redact.prefilter import (
     DEPTH_MAX,
     Span,
+    blocks,
     cut,
     cut_keys,
     cut_spans,
     may_hold_secrets,
-    percent_decoded,
-)
-from simkit.core.redact.shapes import (
-    DUMMY_KEY,
-    EDGE,
-    FREE,
-    IN_TEXT,
-    NAMES,
-    PERSONAL,
-    PREFIXED,
-    SHAPES,
-    is_secret_parameter,
-    kind_of,
-    secrets_of,
+    prefixed,
+    unescaped,
 )
 
-_RULES: Final = ("encoded", "env", "header", "parameter", *SHAPES, *PERSONAL, *NAMES)
+_RULES: Final = (
+    "encoded",
+    "env",
+    "header",
+    "parameter",
+    *shapes.SHAPES,
+    *shapes.PERSONAL,
+    *shapes.NAMES,
+)
 _PLACEHOLDER: Final = rf"\[redacted:(?:{'|'.join(_RULES)})(?:-[0-9]+)?\]"
 
 _NAMED: Final = "|".join(
-    name.replace("_", "[-_]?") for name in sorted(NAMES, key=len, reverse=True)
+    name.replace("_", "[-_]?") for name in sorted(shapes.NAMES, key=len, reverse=True)
 )
 _PAIR: Final = (
-    rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"'](?:{_PLACEHOLDER}|{DUMMY_KEY}\\*[\"']))"
+    rf"(?P<quoted>(?P<q>\\*[\"'])(?i:{_NAMED})(?P=q)\s*:\s*)(?!\\*[\"'](?:{_PLACEHOLDER}|{shapes.DUMMY_KEY}\\*[\"']))"
     r"(?:(?P<v>\\+[\"']).+?(?<!\\)(?P=v)|\"(?:[^\"\\]|\\.)+\"|'(?:[^'\\]|\\.)+')"
 )
 """``"api_key": "…"`` inside a text, at any depth of escaping."""
 _ASSIGNED: Final = (
-    rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?|{'|'.join(IN_TEXT)})(?!{_PLACEHOLDER})"
-    rf"(?!{DUMMY_KEY}\.?(?:[\s&;,\"'\\<>(){{}}]|\Z))"
+    rf"(?P<assigned>(?<![\w-])(?i:{_NAMED})=(?:\\*[\"'])?|{'|'.join(shapes.IN_TEXT)}"
+    rf"|(?i:;\s*name=\"(?:{_NAMED})\")(?:\r?\n[\w-]+:[^\r\n]*)*\r?\n\r?\n)(?!{_PLACEHOLDER})"
+    rf"(?!{shapes.DUMMY_KEY}\.?(?:[\s&;,\"'\\<>(){{}}]|\Z))"
     r"[^\s&;,\"'\\<>(){}]+"
 )
-"""``api_key=…`` as in a query, a form or a shell, and the ways of ``IN_TEXT``."""
+"""``api_key=…`` as in a query, a form or a shell, the ways of ``IN_TEXT``, and parts of forms."""
 
 
 _TEXT_PARTS: Final = re.compile(rb'"text"[^\n]*"text"').search
@@ -80,18 +79,18 @@ class Redactor:
         replace as well: ``email``, ``phone``. ``literals`` are secrets from the user's files.
         """
         named = {value for name in variables if (value := environ.get(name, ""))}
-        secrets = named.union(secrets_of(environ), literals)
+        secrets = named.union(shapes.secrets_of(environ), literals)
         forms = {form for secret in secrets for form in _forms_of(secret)}
         known = "|".join(re.escape(form) for form in sorted(forms, key=lambda f: (-len(f), f)))
-        patterns = {kind: PERSONAL[kind] for kind in personal}
+        patterns = {kind: shapes.PERSONAL[kind] for kind in personal}
+        prefixed = (f"(?P<{kind}>{shape})" for kind, (_, shape) in shapes.PREFIXED.items())
         rules = [
             f"(?P<placeholder>{_PLACEHOLDER})",
             *([f"(?P<env>{known})"] if known else []),
             _PAIR,
             _ASSIGNED,
-            *(f"(?P<{kind}>{shape})" for kind, shape in FREE.items()),
-            EDGE
-            + f"(?:{'|'.join(f'(?P<{kind}>{shape})' for kind, (_, shape) in PREFIXED.items())})",
+            *(f"(?P<{kind}>{shape})" for kind, shape in shapes.FREE.items()),
+            f"{shapes.EDGE}(?:{'|'.join(prefixed)})",
             *(f"(?P<{kind}>{shape})" for kind, (_, shape) in patterns.items()),
         ]
         self._pattern = "|".join(rules)
@@ -133,10 +132,9 @@ class Redactor:
         A secret that is open at the end of its text is replaced in that text.
         """
 
-        def spans(text: str) -> list[Span]:
-            return [span for span in self._spans(text) if not _is_open(span, text)]
-
-        return self._without(pieces, spans)
+        return self._without(
+            pieces, lambda text: [span for span in self._spans(text) if not _is_open(span, text)]
+        )
 
     def _without(self, pieces: Sequence[str], spans_of: Callable[[str], list[Span]]) -> list[str]:
         kept_pieces, text = list(pieces), "".join(pieces)
@@ -149,51 +147,44 @@ class Redactor:
         return kept_pieces
 
     def _spans(self, text: str) -> list[Span]:
-        """Return the places of secrets, plain ones or else percent-encoded ones."""
-        spans = [
-            span
-            for match in self._rules.finditer(text)
-            if (span := _span(match)) is not None and text[span.start : span.end] != span.text
+        """Return the places of secrets: plain ones, or else those that are cut or encoded."""
+        spans = self._plain(text) or [*cut_spans(text, self._forms)] or [*cut_keys(text)]
+        return spans or self._in_blocks(text) or self._escaped(text) or _within_words(text)
+
+    def _plain(self, text: str) -> list[Span]:
+        spans = filter(None, map(_span, self._rules.finditer(text)))
+        return [span for span in spans if text[span.start : span.end] != span.text]
+
+    def _in_blocks(self, text: str) -> list[Span]:
+        """Return the places of texts in base64 or hexadecimal digits that hold a secret."""
+        # Each character is one byte, so that the places are the text's.
+        return [
+            Span(start, end, "[redacted:encoded]")
+            for start, end, texts in blocks(text.encode("latin-1", "replace"))
+            if any(self.text(decoded) != decoded for decoded in texts)
         ]
-        spans = spans or list(cut_spans(text, self._forms)) or list(cut_keys(text))
+
+    def _escaped(self, text: str) -> list[Span]:
+        """Return the places of secrets of which characters are escaped."""
         places: list[int] | None = None
-        decoded = text
         for _ in range(DEPTH_MAX):
-            if spans or (decoded_again := percent_decoded(decoded)) is None:
+            decoded = unescaped(text)
+            if decoded is None:
                 break
-            decoded, before = decoded_again
+            text, before = decoded
             places = before if places is None else [places[place] for place in before]
-            spans = [
-                Span(places[span.start], places[span.end], span.text)
-                for match in self._rules.finditer(decoded)
-                if (span := _span(match)) is not None
-            ]
-        return spans
+            if spans := self._plain(text):
+                return [Span(places[s.start], places[s.end], s.text) for s in spans]
+        return []
 
-    def spans_in(self, text: str, *, by_name: bool = True) -> Iterator[tuple[int, str]]:
-        """Yield the place and the rule of each secret in a text, line by line.
-
-        With ``by_name=False``, use values and patterns only: the quotes of another format would
-        otherwise show names where there are none.
-        """
+    def spans_in(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the place and the rule of each secret in a text, line by line."""
         start = 0
         for line in text.splitlines(keepends=True):
             if self._may_hold_secrets(_bytes_of(line)):
-                is_plain = False
-                for match in self._rules.finditer(line):
-                    is_named = bool(match["quoted"] or match["assigned"])
-                    if match.lastgroup != "placeholder" and (by_name or not is_named):
-                        is_plain = True
-                        yield start + match.start(), _rule_of(match)
-                if not is_plain and "%" in line:
-                    yield from self._found_encoded(line, start, by_name)
+                for span in self._spans(line):
+                    yield start + span.start, span.text[len("[redacted:") : -1]
             start += len(line)
-
-    def _found_encoded(self, line: str, start: int, by_name: bool) -> Iterator[tuple[int, str]]:
-        for span in self._spans(line):
-            kind = span.text.removeprefix("[redacted:").removesuffix("]")
-            if by_name or kind not in NAMES:
-                yield start + span.start, kind
 
     def url(self, url: str) -> str:
         """Return the URL with every secret replaced, also under ``key``, ``sig``, …."""
@@ -217,6 +208,8 @@ class Redactor:
             value = msgspec.json.decode(encoded_json)
         except (ValueError, RecursionError):
             return self._foreign_line(encoded_json)
+        if isinstance(value, (int, float)):  # Hexadecimal digits may be a number.
+            return self._text_line(encoded_json)
         try:
             redacted = self.value(value)
         except RecursionError:  # It is nested too deeply.
@@ -279,7 +272,7 @@ class Redactor:
         if isinstance(item, str):
             if not kind:
                 return self.text(item)
-            is_open = not item or item == DUMMY_KEY or _is_placeholder(item)
+            is_open = not item or item == shapes.DUMMY_KEY or _is_placeholder(item)
             return item if is_open else f"[redacted:{kind}]"
         if isinstance(item, Mapping):
             return {self.text(key): self._below(key, below, kind) for key, below in item.items()}
@@ -312,11 +305,14 @@ class Redactor:
             # A JSON Schema describes a `password`; the description is no secret.
             return {
                 self.text(name): self._item(
-                    below, "" if isinstance(below, Mapping) else kind_of(name)
+                    below, "" if isinstance(below, Mapping) else shapes.kind_of(name)
                 )
                 for name, below in item.items()
             }
-        return self._item(item, kind or kind_of(key))
+        kind = kind or shapes.kind_of(key)
+        if not kind and isinstance(item, str) and shapes.is_variable(key):
+            kind = "" if item == shapes.NO_KEY or shapes.is_guessable(item) else "secret"
+        return self._item(item, kind)
 
 
 _TOGETHER: Final = 250_000
@@ -332,6 +328,15 @@ def _parts_of(encoded_lines: bytes) -> list[bytes]:
         parts.append(encoded_lines[start:end])
         start = end
     return [*parts, encoded_lines[start:]]
+
+
+def _within_words(text: str) -> list[Span]:
+    """Return the places of keys that begin within a word."""
+    spans = list[Span]()
+    for span in sorted(prefixed(text.encode("latin-1", "replace")), key=lambda span: span.start):
+        if not spans or span.start >= spans[-1].end:
+            spans.append(span)
+    return spans
 
 
 def _is_placeholder(text: str) -> bool:
@@ -350,7 +355,7 @@ def _bytes_of(text: str) -> bytes:
 
 def _parameter(pair: str) -> str:
     name, _, value = pair.partition("=")
-    if not is_secret_parameter(name) or not value or _is_placeholder(value):
+    if not shapes.is_secret_parameter(name) or not value or _is_placeholder(value):
         return pair
     return f"{name}=[redacted:parameter]"
 
@@ -378,7 +383,7 @@ def _rule_of(match: re.Match[str]) -> str:
     if not start:
         return str(match.lastgroup)
     name = re.search(_NAMED, start, re.IGNORECASE)
-    return kind_of(name.group()) if name is not None else "secret"
+    return shapes.kind_of(name.group()) if name is not None else "secret"
 
 
 def _forms_of(secret: str) -> Iterator[str]:
