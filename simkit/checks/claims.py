@@ -51,19 +51,11 @@ class FindingBuilder:
         """Claims that were skipped, because a file declares what they need as unseen."""
 
     def compare(
-        self,
-        matcher: Any,
-        value: Any,
-        path: Path,
-        label: str,
-        *,
-        several: bool = False,
-        **details: Any,
+        self, matcher: Any, value: Any, path: Path, label: str, **details: Any
     ) -> list[Finding]:
         """Return the findings that a value does not match, one a line; nothing if it does.
 
-        ``several`` says that the claim concerns other values, too; the advice then does not propose
-        the actual value. The rest is as in `unlike`.
+        ``details`` are those of `unlike`.
         """
         return self.unlike(self.misses(matcher, value), path, label, **details)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from simkit.checks.cache_reuse import model_of, reused_tokens, rule_lines, rule_of
 from simkit.checks.claims import FindingBuilder, index_error, listed, unobservable_in_context
-from simkit.checks.findings import Finding, Scope, scope_of_turn
+from simkit.checks.findings import Finding, Scope
 from simkit.checks.provenance import (
     NEAREST_MAX,
     around,
@@ -32,18 +32,9 @@ from simkit.core.messages import UNMADE, Message, NoShare
 from simkit.core.text import counted, short
 from simkit.language.matching import FAR, Matcher, compile_matcher
 from simkit.language.paths import walk
-from simkit.language.yaml import Document
 from simkit.spec.pipeline.agents import RUN_SECTION
 from simkit.spec.pipeline.root_names import keys_in
-from simkit.spec.scenario.claims import (
-    ALL_AGENTS,
-    CONTEXT_CLAIMS,
-    SOME,
-    Selector,
-    claimed_polarity,
-    selected,
-)
-from simkit.spec.scenario.model import Scenario
+from simkit.spec.scenario.claims import ALL_AGENTS, CONTEXT_CLAIMS, SOME, Selector
 from simkit.trace.views import CallView, ContextView, ToolView, View, prefix_of, run_ids, shows_past
 
 CALLS_MAX: Final = 200
@@ -142,7 +133,6 @@ class ContextChecks(ItemChecks[CallView]):
             _title(claim),
             **_fields(claim),
             context=[*self.which(claim, builder), *_explained(claim, value, builder)],
-            several=self.has_other_values(claim, value),
         )
 
     def _check_hidden(self, claim: Claim[CallView], builder: FindingBuilder) -> Iterator[Finding]:
@@ -462,38 +452,3 @@ def _keep_out(claim: Claim[CallView], section: str, role: str) -> str:
     if section in histories(claim.item.context):
         return f"Filter it out of the history of {agent!r}, or correct the claim."
     return f"Remove it from section `{section}` of {agent!r}, or correct the claim."
-
-
-def claims_unheld_elsewhere(
-    scenario: Scenario, document: Document, view: View
-) -> dict[str, list[str]]:
-    """Return model call to the claims that concern the first call, and would fail for it.
-
-    A report shows them beside its context, so that nobody takes a claim on the first call for one
-    on all.
-    """
-    builder = FindingBuilder(document)
-    unheld: dict[str, list[str]] = {}
-    for index, turn in enumerate(scenario.turns[: len(view.turns)]):
-        scope = scope_of_turn(view.turns[index], index, turn.expect, view)
-        for claim, first in _on_first_calls(scope):
-            if not _CHECKS.holds(claim, builder):
-                text = f"{_title(claim)} is of `{claim.group.name(first)}`"
-                unheld.setdefault(claim.item.id, []).append(text)
-    return unheld
-
-
-def _on_first_calls(scope: Scope) -> Iterator[tuple[Claim[CallView], CallView]]:
-    """Yield claims on first calls, each as if it concerned a later one, with the first call."""
-    for key, claims in scope.expect.context.items():
-        selector = selected(key)
-        groups = _CHECKS.groups(scope, selector)
-        if selector.which or isinstance(groups, str):
-            continue
-        for name, matcher in claims.claimed().items():
-            if unobservable_in_context(scope, selector, name, matcher):
-                continue
-            for group in groups if claimed_polarity(name, matcher).affirms else ():
-                for call in group.items[1:]:
-                    claim = Claim(key, name, matcher, (), call, matcher, False, group, scope)
-                    yield claim, group.items[0]

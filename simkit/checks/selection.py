@@ -201,18 +201,6 @@ class ItemChecks(ABC, Generic[ItemT]):
                 context = (f"{line}`{group.name(claim.item)}`", *finding.context)
                 yield replace(finding, context=context)
 
-    def _concerned(self, claim: Claim[ItemT]) -> Iterator[Claim[ItemT]]:
-        """Yield the claim on each item that it concerns."""
-        for item in claim.group.items:
-            whole = replace(claim, item=item, matcher=claim.source_matcher, is_denial=False)
-            yield from _concerning([whole], item is claim.group.items[0])
-
-    def has_other_values(self, claim: Claim[ItemT], value: Any) -> bool:
-        """Return whether the claim has other actual values in other items."""
-        if not claim.is_of_one or claim.selector.item_index is not None:
-            return not claim.is_of_one
-        return any(self.value(other) != value for other in self._concerned(claim))
-
     def which(self, claim: Claim[ItemT], builder: FindingBuilder) -> Iterator[str]:
         """Yield a line that says which of several items a claim concerns, if its key does not."""
         group, polarity = claim.group, claim.polarity

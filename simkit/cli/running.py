@@ -189,11 +189,9 @@ class RunWriter:
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
-            from simkit.checks.contexts import claims_unheld_elsewhere
             from simkit.report.contexts import context_lines
 
-            unheld = claims_unheld_elsewhere(prepared.scenario, prepared.document, view)
-            yield block(context_lines(view, job.turn, job.agent, paint, unheld))
+            yield block(context_lines(view, job.turn, job.agent, paint))
         elif job.show == "state":
             from simkit.report.contexts import state_lines
 

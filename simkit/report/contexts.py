@@ -22,16 +22,9 @@ SCHEMA_MAX: Final = 400
 
 
 def context_lines(
-    view: View,
-    turn: int | None = None,
-    agent: str = "",
-    paint: Paint = plain,
-    unheld: Mapping[str, Sequence[str]] = {},
+    view: View, turn: int | None = None, agent: str = "", paint: Paint = plain
 ) -> Iterator[str]:
-    """Yield the selected contexts, complete, in the order of the calls.
-
-    ``unheld`` are claims, by call, that concern another call and would fail for this one.
-    """
+    """Yield the selected contexts, complete, in the order of the calls."""
     for turn_view in view.turns:
         if turn is not None and turn_view.number != turn:
             continue
@@ -40,8 +33,6 @@ def context_lines(
                 calls = turn_view.calls_by_agent[call.agent]
                 title = _title(call, calls, run_ids(call.agent, turn_view.runs, calls))
                 yield from _call_lines(call, title, paint)
-                for claim in unheld.get(call.id, ()):
-                    yield from wrapped(f"{claim}; it would not hold here", "  claim ", "      ")
                 yield ""
 
 

@@ -23,7 +23,7 @@ from simkit.trace.events import Made as MadePart
 from simkit.trace.views.contexts import INSTRUCTIONS, ContextView, ShownPart
 
 if TYPE_CHECKING:
-    from simkit.trace.views.turns_and_calls import CallView, TurnView
+    from simkit.trace.views.turns_and_calls import CallView
     from simkit.trace.views.view import View
 
 
@@ -362,19 +362,9 @@ class Relation(NamedTuple):
     missing: tuple[Message, ...] = ()
     """The messages that the agent was sent or said there, and is not sent now."""
     rest: tuple[Message, ...] = ()
-    """Those that it is sent now; empty if the call continues."""
+    """Those that it is sent now."""
     is_declared: bool = False
     """Whether a filter, a window or a summary was seen."""
-
-
-class _Shape(NamedTuple):
-    """The messages of a call, by number, without a copy of those that are settled."""
-
-    call: CallView
-    part: ShownPart | None
-    """The only history; None if there are several or none."""
-    tail: tuple[int, ...]
-    """The numbers behind its settled messages, and those that the agent said since."""
 
 
 class Relations:
@@ -382,30 +372,18 @@ class Relations:
 
     def __init__(self, view: View) -> None:
         self._view = view
-        self._last: dict[tuple[str, str], _Shape] = {}
-        self._latest: dict[tuple[str, str], tuple[str, dict[int, Message]]] = {}
-        """Session and agent to the last call that was compared, and its messages by number."""
+        self._last: dict[tuple[str, str], CallView] = {}
 
     def add(self, call: CallView) -> Relation | None:
         """Take the next call into account; return its relation if it is its turn's first one."""
         turn = self._view.turns[-1]
         key = turn.session, call.agent
-        last = self._last.get(key)
-        shape = _shape_of(call)
-        self._last[key] = shape
-        if last is None or last.call.turn == call.turn:
+        last, self._last[key] = self._last.get(key), call
+        if last is None or last.turn == call.turn:
             return None
-        return _continued(last, shape) or self._compared(last, shape, turn)
-
-    def _compared(self, last: _Shape, shape: _Shape, turn: TurnView) -> Relation:
-        key = turn.session, shape.call.agent
-        call, before = self._latest.get(key, ("", {}))
-        if call != last.call.id:
-            before = _messages_of(last.call)
-        if last.call.reply is not None:
-            before[last.call.reply.number] = last.call.reply
-        now = _messages_of(shape.call)
-        self._latest[key] = shape.call.id, now
+        before, now = _messages_of(last), _messages_of(call)
+        if last.reply is not None:
+            before[last.reply.number] = last.reply
         missing = tuple(message for number, message in before.items() if number not in now)
         rest = tuple(message for number, message in before.items() if number in now)
         first = turn.message.number if turn.message is not None else 0
@@ -413,10 +391,10 @@ class Relations:
         new = [message for number, message in now.items() if number > newest and number != first]
         is_declared = any(
             part.cuts_hi or part.tail_cuts or part.summary is not None
-            for part in shape.call.context.histories()
+            for part in call.context.histories()
         )
-        kind = _kind_of(missing, rest, new, shape.call.agent)
-        return Relation(kind, last.call.turn, missing, rest, is_declared)
+        kind = _kind_of(missing, rest, new, call.agent)
+        return Relation(kind, last.turn, missing, rest, is_declared)
 
 
 def _kind_of(
@@ -429,27 +407,6 @@ def _kind_of(
     if not rest:
         return "restarted"
     return "windowed" if missing[-1].number < rest[0].number else "filtered"
-
-
-def _shape_of(call: CallView) -> _Shape:
-    parts = [*call.context.histories()]
-    if len(parts) != 1:
-        return _Shape(call, None, ())
-    numbers = [message.number for message in (*parts[0].tail, *call.context.own_messages)]
-    return _Shape(call, parts[0], tuple(numbers))
-
-
-def _continued(last: _Shape, shape: _Shape) -> Relation | None:
-    """Return that a call continues, if that can be seen from its new messages alone."""
-    before, now, reply = last.part, shape.part, last.call.reply
-    if before is None or now is None or before.stream is not now.stream or before.lo != now.lo:
-        return None
-    settled = now.stream.entries[before.hi : now.hi]
-    numbers = (*(message.number for message in settled), *shape.tail)
-    expected = last.tail if reply is None else (*last.tail, reply.number)
-    if numbers[: len(expected)] != expected:
-        return None
-    return Relation("continued", last.call.turn)
 
 
 def _messages_of(call: CallView) -> dict[int, Message]:
