@@ -18,16 +18,10 @@ from simkit.explore.campaigns import Bounds, command_of, run_campaign
 from simkit.explore.causes import CLAIM_KEYS, label_of, refused_lines
 from simkit.explore.claims import unjudged_claims
 from simkit.explore.scenarios import shown_lines, title_of
-from simkit.explore.subjects import (
-    USER_TEXTS,
-    Subject,
-    made_up_subject,
-    simulation_subject,
-    simulations_of,
-)
+from simkit.explore.subjects import USER_TEXTS, Subject, made_up_subject, simulation_subject
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import SIMULATION_SUFFIX, ScenarioCase
+from simkit.spec.scenario.items import SIMULATION_SUFFIX, ScenarioCase, simulations_in
 
 RUNS: Final = 100
 """The number of conversations, if nothing else is said."""
@@ -101,7 +95,7 @@ class Explored:
             return made_up_subject(self._prepared(claim, lines), self._texts)
         if not self._file.endswith(SIMULATION_SUFFIX) or not os.path.isfile(self._file):
             raise SimkitError(f"there is no simulation `{self._file}`")
-        cases = list(simulations_of(self._library, [self._file]))
+        cases = simulations_in(self._file, self._library.cache)
         if len(cases) != 1:
             raise SimkitError(f"`{self._file}` holds {counted(len(cases), 'simulation')}, not one")
         subject = simulation_subject(self._library, cases[0])

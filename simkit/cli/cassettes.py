@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from tabulate import tabulate
 
-from simkit.capture.cassettes import Cassette, Leak, cassettes_in, load, over_age, scan_file
+from simkit.capture.cassettes import Cassette, Leak, age_of, cassettes_in, load, scan_file
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
@@ -208,14 +208,13 @@ def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
     except CassetteInvalid as problem:
         return replace(listed, error=str(problem))
     items = cassette.interactions
-    oldest = next(over_age([cassette], today, -1), None)
+    days, recorded_at = age_of(cassette, today)
     limits = [user.days_max for user in used if user.days_max is not None]
-    days = oldest.days if oldest is not None else None
     return replace(
         listed,
         interactions=len(items),
         protocols=_protocols(cassette),
-        recorded_at=oldest.recorded_at if oldest is not None else "",
+        recorded_at=recorded_at,
         days=days,
         is_orphan=not used,
         days_over=max(days - min(limits), 0) if limits and days is not None else 0,

@@ -167,8 +167,9 @@ class Cluster(Workers):
         try:
             return self._distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
         except (OSError, ValueError) as problem:
+            why = str(problem).partition("\n")[0] or type(problem).__name__
             raise SimkitError(
-                f"--cluster: no dask scheduler answers at {address}: {_first_line(problem)}\n"
+                f"--cluster: no dask scheduler answers at {address}: {why}\n"
                 "  Start one with `dask scheduler`, and workers with `dask worker ADDRESS`."
             ) from None
 
@@ -269,7 +270,3 @@ def _distributed() -> Any:
         ) from None
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return distributed
-
-
-def _first_line(problem: BaseException) -> str:
-    return (str(problem) or type(problem).__name__).splitlines()[0]

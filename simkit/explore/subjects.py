@@ -298,12 +298,6 @@ def simulation_subject(library: Library, case: ScenarioCase, *, is_live: bool = 
     )
 
 
-def simulations_of(library: Library, files: Sequence[str]) -> Iterator[ScenarioCase]:
-    """Yield the simulations of files; raise SourceError."""
-    for file in files:
-        yield from simulations_in(file, library.cache)
-
-
 def scenario_subject(prepared: Prepared) -> Subject:
     """Return a scenario to be varied: only the texts of its users are used."""
     return made_up_subject(prepared, _texts_of(prepared) or USER_TEXTS)

@@ -6,7 +6,7 @@ requests are the same; ``missing`` and ``lookup`` for replay; ``traffic`` for on
 during a run; ``hygiene`` for existing files.
 """
 
-from simkit.capture.cassettes.hygiene import Leak, OverAge, cassettes_in, over_age, scan_file
+from simkit.capture.cassettes.hygiene import Leak, age_of, cassettes_in, scan_file
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
 from simkit.capture.cassettes.reading import absent, load, loads

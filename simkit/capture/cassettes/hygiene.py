@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -24,16 +24,6 @@ from simkit.providers.streams import content_of
 _ENDINGS: Final = (".yaml", ".yml", ".json")
 
 
-class OverAge(msgspec.Struct, frozen=True, gc=False):
-    """A cassette with an interaction that was recorded too long ago."""
-
-    path: Path
-    recorded_at: str
-    """The date of its oldest interaction."""
-    days: int
-    """The age of that interaction in days."""
-
-
 def cassettes_in(folder: str | Path) -> list[Path]:
     """Return the cassettes below a folder, by their names, sorted."""
     paths = Path(folder).rglob("*")
@@ -44,26 +34,19 @@ def cassettes_in(folder: str | Path) -> list[Path]:
     )
 
 
-def over_age(cassettes: Iterable[Cassette], today: date, days_max: int) -> Iterator[OverAge]:
-    """Yield the cassettes that are older than ``days_max`` days.
+def age_of(cassette: Cassette, today: date) -> tuple[int | None, str]:
+    """Return the age of the oldest interaction in days, and its date as it is recorded.
 
-    A cassette without dates, as other recorders write them, has no age.
+    A cassette without dates, as other recorders write them, has none.
     """
-    for cassette in cassettes:
-        known = [
-            (day, item.recorded_at)
-            for item in cassette.interactions
-            if (day := _day(item.recorded_at)) is not None
-        ]
-        if known:
-            day, recorded_at = min(known)
-            if (today - day).days > days_max:
-                yield OverAge(cassette.path, recorded_at, (today - day).days)
+    dates = [(day, item.recorded_at) for item in cassette.interactions if (day := _day(item))]
+    day, recorded_at = min(dates, default=(None, ""))
+    return None if day is None else max((today - day).days, 0), recorded_at
 
 
-def _day(recorded_at: str) -> date | None:
+def _day(item: Interaction) -> date | None:
     try:
-        return datetime.fromisoformat(recorded_at).date()
+        return datetime.fromisoformat(item.recorded_at).date()
     except ValueError:
         return None
 

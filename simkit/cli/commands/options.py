@@ -104,16 +104,6 @@ PATHS: Final = click.argument(
 TRACEBACK_VARIABLE: Final = "SIMKIT_TRACEBACK"
 
 
-_OUTPUT: Final = (
-    "show", "turn", "agent", "form", "quiet", "base", "page", "file", "opens", "target", "folder",
-)  # fmt: skip
-HEADINGS: Final = {
-    **dict.fromkeys(_OUTPUT, "Output"),
-    **dict.fromkeys(("strict", "is_strict", "fail_under", "needs_met"), "Exit code"),
-}
-"""The heading of an option, where it is not "Options"."""
-
-
 class _Command(click.Command):
     """A command; each has ``--format json``, whose answer `simkit.core.answers` describes."""
 
@@ -130,18 +120,6 @@ class _Command(click.Command):
                     help="json for programs.",
                 )
             )
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options under headings: what is done, how it is shown, what ends with 1."""
-        records: dict[str, list[tuple[str, str]]] = {"Options": [], "Output": [], "Exit code": []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if isinstance(parameter, click.Option) and record is not None:
-                records[HEADINGS.get(parameter.name or "", "Options")].append(record)
-        for heading, some in records.items():
-            if some:
-                with formatter.section(heading):
-                    formatter.write_dl(some)
 
     def make_context(
         self,

@@ -4,8 +4,9 @@ from datetime import date
 from pathlib import Path
 
 import msgspec
+import pytest
 
-from simkit.capture.cassettes import Cassette, OverAge, cassettes_in, over_age
+from simkit.capture.cassettes import Cassette, age_of, cassettes_in
 from tests.capture.cassettes.requests import chat, recorded
 
 
@@ -25,14 +26,17 @@ def test_cassettes_are_found_by_their_names(tmp_path: Path) -> None:
     assert cassettes == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yml"]
 
 
-def test_cassette_is_as_old_as_its_oldest_interaction() -> None:
-    cassettes = [
-        aged("2026-01-30T10:00:00Z", "2026-01-02T03:04:05+00:00"),
-        aged("2026-01-21"),
-        aged("", "yesterday"),
-        aged(),
-    ]
-
-    result = list(over_age(cassettes, date(2026, 2, 1), 11))
-
-    assert result == [OverAge(Path("a.yaml"), "2026-01-02T03:04:05+00:00", 30)]
+@pytest.mark.parametrize(
+    ("days", "age"),
+    [
+        (("2026-01-30T10:00:00Z", "2026-01-02T03:04:05+00:00"), (30, "2026-01-02T03:04:05+00:00")),
+        (("2026-01-21", "yesterday"), (11, "2026-01-21")),
+        (("2026-02-03",), (0, "2026-02-03")),
+        (("", "yesterday"), (None, "")),
+        ((), (None, "")),
+    ],
+)
+def test_cassette_is_as_old_as_its_oldest_interaction(
+    days: tuple[str, ...], age: tuple[int | None, str]
+) -> None:
+    assert age_of(aged(*days), date(2026, 2, 1)) == age
