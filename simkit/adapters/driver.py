@@ -33,11 +33,10 @@ from simkit.adapters.importing import ImportWatch
 from simkit.adapters.instrumentation import Instrumented
 from simkit.adapters.model_calls import Answerer
 from simkit.adapters.model_interceptor import ModelInterceptor
-from simkit.adapters.modules import OwnModules, UsedModules, check_folders, check_imported, entry_of
+from simkit.adapters.modules import OwnModules, check_folders, check_imported, entry_of
 from simkit.adapters.programs.program import InputLoopDriver
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
 from simkit.adapters.recorder.carried_over import ScenarioTexts
-from simkit.adapters.recorder.left_values import Modules
 from simkit.adapters.recorder.sessions import RenamingSink, Run
 from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.adapters.script import (
@@ -143,7 +142,7 @@ class CodeDriver:
         if script.remembers and not app.is_apart:
             recorder.texts = ScenarioTexts(script.scenario)
             recorder.texts.add_value(script.initial_state)
-            recorder.modules = Modules(OwnModules(app), UsedModules(app))
+            recorder.modules = OwnModules(app)
             self._stack.callback(recorder.texts.end)
         enter = self._stack.enter_context
         keeps_keys = self._others is not None and self._others.is_live

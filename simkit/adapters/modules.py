@@ -37,13 +37,14 @@ class OwnModules:
     """The modules that belong to a pipeline.
 
     These are the top-level package that it names, and modules below the folders of ``app.path`` or
-    beside that package's module, except installed ones and those not written in Python. Two are
-    equal if they have the same: what was found out for one run is kept for the next.
+    beside that package's module, except installed ones and those not written in Python.
     """
 
     def __init__(self, app: App) -> None:
         self._home = home_of(app.entry)
         self._paths = app.folders()
+        names = (app.entry, app.options.setup or app.entry)
+        self._entries = frozenset(name.partition(":")[0] for name in names)
 
     def __call__(self, name: str, file: str) -> bool:
         """Return whether a module with a name and a file is one of them."""
@@ -53,24 +54,29 @@ class OwnModules:
             return False
         return self._is_below(file) and file.endswith(tuple(SOURCE_SUFFIXES))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OwnModules) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return self._home, self._folders
-
     @cached_property
     def _folders(self) -> tuple[str, ...]:
         return tuple(self._own_folders())
 
+    def names(self) -> list[str]:
+        """Return the names of those that are imported."""
+        return [name for name, module in sys.modules.copy().items() if self._is_own(name, module)]
+
+    def used_names(self) -> list[str]:
+        """Return the names of those that the entry and the setup use.
+
+        A package of hundreds of modules may hold many pipelines. All are used if code that is
+        reached imports modules with names built at run time.
+        """
+        reached, imports_others = _reach_of(self._home, self._entries)
+        if imports_others:
+            return self.names()
+        modules = [(name, sys.modules.get(name)) for name in sorted(reached)]
+        return [name for name, module in modules if module and self._is_own(name, module)]
+
     def forget(self) -> dict[str, ModuleType]:
         """Remove them from `sys.modules`; return the removed ones."""
-        names = [name for name, module in sys.modules.copy().items() if self._is_own(name, module)]
-        return {name: sys.modules.pop(name) for name in names}
+        return {name: sys.modules.pop(name) for name in self.names()}
 
     def _is_own(self, name: str, module: Any) -> bool:
         file = getattr(module, "__file__", None)
@@ -99,28 +105,6 @@ class OwnModules:
         if spec.submodule_search_locations is not None:
             return [os.path.abspath(folder) for folder in spec.submodule_search_locations]
         return [os.path.dirname(os.path.abspath(spec.origin))] if spec.origin else ()
-
-
-class UsedModules(OwnModules):
-    """The modules of a pipeline that its entry and its setup use.
-
-    A package of hundreds of modules may hold many pipelines. All are used if code that is reached
-    imports modules with names built at run time.
-    """
-
-    def __init__(self, app: App) -> None:
-        super().__init__(app)
-        names = (app.entry, app.options.setup or app.entry)
-        self._entries = frozenset(name.partition(":")[0] for name in names)
-
-    @cached_property
-    def _key(self) -> tuple[object, ...]:
-        return self._home, self._folders, self._entries
-
-    def __call__(self, name: str, file: str) -> bool:
-        """Return whether a module with a name and a file is one of them."""
-        reached, imports_others = _reach_of(self._home, self._entries)
-        return (imports_others or name in reached) and super().__call__(name, file)
 
 
 # The ``langgraph.json`` of an application

@@ -16,7 +16,7 @@ import msgspec
 
 from simkit.adapters.attribution import OF_NOBODY
 from simkit.adapters.modules import OwnModules
-from simkit.adapters.recorder.left_values import Modules, sizes_in
+from simkit.adapters.recorder.left_values import NamedModules, sizes_in
 from simkit.checks.findings import Finding
 from simkit.core.errors import FunctionMissing, SimkitError, SourceError
 from simkit.core.files import FileReads
@@ -174,15 +174,12 @@ def _requests(record: ExploredRun) -> Iterator[tuple[int, str, list[str]]]:
 def _sizes(subject: Subject) -> Mapping[str, object]:
     """Return the variables of the code's modules, each with another size if it keeps more."""
     pipeline = subject.prepared.pipeline
-    is_own = OwnModules(pipeline) if isinstance(pipeline, App) else _is_of_functions(subject)
-    return sizes_in(Modules(is_own, is_own))
-
-
-def _is_of_functions(subject: Subject) -> Callable[[str, str], bool]:
-    """Return whether a module, by name and file, holds a function of a declared pipeline."""
+    if isinstance(pipeline, App):
+        return sizes_in(OwnModules(pipeline))
+    # Those of the functions of a declared pipeline.
     data = (subject.prepared.pipeline_document.data, subject.lines)
-    homes = {text.partition(":")[0] for text in leaves(data) if isinstance(text, str)}
-    return lambda name, file: name in homes
+    names = {text.partition(":")[0] for text in leaves(data) if isinstance(text, str)}
+    return sizes_in(NamedModules(*sorted(names)))
 
 
 # Campaigns

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.modules import OwnModules
 from simkit.core.errors import SimkitError
-from simkit.spec.scenario.apps import App
-from tests.adapters.running import prepared, run_app
+from tests.adapters.running import run_app
 
 
 @pytest.mark.parametrize(
@@ -26,14 +24,3 @@ def test_a_misspelt_module_is_answered_with_the_nearest(
 
     with pytest.raises(SimkitError, match="Did you mean 'shop_desk'"):
         run_app("shop_dsk:run", f"app: {{path: {path}}}\nturns: [{{user: Hi}}]", tmp_path)
-
-
-def test_what_is_known_of_an_applications_modules_serves_its_next_run(tmp_path: Path) -> None:
-    def own_modules(path: object) -> OwnModules:
-        text = f"app: {{path: [{path}]}}\nturns: [{{user: Hi}}]"
-        app = prepared("waiting_desk:gathered", text).pipeline
-        assert isinstance(app, App)
-        return OwnModules(app)
-
-    assert {own_modules("."), own_modules(".")} == {own_modules(".")}
-    assert own_modules(tmp_path) != own_modules(".")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.adapters.modules import UsedModules, imports_by_text, reached_by
+from simkit.adapters.modules import OwnModules, imports_by_text, reached_by
 from simkit.spec.scenario.apps import App, AppOptions
 from tests.adapters.running import run_app
 
@@ -123,9 +123,7 @@ def test_used_modules_are_those_that_the_entry_reaches(folder: Path) -> None:
 
     def used(entry: str) -> set[str]:
         app = App("reach", f"reach_app.{entry}:run", str(folder), AppOptions(), {})
-        modules = UsedModules(app)
-        names = (name for name in sys.modules.copy() if name.startswith("reach_app"))
-        return {name for name in names if modules(name, "")}
+        return set(OwnModules(app).used_names())
 
     assert used("desk") == {"reach_app", "reach_app.desk", "reach_app.store"}
     assert used("by_text") >= {"reach_app.other", "reach_app.store"}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from simkit.adapters.recorder import left_values
-from simkit.adapters.recorder.left_values import IsOwn, Modules, own_modules
+from simkit.adapters.recorder.left_values import Modules, modules_named
 from simkit.core.messages import Message
 from simkit.language.paths import leaves
 
@@ -140,12 +140,12 @@ def forget_all() -> None:
     left_values.forget_all()
 
 
-def is_written_in(text: str, is_own: IsOwn) -> bool:
+def is_written_in(text: str, modules: Modules) -> bool:
     """Return whether a text is in the source of the pipeline's modules, as an example for it is."""
     escaped = text.encode("unicode_escape").decode()
     return any(
         text in source or escaped in source
-        for _, module in own_modules(is_own)
+        for _, module in modules_named(modules.names())
         if (source := _source(getattr(module, "__file__", None) or ""))
     )
 

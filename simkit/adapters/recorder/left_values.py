@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import lru_cache, partial
 from itertools import count as numbers
 from random import Random
 from types import CellType, FunctionType, ModuleType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 _DEPTH_MAX: Final = 8
 _VALUES_MAX: Final = 20_000
@@ -30,23 +30,52 @@ _PLAIN: Final = (*_SCALARS, dict, list, set, tuple, frozenset, deque)
 _EMPTY: Final = CellType()
 _CACHED: Final = type(lru_cache(len))
 
-IsOwn = Callable[[str, str], bool]
-"""Function of a module's name and file: whether it belongs to the pipeline."""
 PutBack = tuple[Callable[[], object], ...]
 """Functions that give a variable, and the containers, classes and cells in it, a former content."""
 
 
-class Modules(NamedTuple):
+class Modules(Protocol):
     """The modules of a pipeline."""
 
-    are_own: IsOwn
-    are_used: IsOwn
-    """Those of them whose variables the pipeline may read."""
+    def __call__(self, name: str, file: str) -> bool:
+        """Return whether a module with a name and a file is one of them."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of those that are imported."""
+
+    def used_names(self) -> Iterable[str]:
+        """Return the names of those whose variables the pipeline may read."""
 
 
-def is_nobodys(name: str, file: str) -> bool:
-    """Return False: before a pipeline is known, no module belongs to it."""
-    return False
+class NamedModules:
+    """Modules that are known by their names."""
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
+
+    def __call__(self, name: str, file: str) -> bool:
+        """Return whether a module with a name is one of them."""
+        return name in self._names
+
+    def names(self) -> list[str]:
+        """Return the names of those that are imported."""
+        return [name for name in self._names if name in sys.modules]
+
+    used_names = names
+
+
+class _Homes:
+    """The names of a pipeline's modules; each is looked up once."""
+
+    def __init__(self, modules: Modules) -> None:
+        self._modules = modules
+        self._answers: dict[str, bool] = {}
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self._answers:
+            file = getattr(sys.modules.get(str(name)), "__file__", None)
+            self._answers[str(name)] = bool(file) and self._modules(str(name), str(file))
+        return self._answers[str(name)]
 
 
 class _Content(NamedTuple):
@@ -101,7 +130,7 @@ class _Process:
         self.fixed: dict[str, tuple[object, _Content, Callable[[], PutBack]]] = {}
         """Variables that only another value can change, which most are: each with its value."""
         self.last_scenario = ""
-        self.modules = Modules(is_nobodys, is_nobodys)
+        self.modules: Modules = NamedModules()
         self.left_to_last: dict[str, Mapping[str, str]] = {}
         """The variables that the last scenario found, with what others left in them."""
         self.put_back_last: dict[str, PutBack] = {}
@@ -191,10 +220,10 @@ def forget_all() -> None:
     _process.__init__()  # type: ignore[misc]
 
 
-def holder_of(text: str, is_own: IsOwn) -> str:
+def holder_of(text: str, modules: Modules) -> str:
     """Return the variable of the pipeline's modules that holds a text; empty if none does."""
-    homes = dict(own_modules(is_own))
-    for name, module in homes.items():
+    homes = _Homes(modules)
+    for name, module in modules_named(modules.names()):
         for variable, value in _variables(module):
             values = _Search(homes, is_wide=True).values_in(value)
             if any(isinstance(inner, str) and text in inner for inner in values):
@@ -202,21 +231,12 @@ def holder_of(text: str, is_own: IsOwn) -> str:
     return ""
 
 
-def own_modules(is_own: IsOwn) -> Iterator[tuple[str, ModuleType]]:
-    """Yield the modules of the pipeline, by name."""
-    # Thousands are imported where applications are large, and each run asks twice. A new one comes
-    # last: the same number with the same last name is the same modules.
-    for name in _own_names(is_own, len(sys.modules), next(reversed(sys.modules))):
+def modules_named(names: Iterable[str]) -> Iterator[tuple[str, ModuleType]]:
+    """Yield imported modules, by name."""
+    for name in names:
         module = sys.modules.get(name)
         if isinstance(module, ModuleType):
             yield name, module
-
-
-@lru_cache(maxsize=64)
-def _own_names(is_own: IsOwn, count: int, last: str) -> tuple[str, ...]:
-    """Return the names of the pipeline's modules among so many imported ones."""
-    files = [(name, getattr(module, "__file__", None)) for name, module in [*sys.modules.items()]]
-    return tuple(name for name, file in files if file and is_own(name, file))
 
 
 def _module_of(value: object) -> str:
@@ -233,8 +253,8 @@ def _variables(home: ModuleType | type) -> list[tuple[str, Any]]:
 
 def _contents(modules: Modules) -> Iterator[tuple[str, _Content, Callable[[], PutBack]]]:
     """Yield each variable's name, its content, and a function that copies this content."""
-    homes = dict(own_modules(modules.are_own))
-    for home, module in own_modules(modules.are_used):
+    homes = _Homes(modules)
+    for home, module in modules_named(modules.used_names()):
         for name, value in _variables(module):
             if isinstance(value, type | FunctionType) and _module_of(value) != home:
                 continue  # Its own module has it.
@@ -250,7 +270,7 @@ def _contents(modules: Modules) -> Iterator[tuple[str, _Content, Callable[[], Pu
             yield key, *fixed[1:]
 
 
-def _copy(home: ModuleType, name: str, values: list[Any], homes: Collection[str]) -> PutBack:
+def _copy(home: ModuleType, name: str, values: list[Any], homes: Container[str]) -> PutBack:
     """Copy a variable and the values in it; the first of these is its own."""
     put_back = [each for inner in values for each in _put_back(inner, homes)]
     if _may_keep(values[:1], homes):
@@ -258,7 +278,7 @@ def _copy(home: ModuleType, name: str, values: list[Any], homes: Collection[str]
     return (*put_back,)
 
 
-def _put_back(holder: Any, homes: Collection[str]) -> Iterator[Callable[[], object]]:
+def _put_back(holder: Any, homes: Container[str]) -> Iterator[Callable[[], object]]:
     if isinstance(holder, dict | set | list | deque) and not _may_keep(
         holder.values() if isinstance(holder, dict) else holder, homes
     ):
@@ -276,7 +296,7 @@ def _put_back(holder: Any, homes: Collection[str]) -> Iterator[Callable[[], obje
         ]
 
 
-def _may_keep(values: Iterable[Any], homes: Collection[str]) -> bool:
+def _may_keep(values: Iterable[Any], homes: Container[str]) -> bool:
     """Return whether all are plain or the pipeline's: a task that is kept tells no error."""
     return all(
         value is None or isinstance(value, _PLAIN) or _module_of(value) in homes for value in values
@@ -291,7 +311,7 @@ def _set_variable(home: ModuleType | type, name: str, value: object) -> None:
 class _Search:
     """Searches one variable; ``is_wide``: also the objects of libraries."""
 
-    def __init__(self, homes: Collection[str], *, is_wide: bool = False) -> None:
+    def __init__(self, homes: Container[str], *, is_wide: bool = False) -> None:
         self._homes, self._is_wide, self._left = homes, is_wide, _VALUES_MAX
         self._visited: set[int] = set()
 

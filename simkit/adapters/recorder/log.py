@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from simkit.adapters.recorder.calls import CallRecorder
 from simkit.adapters.recorder.histories import MessageHistory, Print, cuts_between, print_of
-from simkit.adapters.recorder.left_values import Modules, is_nobodys
+from simkit.adapters.recorder.left_values import Modules, NamedModules
 from simkit.adapters.recorder.sessions import Run, ToolRequest
 from simkit.core.messages import JsonValue, Message, ToolCall, call_of, without_thinking
 from simkit.language.paths import with_inner_texts
@@ -42,7 +42,7 @@ class LogRecorder(CallRecorder):
         """State to its channels of which an update is only what joins their value."""
         self._checkpoints: dict[str, str] = {}
         """Session to its last checkpoint."""
-        self.modules = Modules(is_nobodys, is_nobodys)
+        self.modules: Modules = NamedModules()
         """The pipeline's."""
 
     def _plain(self, value: Any) -> JsonValue:

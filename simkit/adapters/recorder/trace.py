@@ -392,9 +392,7 @@ class TraceRecorder(LogRecorder):
         self, at: Position, call: str, candidates: Iterable[CarriedText]
     ) -> None:
         texts_carried = [
-            carried
-            for carried in candidates
-            if not is_written_in(carried.text, self.modules.are_own)
+            carried for carried in candidates if not is_written_in(carried.text, self.modules)
         ]
         texts_carried.sort(key=lambda carried: len(carried.text) < LONG)  # Short ones prove less.
         for carried in texts_carried[:1]:
@@ -405,7 +403,7 @@ class TraceRecorder(LogRecorder):
                 said_by=carried.said_by,
                 scenario=carried.scenario,
                 others=len(texts_carried) - 1,
-                variable=holder_of(carried.text, self.modules.are_own),
+                variable=holder_of(carried.text, self.modules),
             )
 
     def _count_call(self, run: Run) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.adapters.recorder import carried_over
 from simkit.adapters.recorder.carried_over import ScenarioTexts, is_written_in
-from simkit.adapters.recorder.left_values import holder_of, own_modules
+from simkit.adapters.recorder.left_values import NamedModules, holder_of
 from simkit.core.messages import Message
 
 LONG = "My order A-1042 never arrived."
@@ -112,7 +112,7 @@ def test_the_variable_that_keeps_a_text_is_named(monkeypatch: pytest.MonkeyPatch
     vars(module).update(__file__=__file__, store=SimpleNamespace(texts=[LONG]))
     monkeypatch.setitem(sys.modules, "keeping", module)
 
-    names = [holder_of(text, lambda name, _: name == "keeping") for text in (LONG, "nobody's")]
+    names = [holder_of(text, NamedModules("keeping")) for text in (LONG, "nobody's")]
 
     assert names == ["keeping.store", ""]
 
@@ -122,8 +122,8 @@ def test_a_text_in_the_source_is_the_application_s_own(monkeypatch: pytest.Monke
     module.__file__ = __file__
     monkeypatch.setitem(__import__("sys").modules, "written", module)
 
-    assert is_written_in("My order A-1042 never arrived.", lambda name, file: name == "written")
-    assert not is_written_in("no such " + "text", lambda name, file: name == "written")
+    assert is_written_in("My order A-1042 never arrived.", NamedModules("written"))
+    assert not is_written_in("no such " + "text", NamedModules("written"))
 
 
 def test_a_long_text_is_found_among_many() -> None:
@@ -133,22 +133,3 @@ def test_a_long_text_is_found_among_many() -> None:
     assert run("last", "And now", "So: I am the customer 70, I am the customer 07") == [
         "I am the customer 70", "I am the customer 07",
     ]  # fmt: skip
-
-
-def test_modules_are_asked_about_again_only_after_an_import(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    names: list[str] = []
-
-    def is_own(name: str, file: str) -> bool:
-        names.append(name)
-        return name == "late_desk"
-
-    before = [*own_modules(is_own)], len(names)
-    again = [*own_modules(is_own)], len(names)
-    late_desk = ModuleType("late_desk")
-    late_desk.__file__ = "late_desk.py"
-    monkeypatch.setitem(sys.modules, "late_desk", late_desk)
-
-    assert before == again
-    assert [*own_modules(is_own)] == [("late_desk", late_desk)]
