@@ -9,6 +9,8 @@ from typing import Final
 
 import msgspec
 
+from simkit.language.json_schema import is_number
+
 _encode: Final = msgspec.json.Encoder().encode
 _NUMBER: Final = re.compile(
     r"(?<![\w.\-])(?<!\d:)-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w]|[-.:,]\d)"
@@ -36,11 +38,6 @@ def whole_places(text: str, part: str) -> Iterator[int]:
 
 def _is_joined(pair: str) -> bool:
     return len(pair) > 1 and all(letter.isalnum() or letter == "_" for letter in pair)
-
-
-def is_number(value: object) -> bool:
-    """Return whether a value is a number, which true and false are not."""
-    return isinstance(value, _PLAIN) and not isinstance(value, bool)
 
 
 class Sought:

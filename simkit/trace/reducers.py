@@ -82,12 +82,6 @@ class Appended(Sequence[Any]):
         """Return whether this list is the older one with items appended."""
         return type(older) is Appended and older._items is self._items and older._lo == self._lo
 
-    def since(self, older: Any, place: int) -> list[Any] | None:
-        """Return the items from an index on; None unless this list continues an older one."""
-        if type(older) is not Appended or older._items is not self._items or older._lo != self._lo:
-            return None
-        return self[place:]
-
     def __len__(self) -> int:
         size = self._hi - self._lo
         return size if self._head is None else size + len(self._head)

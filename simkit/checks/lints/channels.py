@@ -11,8 +11,9 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
 from simkit.checks.lints.turns import texts_brought
 from simkit.core.text import short
+from simkit.language.json_schema import is_number
 from simkit.language.paths import as_text, leaves
-from simkit.language.recognition import Sought, is_number
+from simkit.language.recognition import Sought
 from simkit.trace import events as e
 from simkit.trace.events import Made as MadePart
 from simkit.trace.views import CallView, TurnView, View

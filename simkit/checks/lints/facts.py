@@ -63,9 +63,8 @@ class Facts:
         """Whether the newest start of an agent is the first of its turn, which resumes no other."""
         self._request = 0
         """The number of the turn's message, until its first context; 0 if it has none."""
-        self._request_text = ""
-        self.lacks_request = False
-        """Whether the newest context is its turn's first, and does not plainly hold its message."""
+        self.is_first_context = False
+        """Whether the newest context is the first one since the user's message."""
         self.has_asked = False
         """Whether the turn has asked a model."""
         self.targets: tuple[str, ...] = ()
@@ -160,32 +159,15 @@ class Facts:
 
     def _message_added(self, event: e.MessageAdded) -> None:
         message = event.message
-        number = message.number
-        if number == self._request:
-            self._request_text = message.content
         self.is_tool_message = bool(message.calls or message.call_id)
         if self.is_tool_message:
-            self.tool_messages[number] = message
-        self.writers[number] = event.run
+            self.tool_messages[message.number] = message
+        self.writers[message.number] = event.run
 
     def _context_built(self, event: e.ContextBuilt) -> None:
-        self.lacks_request = bool(self._request) and not self._holds_request(event)
+        self.is_first_context = bool(self._request)
         self._request, self.has_asked = 0, True
-        self.retried = None
-        if self._retries:
-            self.retried = self._retries.pop((event.session, event.agent), None)
-
-    def _holds_request(self, event: e.ContextBuilt) -> bool:
-        """Return whether a context plainly holds the turn's message."""
-        for part in event.parts:
-            if type(part) is e.Shown:
-                if self._request in part.tail:
-                    return True
-            elif type(part) is e.Made and (
-                part.of == self._request or self._request_text in part.message.content
-            ):
-                return True
-        return False
+        self.retried = self._retries.pop((event.session, event.agent), None)
 
 
 _HANDLERS: Final[Mapping[type, Callable[[Facts, Any], None]]] = {

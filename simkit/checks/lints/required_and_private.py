@@ -14,9 +14,10 @@ from simkit.checks.lints.facts import Facts, lint, texts_of
 from simkit.checks.searching import Search
 from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
+from simkit.language.json_schema import is_number
 from simkit.language.matching import Matcher, compile_matcher
 from simkit.language.paths import as_text, is_array, leaves
-from simkit.language.recognition import Sought, is_number, whole_places
+from simkit.language.recognition import Sought, whole_places
 from simkit.trace import events as e
 from simkit.trace.views import ContextView, MadePart, ShownPart, StreamView
 

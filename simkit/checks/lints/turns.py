@@ -27,7 +27,7 @@ class _Unsent(list[CallView], TurnNotes):
     """The first call of the turn, if it is sent nothing of the user's message."""
 
 
-@lint("CTX-19", e.ContextBuilt, when="lacks_request")
+@lint("CTX-19", e.ContextBuilt, when="is_first_context")
 def _note_first_call(event: e.ContextBuilt, facts: Facts) -> None:
     """Note a first call in which no word of the message stands, and that cannot work on the past:
     the turn is the session's first one, or only system messages are sent."""

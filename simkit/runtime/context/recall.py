@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from simkit.core.errors import MatcherError, WriteInvalid
 from simkit.core.messages import Message
+from simkit.language.json_schema import is_number
 from simkit.language.matching import holds
 from simkit.language.matching.misses import line
-from simkit.language.recognition import is_number
 from simkit.runtime.context.rendering import Counter, Root, moment, text_form
 from simkit.spec.pipeline.recipe import Recall
 from simkit.trace.events import LeftOut
