@@ -125,11 +125,17 @@ def unshown_words(entry: Mapping[str, Any]) -> str:
     """Return an entry on one line: ``notes of channel items, by tags: Style guide``."""
     channel = f" of channel {entry['channel']}" if "channel" in entry else ""
     source = f"{entry['section']}{channel}, by {entry['by']}"
+    return f"{source}: {left_out_text(entry, CONTENT_MAX)}"
+
+
+def left_out_text(entry: Mapping[str, Any], length: int) -> str:
+    """Return what an entry left out: an item, the end of a value, or the section."""
     if "path" in entry:
         unit = "items" if "items" in entry else "characters"
-        cut = counted(entry[unit], unit[:-1])
-        return f"{source}: {cut} at the end of {entry['path'] or 'the value'}"
-    return f"{source}: {short(as_text(entry.get('text', entry)), CONTENT_MAX)}"
+        return f"{counted(entry[unit], unit[:-1])} at the end of {entry['path'] or 'the value'}"
+    if entry.keys() == {"section", "by"}:
+        return "the whole section"
+    return short(as_text(entry.get("text", entry)), length)
 
 
 def histories(context: ContextView) -> set[str]:

@@ -145,6 +145,13 @@ def _replay(options: ReplayOptions, selection: Selection, cache: DocumentCache) 
         _publish(options, results, printer, pictures)
     if options.page:
         _write_page(options, rans, printer)
+    return _exit_code(rans, results)
+
+
+def _exit_code(rans: Sequence[ScenarioRun], results: Sequence[Result]) -> int:
+    """Return the exit code; raise SimkitError if no run can have what the options choose."""
+    if rans and all(ran.unknown for ran in rans):
+        raise SimkitError(rans[0].unknown)
     return summary_of(results).exit_code
 
 

@@ -27,7 +27,7 @@ from simkit.report.results import (
     result_of,
     result_of_death,
 )
-from simkit.report.table import TABLE_WIDTH, Row, rows_of, selected, table
+from simkit.report.table import TABLE_WIDTH, rows_of, selected, table
 from simkit.report.text import judged_text, reproduce_line, result_text, title_line, warning_lines
 from simkit.report.wording import block, set_columns, wrapped
 from simkit.session.execution.own_process import ProcessMessages, refused_at_exit
@@ -36,7 +36,7 @@ from simkit.session.simulate import record, simulate
 from simkit.spec.scenario.apps import HOLDS, Standing
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, ScenarioCase, is_pipeline
-from simkit.trace.views import view_of
+from simkit.trace.views import View, view_of
 
 if TYPE_CHECKING:
     from simkit.update.proposals import Proposal
@@ -92,6 +92,8 @@ class ScenarioRun(msgspec.Struct, frozen=True):
     """The scenario for a page, if one is made; else None."""
     picture: str = ""
     """The run as a Mermaid diagram, if it fails and is drawn; else empty."""
+    unknown: str = ""
+    """Which agent or turn of the options its run cannot have; empty if it has them."""
 
 
 def entries_of_code(
@@ -153,9 +155,9 @@ class RunWriter:
         text = "\n\n".join(filter(None, blocks))
         page = self._page(result, outcome, prepared) if self._job.makes_pages else None
         picture = self._diagram(result, outcome)
-        return ScenarioRun(
-            result, f"{title}\n\n{text}\n" if text else title, page=page, picture=picture
-        )
+        text = f"{title}\n\n{text}\n" if text else title
+        unknown = "" if outcome is None else _unknown(outcome.view, self._job)
+        return ScenarioRun(result, text, page=page, picture=picture, unknown=unknown)
 
     def _diagram(self, result: Result, outcome: Outcome | None) -> str:
         """Return a failed run's sequence diagram if it is wanted, else an empty text."""
@@ -182,10 +184,10 @@ class RunWriter:
             line = facts(result)
             lines = wrapped(line, width=job.width) if job.width < TABLE_WIDTH else [line]
             yield "\n".join(paint(f"    {picture_line}", "quiet") for picture_line in lines)
-            rows = rows_of(view)
-            chosen = selected(rows, job.turn, job.agent)
+            chosen = selected(rows_of(view), job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
-            yield block(table(chosen, job.width, noun, paint) or [_nothing_chosen(rows, job)])
+            idle = _unknown(view, job) or f"nothing was done by agent {job.agent!r} there"
+            yield block(table(chosen, job.width, noun, paint) or [idle])
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
@@ -396,12 +398,13 @@ def facts(result: Result) -> str:
     )
 
 
-def _nothing_chosen(rows: Sequence[Row], job: Job) -> str:
-    ran = dict.fromkeys(row.agent for row in rows if row.is_agent)
-    turns = rows[-1].turn if rows else 0
-    if job.turn is not None and job.turn > turns:
-        return f"there is no turn {job.turn}: the run has {counted(turns, 'turn')}"
-    where = f" in turn {job.turn}" if job.turn is not None else ""
-    by_agent = f" by agent {job.agent!r}" if job.agent else ""
-    nearest = f"; did you mean `{name}`?" if (name := near(job.agent, ran)) else ""
-    return f"nothing was done{by_agent}{where}; agents of the whole run: {', '.join(ran)}{nearest}"
+def _unknown(view: View, job: Job) -> str:
+    """Return which agent or turn of the options a run cannot have; empty if it has them."""
+    if job.turn is not None and job.turn > len(view.turns):
+        return f"there is no turn {job.turn}: the run has {counted(len(view.turns), 'turn')}"
+    ran = dict.fromkeys(run.agent for run in view.runs.values())
+    known = {*ran, *view.pipeline.agents}
+    if not job.agent or job.agent in known:
+        return ""
+    nearest = f"; did you mean `{name}`?" if (name := near(job.agent, known)) else ""
+    return f"there is no agent {job.agent!r}; agents of the whole run: {', '.join(ran)}{nearest}"

@@ -118,11 +118,6 @@ def silent_turns(prepared: Prepared) -> list[bool]:
     return [not turn.replies and not has_cassette for turn in prepared.scenario.turns]
 
 
-def variables_of(prepared: Prepared) -> Mapping[str, str]:
-    """Return the environment variables that the scenario gives the program."""
-    return prepared.pipeline.options.env if isinstance(prepared.pipeline, App) else {}
-
-
 def unused_of(prepared: Prepared) -> Iterator[str]:
     """Yield the parts of a scenario that a served program does not use, a line for each."""
     turns = prepared.scenario.turns
@@ -208,7 +203,8 @@ def serve(options: ServeOptions) -> int:
         echo(f"note: {line}", err=True)
     trace = Trace()
     run = served(prepared, trace)
-    status = asyncio.run(_serving(options, run, variables_of(prepared)))
+    variables = prepared.pipeline.options.env if isinstance(prepared.pipeline, App) else {}
+    status = asyncio.run(_serving(options, run, variables))
     for request, times in run.unknown.items():
         echo(f"note: {times} × {request}: no model call, and refused", err=True)
     if run.broken is not None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
+from simkit.checks.provenance import left_out_text
 from simkit.core.messages import Message, thinking_of
 from simkit.core.text import counted, short
 from simkit.language.json_schema import is_array
 from simkit.language.matching.values import ToolName
-from simkit.language.paths import as_text
 from simkit.report.diff_lines import indented, value_lines
 from simkit.report.wording import Paint, call_text, moment, plain, value_text, wrapped
 from simkit.trace.views import CallView, ContextView, MadePart, TurnView, View, run_ids
@@ -125,12 +125,8 @@ def _unshown_lines(context: ContextView) -> Iterator[str]:
     """Yield the items that sections did not show; of many the first."""
     for entry in islice(context.unshown, UNSHOWN_MAX):
         source = " · ".join(entry[key] for key in ("section", "channel") if key in entry)
-        if "path" in entry:
-            unit = "items" if "items" in entry else "characters"
-            size = f"{counted(entry[unit], unit[:-1])} of {entry['path'] or 'the value'}"
-        else:
-            size = short(as_text(entry.get("text", entry)), 200)
-        yield from wrapped(f"{entry['by']}: {source}: {size}", "  left out by ", "      ")
+        item = left_out_text(entry, 200)
+        yield from wrapped(f"{entry['by']}: {source}: {item}", "  left out by ", "      ")
     more = len(context.unshown) - UNSHOWN_MAX
     if more > 0:
         yield f"  left out: {more} more"

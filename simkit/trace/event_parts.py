@@ -89,11 +89,11 @@ class LeftOut(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="it
 
 
 class Shortened(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="value"):
-    """A value that a section shortened."""
+    """A value that a section shortened; without a size, a section that is left out whole."""
 
     section: str
     by: str
-    """``tokens``, ``preview`` or ``truncate``."""
+    """``tokens``, ``preview`` or ``truncate``; ``when`` leaves out the section."""
     channel: str = ""
     """The channel that holds the value; empty if none does."""
     path: str = ""

@@ -306,6 +306,12 @@ def empty_value(reducer: str, default: JsonValue) -> Any:
     return make() if make else None
 
 
+def changes_nothing(reducer: str, update: Any) -> bool:
+    """Return whether a built-in reducer joins this update without a change to any value."""
+    make = None if reducer == "replace" else _EMPTY.get(reducer)
+    return make is not None and (update is None or update == make())
+
+
 def problem_of(reducer: str, update: JsonValue, current: JsonValue = None) -> str:
     """Return why a built-in reducer cannot join this update with the value; empty if it can."""
     particular = _PARTICULAR.get(reducer)

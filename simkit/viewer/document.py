@@ -247,6 +247,8 @@ class WriteData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     handoff: str = ""
     state: str = ""
     impure: Mapping[str, str] = {}
+    idle: tuple[str, ...] = ()
+    """The channels whose reducer joins such an update without a change."""
 
 
 class MarkData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -15,6 +15,7 @@ from simkit.language.paths import as_text
 from simkit.report.results import Result
 from simkit.report.wording import TEXTS, error_text
 from simkit.trace import events as e
+from simkit.trace.reducers import changes_nothing
 from simkit.trace.views import ToolView, View
 from simkit.viewer.document import (
     AgentRunData,
@@ -350,13 +351,19 @@ class _Reader:
 
     def on_StateUpdated(self, event: e.StateUpdated) -> None:
         update, _ = self._view.new_parts(event)
-        resolved, value = self._view.resolved, self._tables.value
-        self._mark("write", event, len(self._writes), ", ".join(event.update))
+        value = self._tables.value
+        values = {name: _without_reset(self._view.resolved(raw)) for name, raw in update.items()}
+        channels = {} if event.state else self._view.pipeline.channels
+        pairs = ((name, channels[name].reducer) for name in update if name in channels)
+        idle = tuple(name for name, reducer in pairs if changes_nothing(reducer, update[name]))
+        names = (f"{name} (unchanged)" if name in idle else name for name in update)
+        self._mark("write", event, len(self._writes), ", ".join(names))
         self._writes.append(
             WriteData(
                 **copied(event, "turn", "at", "cause", "agent", "run", "group", "handoff", "state"),
-                update={name: value(_without_reset(resolved(raw))) for name, raw in update.items()},
+                update={name: value('""' if raw == "" else raw) for name, raw in values.items()},
                 impure=dict(event.impure or {}),
+                idle=idle,
             )
         )
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from simkit.checks.findings import Finding
+from simkit.checks.provenance import left_out_text
 from simkit.core.messages import JsonValue, Message
 from simkit.language.matching.values import ToolName
 from simkit.language.paths import as_text
@@ -22,6 +23,7 @@ from simkit.trace import events as e
 from simkit.trace.reducers import Appended, Keyed
 from simkit.trace.store import canonical
 from simkit.trace.views import CallView, ContextView, MadePart, ShownPart, TurnView, View, prefix_of
+from simkit.trace.views.contexts import UnshownView
 from simkit.viewer import document
 from simkit.viewer.document import ClaimLine, difference_data
 
@@ -228,11 +230,8 @@ class Contexts:
         received = run.received if run is not None else {}
         for fact in event.left_out:
             if isinstance(fact, e.Shortened):
-                cut_off = f"{fact.items} items" if fact.items else f"{fact.characters} characters"
-                where = f" at {fact.path}" if fact.path else ""
-                yield document.LeftOutData(
-                    fact.section, fact.by, fact.channel, 1, (), f"{cut_off} cut off{where}"
-                )
+                words = left_out_text(next(iter(UnshownView((fact,)))), 0)
+                yield document.LeftOutData(fact.section, fact.by, fact.channel, 1, (), words)
                 continue
             count = sum(end - first for first, end in fact.places)
             items = self._items(received, fact)
@@ -347,7 +346,9 @@ def claim_lines(document: Document, result: Result) -> list[ClaimLine]:
         if not findings and _turn_of(path) > result.turns:
             state, reason = "skipped", NOT_RUN
         words = ".".join(map(str, path))
-        line = ClaimLine(_line_of(document, path), state, words, differences, reason)
+        # The line of the claim's own key, below which its value may stand.
+        number = int(document.position(path, key=True).rsplit(":", 2)[1])
+        line = ClaimLine(number, state, words, differences, reason)
         lines[line.line, words] = line
     if result.outcome in ("skipped", "broken"):
         return [line for line in lines.values() if line.state == "failing"]
@@ -365,11 +366,6 @@ def _turn_of(path: SourcePath) -> int:
     index = path[1] if path[0] == "turns" else -1
     assert isinstance(index, int)
     return index + 1
-
-
-def _line_of(document: Document, path: SourcePath) -> int:
-    """Return the line of a claim's own key, below which its value may stand."""
-    return int(document.position(path, key=True).rsplit(":", 2)[1])
 
 
 def _claims(data: Mapping[str, Any]) -> Iterator[SourcePath]:

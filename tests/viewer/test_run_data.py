@@ -125,6 +125,20 @@ def test_the_state_of_every_turn_comes_from_the_changes() -> None:
             assert after == {name: canonical(v) for name, v in turn.state.items()}
 
 
+IDLE = """\
+{version: 1, pipeline: p, agents: {a: {instructions: A., writes: {notes: null, last: null}}},
+ channels: {notes: {reducer: append}, last: {reducer: replace}}, flow: {handoffs: {start: a}}}
+---
+{version: 1, scenario: s, pipeline: p, turns: [{user: Hi, replies: {a: Yes.}}]}
+"""
+
+
+def test_an_update_that_its_reducer_passes_over_is_no_change(tmp_path: Path) -> None:
+    (tmp_path / "it.scenario.yaml").write_text(IDLE)
+    (view,) = views_of(tmp_path / "it.scenario.yaml")
+    assert run_data(view, None).writes[-1].idle == ("notes",)
+
+
 def test_a_finding_is_pinned_to_its_call(tmp_path: Path) -> None:
     file = tmp_path / "shop.scenario.yaml"
     file.write_text(SHOP, encoding="utf-8")

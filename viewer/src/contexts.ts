@@ -237,12 +237,6 @@ const textOf = (run: RunData, message: number): string => {
 
 const escaped = (text: string): string => JSON.stringify(text).slice(1, -1);
 
-const holds = (rows: Row[], text: string): Row | undefined => {
-  const inJson = escaped(text);
-  return rows.find((row) => row.text === text || (text.length >= SHORTEST
-    && (row.text.includes(text) || row.text.includes(inJson))));
-};
-
 const isLetter = (letter: string | undefined): boolean => letter !== undefined && /[\p{L}\p{N}]/u.test(letter);
 
 /** Whether a text stands in another as words of its own. */
@@ -292,23 +286,33 @@ export const saidBefore = (run: RunData, index: number, rows: Row[]): { said: nu
   return { said: latest.length, unsent };
 };
 
+const stands = (whole: string, text: string): boolean => whole === text
+  || (text.length >= SHORTEST && (whole.includes(text) || whole.includes(escaped(text))));
+
+/** The sections of a context in which a text stands; a message that sections share has it in some of them. */
+const sectionsOf = (row: Row, text: string): string[] => {
+  const pieces = row.pieces.filter((piece) => stands(piece.text, text));
+  return pieces.length ? pieces.map((piece) => piece.section) : [row.section];
+};
+
 /** The first calls of other runs of the turn that were sent a reply's text, and whether there were such calls. */
-export const readersOf = (run: RunData, index: number): { readers: { call: number; section: string }[]; later: number } => {
+export const readersOf = (run: RunData, index: number): { readers: { call: number; sections: string[] }[]; later: number } => {
   const call = run.calls[index];
   const text = textOf(run, call.reply ?? -1);
   const id = run.messages[call.reply ?? -1]?.id;
-  const readers: { call: number; section: string }[] = [];
+  const readers: { call: number; sections: string[] }[] = [];
   const runs = new Set([call.run]);
   let later = 0;
   for (let place = index + 1; place < run.calls.length && run.calls[place].turn === call.turn; place++) {
     const other = run.calls[place];
     if (runs.has(other.run)) continue;
     later++;
-    const rows = rowsOf(run, other).filter(isSent);
-    const row = rows.find((one) => id && run.messages[one.message]?.id === id) ?? (text ? holds(rows, text) : undefined);
-    if (!row) continue;
+    const rows = rowsOf(run, other).filter((row) => isSent(row)
+      && ((id && run.messages[row.message]?.id === id) || (text && stands(row.text, text))));
+    if (!rows.length) continue;
     runs.add(other.run);
-    readers.push({ call: place, section: row.section });
+    const sections = rows.flatMap((row) => sectionsOf(row, text)).filter(Boolean);
+    readers.push({ call: place, sections: [...new Set(sections)] });
   }
   return { readers, later: text.length >= SHORTEST ? later : 0 };
 };

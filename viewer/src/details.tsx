@@ -92,8 +92,8 @@ const Readers = ({ run, index, scenario }: { run: RunData; index: number; scenar
   if (!readers.length && !later) return null;
   return (
     <Fact name="reply sent on to">
-      {readers.length ? readers.map(({ call, section }, place) => (
-        <>{place > 0 && "; "}{callLink(run, scenario, call)}{section && `, in section ${section}`}</>
+      {readers.length ? readers.map(({ call, sections }, place) => (
+        <>{place > 0 && "; "}{callLink(run, scenario, call)}{sections.length > 0 && `, in ${sections.length > 1 ? "sections" : "section"} ${visible(sections.join(", "))}`}</>
       )) : "no later agent of the turn was sent this text unchanged"}
     </Fact>
   );
@@ -187,6 +187,7 @@ export const WriteDetails = ({ run, write }: { run: RunData; write: Write }): JS
       <div class="write">
         <b>{visible(channel)}</b>
         {!write.state && run.channels[channel] && <small> reducer {visible(run.channels[channel][0])}</small>}
+        {write.idle?.includes(channel) && <small class="quiet"> · changes nothing</small>}
         {write.state ? ` (of the inner graph ${write.state})` : ""}
         {write.impure?.[channel] && <span class="bad"> its reducer {visible(write.impure[channel])}</span>}
         <Text text={textAt(run, place) || "null"} code />

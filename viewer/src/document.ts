@@ -217,6 +217,7 @@ export interface Write {
   handoff?: string;
   state?: string;
   impure?: Record<string, string>;
+  idle?: string[];
 }
 
 export interface Mark {

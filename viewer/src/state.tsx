@@ -54,7 +54,7 @@ const Channel = ({
     <article class="channel">
       <h3>
         {visible(row.name)}
-        <small>{reducer && ` reducer ${reducer}, scope ${scope}`}{row.by.length ? ` · written by ${[...new Set(row.by.map((write) => write.agent || write.cause))].join(", ")}` : " · not written"}</small>
+        <small>{reducer && ` reducer ${reducer}, scope ${scope}`}{row.by.length ? ` · ${writersOf(row.name, row.by)}` : " · not written"}</small>
       </h3>
       {conflict && <p class="bad">{visible(conflict)}</p>}
       {row.before === row.after
@@ -73,6 +73,13 @@ const Channel = ({
       )}
     </article>
   );
+};
+
+const writersOf = (name: string, writes: Write[]): string => {
+  const who = (some: Write[]): string => [...new Set(some.map((write) => write.agent || write.cause))].join(", ");
+  const idle = writes.filter((write) => write.idle?.includes(name));
+  const real = writes.filter((write) => !idle.includes(write));
+  return [real.length && `written by ${who(real)}`, idle.length && `an update of ${who(idle)} changed nothing`].filter(Boolean).join(" · ");
 };
 
 /** Parallel runs that write one channel that keeps only the last value. */

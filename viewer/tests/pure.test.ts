@@ -227,7 +227,7 @@ test("what was said before a call of code, and is not in it", () => {
 });
 
 test("a reply is followed to the calls that hold its text", () => {
-  expect(readersOf(coded, 0)).toEqual({ readers: [{ call: 1, section: "input" }, { call: 2, section: "" }], later: 2 });
+  expect(readersOf(coded, 0)).toEqual({ readers: [{ call: 1, sections: ["input"] }, { call: 2, sections: [] }], later: 2 });
   expect(readersOf(coded, 1)).toEqual({ readers: [], later: 1 });
   expect(readersOf(coded, 2)).toEqual({ readers: [], later: 0 });
 });

@@ -15,9 +15,9 @@ from simkit.language.paths import compile as compile_references
 from simkit.runtime.context import rendering
 from simkit.runtime.context.history import Slice
 from simkit.runtime.context.rendering import Counter, Root
-from simkit.runtime.context.section_text import NOTHING, Say, SectionText, SectionTexts
+from simkit.runtime.context.section_text import Say, SectionText, SectionTexts
 from simkit.spec.pipeline import recipe as r
-from simkit.trace.events import Made, Part, Piece, Shown, Unshown
+from simkit.trace.events import Made, Part, Piece, Shortened, Shown, Unshown
 
 
 class Sources(Protocol):
@@ -88,12 +88,14 @@ class Section:
         """Whether it has nothing around its text, and is always there."""
         self.constant: SectionText | None = constant if self.is_plain else None
         """The text that it has for every root; None if the root decides."""
+        self.omission = SectionText("", (Shortened(item.name, "when"),))
+        """The fact that its `when` does not hold."""
         self.says: Say = text if self.is_plain else self._whole
         """Returns the section's whole text; empty if it makes nothing here."""
 
     def _whole(self, root: Root) -> SectionText:
         if self.when is not None and not self.when.holds(root):
-            return NOTHING
+            return self.omission
         section_text = self.text(root)
         if not section_text.text or self._is_bare:
             return section_text
@@ -226,9 +228,10 @@ class _CurrentEntry:
 
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         is_first = current.section is self.section
-        text = current.text if is_first else self.section.says(root).text
+        result = SectionText(current.text) if is_first else self.section.says(root)
+        text = result.text
         if not text:
-            return NO_PART
+            return Put(None, 0, result.left_out)
         message, number, tokens = current.log_entry if is_first else sources.current
         if text is not message.content or not number:
             tokens = self._count(text)
@@ -297,7 +300,7 @@ class _HistoryEntry:
 
     def make(self, root: Root, sources: Sources, current: Current) -> Put:
         if self.section.when is not None and not self.section.when.holds(root):
-            return NO_PART
+            return Put(None, 0, self.section.omission.left_out)
         slice_read = sources.history(self.place, current.omit)
         if slice_read is None:
             return NO_PART

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -258,6 +259,8 @@ class ScaffoldedReplies:
         self._has_filled = False
         self._has_selected = False
         self._count = 0
+        self._schemas: Counter[str] = Counter()
+        """How often each schema was filled."""
 
     def differs_in(self, manner: Manner) -> bool:
         """Return whether the replies would be others in another manner."""
@@ -321,7 +324,11 @@ class ScaffoldedReplies:
         served = recorder.served_id(recorder.new_call_id(), call.protocol.call_prefix)
         return Message("assistant", calls=(ToolCall(served, offer.name, args),))
 
-    def _example(self, schema: Any) -> Any:
+    def _example(self, wanted_schema: Any) -> Any:
+        # A supervisor that always says the same agent never ends.
+        text = json_text(wanted_schema)
+        schema = _rotated(wanted_schema, self._schemas[text])
+        self._schemas[text] += 1
         denying = _with_default(schema, "boolean", "examples", [False])
         self._has_decided = self._has_decided or example_of(schema) != example_of(denying)
         chosen = schema if self._manner.is_true else denying
@@ -333,11 +340,26 @@ class ScaffoldedReplies:
         return filled if self._manner.has_items else plain
 
 
+def _rotated(schema: Any, steps: int) -> Any:
+    """Return a schema whose lists of values begin later, by a number of steps."""
+
+    def rotated(part: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(values := part.get("enum"), list):
+            return part
+        return {**part, "enum": [values[(n + steps) % len(values)] for n in range(len(values))]}
+
+    return _with_parts(schema, rotated)
+
+
 def _with_default(schema: Any, kind: str, keyword: str, value: Any) -> Any:
     """Return a schema whose parts of a type have a keyword, where they do not have it."""
+    return _with_parts(schema, lambda p: {keyword: value, **p} if p.get("type") == kind else p)
+
+
+def _with_parts(schema: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Any:
+    """Return a schema with all its mappings changed."""
     if isinstance(schema, Mapping):
-        inner = {key: _with_default(part, kind, keyword, value) for key, part in schema.items()}
-        return {keyword: value, **inner} if schema.get("type") == kind else inner
+        return change({key: _with_parts(part, change) for key, part in schema.items()})
     if isinstance(schema, list | tuple):
-        return [_with_default(part, kind, keyword, value) for part in schema]
+        return [_with_parts(part, change) for part in schema]
     return schema

@@ -51,9 +51,11 @@ class CallSite(NamedTuple):
         """Return ``file:line:column``, from 1."""
         return f"{self.file}:{self.line}:{self.column + 1}"
 
-    def error(self, problem: str, near: str = "", known: Sequence[str] = ()) -> SourceError:
+    def error(
+        self, problem: str, near: str = "", known: Sequence[str] = (), advice: str = ""
+    ) -> SourceError:
         """Return an error about the call."""
-        return SourceError(self.where, problem, near=near, known=tuple(known))
+        return SourceError(self.where, problem, "", near, tuple(known), advice)
 
 
 def call_site_of_caller() -> CallSite:

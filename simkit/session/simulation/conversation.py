@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict, Unpack
 
 from simkit.checks.findings import Finding
 from simkit.checks.judge import Judgement
@@ -39,6 +39,17 @@ from simkit.spec.scenario.questions import Question
 from simkit.trace.events import JudgeAnswered
 from simkit.trace.store import Trace
 from simkit.trace.views import View
+
+
+class TurnKeys(TypedDict, total=False):
+    """Keys of a turn, as in a scenario file; null is the same as none."""
+
+    replies: Mapping[str, Any] | None
+    tool_results: Mapping[str, Any] | None
+    session: str | None
+    project: str | None
+    restart: bool
+    pause: str | None
 
 
 def pipeline_of(
@@ -83,13 +94,8 @@ def _file(name: str, place: CallSite, folders: Sequence[Path]) -> str:
         if os.path.isfile(folder / name):
             return os.path.relpath(folder / name)
     known = sorted({file.name for folder in around for file in folder.glob(f"*{PIPELINE_SUFFIX}")})
-    raise SourceError(
-        place.where,
-        f"there is no pipeline `{name}`",
-        near=near(name, known),
-        known=tuple(known),
-        advice=as_imported(name) if ":" in name else "",
-    )
+    advice = as_imported(name) if ":" in name else ""
+    raise place.error(f"there is no pipeline `{name}`", near(name, known), known, advice)
 
 
 def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mapping[str, Any]:
@@ -106,9 +112,7 @@ def fakes(*, seed: int = 0, start: str = DEFAULT_START, **people: Any) -> Mappin
     try:
         return Filling(document_at(values, place, ()), None).people
     except SourceError as problem:
-        raise SourceError(
-            place.where, problem.what, problem.at, problem.near, problem.known, problem.advice
-        ) from None
+        raise _located(problem, place) from None
 
 
 __tracebackhide__ = True
@@ -152,49 +156,30 @@ class Simulation:
         state: Mapping[str, Any] | None = None,
         seed: int = 0,
         start: str = DEFAULT_START,
-        limits: Mapping[str, Any] | None = None,
-        lints: Mapping[str, str | Mapping[str, str]] | None = None,
-        app: Mapping[str, Any] | None = None,
-        agents: Mapping[str, Any] | None = None,
-        allow_hosts: Sequence[str] = (),
-        servers: Mapping[str, Any] | None = None,
-        cassette: str | Mapping[str, Any] | None = None,
-        record: Mapping[str, Any] | None = None,
-        judge: str | Mapping[str, Any] | None = None,
         name: str = "",
         folders: Sequence[Path] = (),
         library: Library | None = None,
+        **keys: Any,
     ) -> None:
-        """``state`` are initial channel values, ``lints`` are turned-off lints with the reason.
+        """``state`` are initial channel values; ``keys`` are further ones of a scenario file.
 
-        ``app``, ``agents``, ``allow_hosts`` and ``servers`` are the keys of a scenario file for a
-        pipeline that is code; folders are relative to the calling file. ``cassette`` names recorded
-        traffic, which answers agents without replies in a turn; ``record`` are the options of
-        comparing it.
+        ``lints`` are turned-off lints with the reason. ``app``, ``agents``, ``allow_hosts`` and
+        ``servers`` are for code; folders are relative to the calling file. ``cassette`` names
+        recorded traffic, which answers agents without replies in a turn; ``record`` are the
+        options of comparing it.
         ``judge`` is the model whose recorded answers `TurnOutcome.judge` returns.
         ``folders`` are searched for the pipeline's file, after that of the calling file.
         """
         self._place = call_site_of_caller()
-        self._values = {
+        self._values: dict[str, Any] = {
             "version": 1,
             "scenario": name or self._place.where,
             "pipeline": pipeline if is_code(pipeline) else "the pipeline",
             "seed": seed,
             "start": start,
             "given": {"state": dict(state or {})},
-            "limits": dict(limits or {}),
-            "lints": dict(lints or {}),
+            **{key: value for key, value in keys.items() if value is not None},
         }
-        more = {
-            "app": app,
-            "agents": agents,
-            "allow_hosts": list(allow_hosts),
-            "servers": servers,
-            "cassette": cassette,
-            "record": record,
-            "judge": judge,
-        }
-        self._values |= {key: value for key, value in more.items() if value}
         self._script = self._ran = _Script()
         self._conversation: Conversation | None = None
         self._judgement: Judgement | None = None
@@ -224,22 +209,12 @@ class Simulation:
         finally:
             self.close()
 
-    def say(
-        self,
-        user: str | Mapping[str, Any],
-        *,
-        replies: Mapping[str, Any] | None = None,
-        tool_results: Mapping[str, Any] | None = None,
-        session: str | None = None,
-        project: str | None = None,
-        restart: bool = False,
-        pause: str | None = None,
-    ) -> TurnOutcome:
+    def say(self, user: str | Mapping[str, Any], **turn: Unpack[TurnKeys]) -> TurnOutcome:
         """Add a turn in which the user says a text or ``{"json": …}``; return its outcome.
 
-        ``replies``, ``tool_results`` and ``pause`` are the keys of a scenario file.
+        The options are keys of a turn in a scenario file.
         """
-        return self._take({"user": user}, replies, tool_results, session, project, restart, pause)
+        return self._add({"user": user, **turn})
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError with a hint for an attribute that only a turn has."""
@@ -250,21 +225,9 @@ class Simulation:
             f'`sim(…).say("Hello").{name}`, or `turn = sim(…).say("Hello")` and then `turn.{name}`'
         )
 
-    def resume(
-        self,
-        value: Any,
-        *,
-        replies: Mapping[str, Any] | None = None,
-        tool_results: Mapping[str, Any] | None = None,
-        session: str | None = None,
-        project: str | None = None,
-        restart: bool = False,
-        pause: str | None = None,
-    ) -> TurnOutcome:
+    def resume(self, value: Any, **turn: Unpack[TurnKeys]) -> TurnOutcome:
         """Add a turn in which the user answers an agent's question; return its outcome."""
-        return self._take(
-            {"resume": value}, replies, tool_results, session, project, restart, pause
-        )
+        return self._add({"resume": value, **turn})
 
     @property
     def view(self) -> View:
@@ -289,15 +252,13 @@ class Simulation:
 
     def check(self) -> None:
         """Raise AssertionError for findings that the test has not accessed."""
-        unseen = self.unseen()
-        if unseen:
+        if unseen := self.unseen():
             raise AssertionError(clean(f"{findings_text(unseen)}\n\n{ADVICE}"))
 
     def unseen(self) -> list[Finding]:
         """Return the findings that the test has not accessed."""
-        return [
-            finding for finding in self.judgement().findings if finding not in self._findings_read
-        ]
+        findings = self.judgement().findings
+        return [finding for finding in findings if finding not in self._findings_read]
 
     def judgement(self) -> Judgement:
         """Return the judgement of all turns so far.
@@ -348,32 +309,15 @@ class Simulation:
 
     def known(self) -> KnownNames:
         """Return the known names; of code, those that its file and its run have shown so far."""
-        return (
-            self._names_known.known(self._caught_up().view)
-            if self._names_known
-            else known_in(self._pipeline)
-        )
+        names = self._names_known
+        return names.known(self._caught_up().view) if names else known_in(self._pipeline)
 
     # Internal parts
 
-    def _take(
-        self,
-        turn_data: dict[str, Any],
-        replies: Mapping[str, Any] | None,
-        tool_results: Mapping[str, Any] | None,
-        session: str | None,
-        project: str | None,
-        restart: bool,
-        pause: str | None,
-    ) -> TurnOutcome:
+    def _add(self, keys: Mapping[str, Any]) -> TurnOutcome:
         """Add a turn; it is run on the first access to its results."""
         place = call_site_of_caller()
-        turn_data |= {"replies": dict(replies or {}), "tool_results": dict(tool_results or {})}
-        turn_data |= {
-            key: name for key, name in (("session", session), ("project", project)) if name
-        }
-        turn_data |= {"restart": True} if restart else {}
-        turn_data |= {} if pause is None else {"pause": pause}
+        turn_data = {key: value for key, value in keys.items() if value is not None}
         try:
             alone = document_at({**self._values, "turns": [turn_data]}, self._place, [place])
             (turn,) = validated(Scenario, alone).turns

@@ -168,8 +168,8 @@ class ContextClaims(YamlModel):
         needs=("sections",), is_assignable=False, form="list", domain="list", names=CUT_NAMES,
         shapes=shapes_left_out,
     )] = None  # fmt: skip
-    """Items that other sections read and left out, by channel and place, and values that were
-    cut."""
+    """Items that other sections read and left out, by channel and place, values that were cut, and
+    sections that their `when` left out."""
     tools: Annotated[Any, matcher_of(kinds.TOOLS), AS_MATCHER, ClaimKind(
         read=lambda context: [*context.offers], phrase="the tools in {context}",
         example='the tools in the context of nutrition have an item that is "log_meal"',

@@ -302,7 +302,7 @@ NAMES: Final[Mapping[str, Iterable[str]]] = {
     "outcome": ("made", "pending", "rejected"),
     "reason": (
         "scopes", "since_days", "time_ranges", "tags", "threshold", "max", "tokens", "preview",
-        "truncate",
+        "truncate", "when",
     ),
 }  # fmt: skip
 """Noun to its names, if they are the same for every pipeline."""

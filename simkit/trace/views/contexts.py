@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from simkit.core.messages import Dropped, JsonValue, Message
 from simkit.language.matching import Matcher, compile_matcher
@@ -200,13 +200,8 @@ def _fields_of(item: Any) -> Mapping[str, Any]:
 
 
 def _cut_short(fact: e.Shortened) -> dict[str, Any]:
-    entry: dict[str, Any] = {"section": fact.section}
-    if fact.channel:
-        entry["channel"] = fact.channel
-    entry["path"] = fact.path
-    entry["by"] = fact.by
-    entry["items" if fact.items else "characters"] = fact.items or fact.characters
-    return entry
+    entry = {key: value for key, value in asdict(fact).items() if value}
+    return {**entry, "path": fact.path} if fact.items or fact.characters else entry
 
 
 ALL_SHOWN: Final = UnshownView()

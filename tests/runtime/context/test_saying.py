@@ -150,7 +150,7 @@ def test_what_one_shared_message_leaves_out_is_told_section_by_section() -> None
 def test_a_section_whose_condition_does_not_hold_reads_nothing() -> None:
     section = {"recall": {"from": "items", "max": 0, "when": {"user": "Bye"}}}
 
-    assert built(section, state={"items": ["a"]}) == ([], ())
+    assert built(section, state={"items": ["a"]}) == ([], (Shortened("recall", "when"),))
 
 
 def test_a_form_of_its_own_does_not_hide_what_was_left_out() -> None:

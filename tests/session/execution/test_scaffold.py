@@ -88,6 +88,13 @@ def test_a_list_has_an_item_so_that_what_works_it_off_runs() -> None:
     }
 
 
+def test_a_supervisor_names_another_agent_each_time_so_that_its_loop_ends() -> None:
+    step = {"type": "object", "properties": {"next": {"enum": ["a", "end"]}}, "required": ["next"]}
+    _, replies = reply_to(request())
+
+    assert [replies._example(step)["next"] for _ in range(3)] == ["a", "end", "a"]
+
+
 def test_a_schema_that_speaks_of_itself_has_an_end() -> None:
     assert json.loads(reply_to(request(output=TREE))[0].content) == {"children": []}
 

@@ -228,6 +228,12 @@ def test_user_code_that_remembers_outside_of_channels_is_found_out() -> None:
             "logprobs, citations, raw",
         ),
         (
+            {"reply": "Hi."},
+            "unknown key `reply`\n  at reply\n  did you mean `replies`?   known: cancel, crash, "
+            "elicits, expect, faults, judge_replies, pause, project, repeat, replies, restart, "
+            "resume, schedule, session, tool_results, user",
+        ),
+        (
             {"restart": True},
             "nothing has run before the first turn that could be restarted\n  at restart",
         ),
