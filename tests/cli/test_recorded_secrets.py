@@ -13,6 +13,7 @@ import pytest
 from simkit.capture.cassettes import load
 from simkit.providers import sse
 from simkit.providers.http import HttpRequest, HttpResponse
+from tests.core.redact.test_everywhere import ENCODED
 from tests.recording import completion, provider, write
 
 pytestmark = pytest.mark.slow
@@ -31,10 +32,16 @@ SHAPE = "sk-proj-abcdEFGH0123456789ijkl"
 ANSWERED = {"set-cookie": "sid=answer-cookie-0001"}
 ANSWER_BODY = {"nested": {"private_key": "answer-private-0004"}}
 ANSWER_TEXT = "postgres://admin:answer-url-0006@db.example.com/x"
+HIDDEN = {
+    way: encode(f"key{SHAPE}").decode().splitlines()[0]
+    for way, encode in ENCODED.items()
+    if "UTF-16" not in way
+}
+"""The same key within a word, in each encoding."""
 SECRETS = [
     *ENVIRONMENT.values(), "header-bearer-0001", "header-0008", *QUERY.values(),
     "body-password-0001", "body-inner-0005", SHAPE, "answer-cookie-0001", "answer-private-0004",
-    "answer-url-0006",
+    "answer-url-0006", *HIDDEN.values(),
 ]  # fmt: skip
 """One for each way into a recording; `tests/capture/cassettes/test_redacting.py` has forty."""
 APP = f"""\
@@ -48,7 +55,8 @@ BODY = {BODY!r}
 
 
 def run(text):
-    words = [text, json.dumps(BODY), {SHAPE!r}, *(os.environ[n] for n in {list(ENVIRONMENT)[1:]!r})]
+    words = [text, json.dumps(BODY), {SHAPE!r}, *{[*HIDDEN.values()]!r}]
+    words += [os.environ[n] for n in {list(ENVIRONMENT)[1:]!r}]
     messages = [{{"role": "system", "content": "You are the clerk."}},
                 {{"role": "user", "content": " ".join(words)}}]
     said = []
@@ -86,13 +94,15 @@ def answer(request: HttpRequest) -> HttpResponse:
         return HttpResponse(
             200, (("content-type", "text/event-stream"), *ANSWERED.items()), (body,)
         )
-    response = completion(ANSWER_TEXT, usage={"prompt_tokens": 3}, **ANSWER_BODY)
+    response = completion(
+        " ".join((ANSWER_TEXT, *HIDDEN.values())), usage={"prompt_tokens": 3}, **ANSWER_BODY
+    )
     return HttpResponse(200, (*response.headers, *ANSWERED.items()), response.chunks)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which a run was recorded, and was replayed by pytest."""
+    """A folder in which a run was recorded, and was replayed and written in each way."""
     result = tmp_path_factory.mktemp("leaks")
     write(result, SCENARIO, APP)
     with provider() as server:
@@ -100,11 +110,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(result, server.url, "simkit", "record", "desk.scenario.yaml", "--keep-failed")
     plugins = ("-p", "simkit.pytest_plugin", "-p", "no:cacheprovider")
     run(result, "", "pytest", "-q", *plugins, "--junitxml=junit.xml", "desk.scenario.yaml")
+    for number, words in enumerate(WAYS):
+        done = run(result, "", "simkit", *words)
+        (result / f"{number}.txt").write_bytes(done.stdout + done.stderr)
     return result
 
 
-def run(folder: Path, url: str, *words: str) -> None:
-    subprocess.run(
+WAYS = (
+    ("replay", "desk.scenario.yaml", "--html", "report.html"),
+    ("replay", "desk.scenario.yaml", "--format", "json"),
+    ("replay", "desk.scenario.yaml", "--format", "github"),
+    ("replay", "desk.scenario.yaml", "--show", "context"),
+    ("export", "-o", "otlp.jsonl"),
+)
+
+
+def run(folder: Path, url: str, *words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
         [sys.executable, "-m", *words], cwd=folder, capture_output=True, check=False, timeout=120,
         env={
             **os.environ, **ENVIRONMENT, "PROVIDER": url or "http://127.0.0.1:9",
@@ -114,7 +136,17 @@ def run(folder: Path, url: str, *words: str) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", ["cassettes", ".simkit", "junit.xml"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "cassettes",
+        ".simkit",
+        "junit.xml",
+        "report.html",
+        "otlp.jsonl",
+        *(f"{n}.txt" for n in range(5)),
+    ],
+)
 def test_no_secret_reaches_the_disk(folder: Path, place: str) -> None:
     forms = {secret: json.dumps(secret)[1:-1] for secret in SECRETS}
 
