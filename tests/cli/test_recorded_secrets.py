@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+import zlib
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -113,6 +116,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, words in enumerate(WAYS):
         done = run(result, "", "simkit", *words)
         (result / f"{number}.txt").write_bytes(done.stdout + done.stderr)
+    page = (result / "report.html").read_text(encoding="utf-8")
+    chunks = [
+        zlib.decompress(b64decode(chunk)) for chunk in re.findall('"(eJ[A-Za-z0-9+/=]+)"', page)
+    ]
+    assert b"clerk" in b"".join(chunks)
+    (result / "report.html").write_bytes(b"\n".join((page.encode(), *chunks)))
     return result
 
 
