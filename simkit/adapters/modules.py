@@ -187,10 +187,12 @@ def entry_of(app: App) -> Any:
 
 def module_missing(app: App) -> str:
     """Describe where a module that a scenario names as its pipeline is looked for, and lies."""
-    home = home_of(app.entry)
+    module, _, name = app.entry.rpartition(".")
+    colon = f"A function or an object in a module has a colon: `{module}:{name}`.\n"
     return (
         f"program `{app.entry}`: there is no module {app.entry!r} that runs. "
-        f"It is looked for in the working directory and on sys.path.\n{_advice(app, home)}"
+        "It is looked for in the working directory and on sys.path.\n"
+        f"{colon if module else ''}{_advice(app, home_of(app.entry))}"
     )
 
 

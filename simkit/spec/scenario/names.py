@@ -270,10 +270,12 @@ def _check_message(turn: Turn, document: Document, at: SourcePath) -> None:
                 key=True,
             )
         return
+    if turn.user is None and "user" in turn.model_fields_set:
+        advice = 'A `#` begins a comment: quote a text that begins with it, `user: "#1"`.'
+        raise document.error((*at, "user"), "`user:` is empty", advice=advice, key=True)
     if turn.user is None:
-        raise document.error(
-            at, "a turn needs `user:`", advice="Write what the user says: `- user: Hello`."
-        )
+        advice = "Write what the user says: `- user: Hello`."
+        raise document.error(at, "a turn needs `user:`", advice=advice)
     if "json_" in turn.user.model_fields_set and turn.user.json_ is None:
         raise document.error(
             (*at, "user", "json"),
