@@ -13,6 +13,7 @@ from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, JsonValue, Message
 from simkit.core.text import counted, short
 
+_OF_TURN: Final = (names.SCENARIO, names.PIPELINE, names.SESSION, names.TURN)
 _TEXT_MAX: Final = 60
 """The length of a text in a line."""
 
@@ -101,7 +102,7 @@ class _Unit:
     @property
     def own(self) -> Mapping[str, JsonValue]:
         """Return the facts of a run of simkit; empty for others."""
-        return self.root.attributes if names.SCENARIO in self.root.attributes else {}
+        return self.root.attributes if {*_OF_TURN} <= {*self.root.attributes} else {}
 
     def agent_of(self, step: Step) -> str:
         """Return the agent of a step: the nearest that a step around it runs, else its own."""
@@ -117,10 +118,11 @@ class _Unit:
     def gaps(self) -> Iterator[str]:
         """Yield the agents that lack a model call."""
         around = {step.id for call in self.calls for step in self._outwards(call)}
-        if not self.own:
-            for step in self.steps:
-                if step.kind == "agent" and step.id not in around:
-                    yield f"agent {step.name!r} ran, and the trace has no model call of it"
+        for step in self.steps:
+            is_function = self.own and names.OUTPUT not in step.attributes
+            if step.kind == "agent" and step.id not in around and not is_function:
+                yield f"agent {step.name!r} ran, and the trace has no model call of it"
+        yield from self.root.missing if self.root.kind not in ("model", "tool") else ()
 
     def holds_calls(self, tool: Step) -> bool:
         """Return whether a model was asked inside a tool."""
@@ -187,10 +189,14 @@ class _Growing:
     def conversation(self) -> RecordedConversation:
         """Return the conversation, with what it lacks."""
         turns = [turn for turn, _ in self._turns]
-        named = str(self._units[0].own.get(names.SCENARIO, ""))
-        name = named or short(turns[0].user, _TEXT_MAX) or "an imported trace"
+        own = next((unit.own for unit in self._units if unit.own), {})
+        name = (
+            str(own.get(names.SCENARIO, ""))
+            or short(turns[0].user, _TEXT_MAX)
+            or "an imported trace"
+        )
         refused, missing = [*self._refusals(turns)], [*self._missing(turns)]
-        return RecordedConversation(name, turns, missing, refused, self._units[0].own)
+        return RecordedConversation(name, turns, missing, refused, own)
 
     def _refusals(self, turns: Sequence[RecordedTurn]) -> Iterator[str]:
         for number, turn in enumerate(turns, 1):
@@ -244,6 +250,12 @@ def _missing_in(turn: RecordedTurn, number: int) -> Iterator[str]:
     for place, call in enumerate(turn.calls):
         for line in _missing_of(call, turn):
             yield f"turn {number}, {_call_name(turn, place)}: {line}"
+    asks = [ask.name for call in turn.calls if call.answer for ask in call.answer.calls]
+    used = {tool.name for tool in turn.tools}
+    for name in sorted(used.difference(asks)):
+        yield f"turn {number}, tool {name!r}: it ran, and no reply in the trace calls it"
+    if len(turn.targets) > sum(name not in used for name in asks):
+        yield f"turn {number}: control went to {turn.targets[0]!r}, and no reply hands it over"
     for line in dict.fromkeys(f"{t.name!r}: {text}" for t in turn.tools for text in t.missing):
         yield f"turn {number}, tool {line}"
     lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]

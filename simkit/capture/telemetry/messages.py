@@ -280,21 +280,23 @@ def of_openinference(items: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def _openai_form(message: Mapping[str, Any]) -> dict[str, Any]:
+    asks = [
+        mapping_or_empty(mapping_or_empty(c).get("tool_call"))
+        for c in message.get("tool_calls") or ()
+    ]
     calls = [
-        {
-            "id": call["tool_call"].get("id", ""),
-            "name": mapping_or_empty(call["tool_call"].get("function")).get("name"),
-            "arguments": mapping_or_empty(call["tool_call"].get("function")).get("arguments", "{}"),
-        }
-        for call in message.get("tool_calls") or ()
-        if isinstance(call, Mapping) and isinstance(call.get("tool_call"), Mapping)
+        {"id": ask.get("id", ""), "arguments": "{}", **mapping_or_empty(ask.get("function"))}
+        for ask in asks
+    ]
+    parts = [
+        mapping_or_empty(mapping_or_empty(p).get("message_content"))
+        for p in message.get("contents") or ()
     ]
     contents = [
-        {"type": "text", "text": part["message_content"].get("text", "")}
-        if part["message_content"].get("type", "text") == "text"
+        {"type": "text", "text": part["text"]}
+        if part.get("type", "text") == "text"
         else {"type": "image"}
-        for part in message.get("contents") or ()
-        if isinstance(part, Mapping) and isinstance(part.get("message_content"), Mapping)
+        for part in parts
     ]
     content = message.get("content")
     form = {"role": message.get("role"), "content": contents if content is None else content}

@@ -14,10 +14,10 @@ from simkit.capture.telemetry.spans import (
     Step,
     name_graph_agents,
     or_absent,
+    read_user_text,
     reading_part,
     steps_of_spans,
     tool_result,
-    user_text,
 )
 
 
@@ -61,7 +61,7 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
     elif step.kind == "tool":
         step.args = or_absent((inputs or {}).get("input", inputs))
         step.result = tool_result(or_absent(outputs))
-    step.text = "" if step.parent else user_text(inputs)
+    read_user_text(step, inputs)
     return step
 
 
@@ -178,7 +178,10 @@ def steps_of(export: Export) -> list[Step]:
         # Ids need to differ within a trace only.
         step.parent = f"{step.trace}/{step.parent}" if step.parent else ""
         step.id = f"{step.trace}/{step.id}"
-        if step.end or step.id not in by_id:
+        known = by_id.get(step.id, step)
+        if step.end and known.end and (step.start, step.end) != (known.start, known.end):
+            export.problems.append(f"two spans have the id of {step.name!r}: the first is left out")
+        if step.end or known is step:
             by_id[step.id] = step
     _cut_rings([*by_id.values()], by_id, export.problems)
     name_graph_agents([*by_id.values()])

@@ -114,17 +114,23 @@ def tool_result(value: JsonValue) -> JsonValue:
     return value
 
 
-def user_text(value: Any) -> str:
-    """Return the user's text in the input of an outermost step: a text, or a graph's messages."""
-    value = loaded(value)
-    if isinstance(value, Mapping):
-        value = value.get("messages", value.get("input"))
-    if isinstance(value, list) and value:
-        try:
+_JSON_START: Final = re.compile(r"[{\[]\s*($|[\"{\[])")
+"""The beginning of JSON, and hardly of a text that a user wrote."""
+
+
+def read_user_text(step: Step, value: Any) -> None:
+    """Read the user's text in the input of an outermost step: a text, or a graph's messages."""
+    if step.parent or step.kind == "model":
+        return
+    with reading_part(step, "the user's message that its outermost span has"):
+        value = loaded(value)
+        if isinstance(value, Mapping):
+            value = value.get("messages", value.get("input"))
+        if isinstance(value, list) and value:
             value = messages_in(value)[-1].content
-        except (ContentMissing, *UNREADABLE):
-            return ""
-    return value if isinstance(value, str) else ""
+        if isinstance(value, str) and _JSON_START.match(value):
+            raise ContentMissing("it is cut off")
+        step.text = value if isinstance(value, str) else ""
 
 
 # LangGraph, as LangChain's callbacks show it
@@ -285,8 +291,7 @@ def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
         step.kind, step.name = "handoff", str(attributes[names.HANDOFF_TO])
     elif step.agent and operation in names.INVOKES:
         step.kind, step.name = "agent", step.agent
-    if not span.parent and step.kind != "model":
-        step.text = user_text(attributes.get(names.INPUT))
+    read_user_text(step, attributes.get(names.INPUT))
 
 
 def _value_of(attributes: _Attributes, key: str, span: Span) -> JsonValue:
@@ -375,7 +380,7 @@ def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None
         step.name = str(attributes.get("agent.name") or attributes.get("graph.node.id", span.name))
         if node_metadata(attributes):  # Each node of a graph is called an agent.
             step.kind = "other"
-    step.text = "" if span.parent else user_text(attributes.get("input.value"))
+    read_user_text(step, attributes.get("input.value"))
 
 
 def _read_tool(step: Step, attributes: _Attributes, name: str, args: str, result: str) -> None:
@@ -420,7 +425,7 @@ def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
         step.name = span.name
         if node_metadata(attributes):
             step.kind = "other"
-    step.text = "" if span.parent else user_text(attributes.get("langfuse.observation.input"))
+    read_user_text(step, attributes.get("langfuse.observation.input"))
 
 
 def _is_offer(item: Any) -> bool:

@@ -76,8 +76,9 @@ def _add_own(
     if names.RESUME in turn.own:
         del entry["user"]
         entry["resume"] = turn.own[names.RESUME]
-    if turn.own[names.SESSION] != first[names.SESSION]:
-        entry["session"] = turn.own[names.SESSION]
+    session = turn.own.get(names.SESSION, first[names.SESSION])
+    if session != first[names.SESSION]:
+        entry["session"] = session
     if turn.own.get(names.PROJECT, "p1") != "p1":
         entry["project"] = turn.own[names.PROJECT]
     for agent in dict.fromkeys(declared):

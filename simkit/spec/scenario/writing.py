@@ -20,6 +20,8 @@ from simkit.language.yaml import SourceFloat, SourceInt, load_text
 WIDTH: Final = 100
 STEP: Final = 2
 """The indentation of a block in columns."""
+_KEY_MAX: Final = 1_000
+"""The length of a key from which on it needs a `?`: YAML reads 1,024 characters up to its `:`."""
 _FOLDED_LEAST: Final = 40
 """The least width of a folded text in columns."""
 
@@ -77,7 +79,10 @@ def quoted(text: str) -> str:
 def entry(key: str, value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
     """Return the lines of ``key: value``, with the key in a column."""
     name = key if _is_plain_key(key) else quoted(key)
-    return _laid(f"{' ' * column}{name}:", value, column, dash_indent)
+    margin = " " * column
+    if len(name) > _KEY_MAX:
+        return [f"{margin}? {name}", *_laid(f"{margin}:", value, column, dash_indent)]
+    return _laid(f"{margin}{name}:", value, column, dash_indent)
 
 
 def element(value: Plain, column: int, dash_indent: int = STEP) -> list[str]:
