@@ -6,6 +6,7 @@ import ast
 import gzip
 import json
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +37,7 @@ from simkit.session.execution.imported import (
     has_whole_contexts,
     imported_scenario,
 )
+from simkit.spec.scenario.code_names import bindings, file_of
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, parted
 from simkit.spec.scenario.writing import block, comment
 
@@ -82,7 +84,12 @@ def import_trace(
     if not pipeline:
         echo(f"Next: `simkit replay {shell_word(str(place))}`")
         return 0
-    return _replayed(str(place), is_partial=len(complete) < len(conversations))
+    from simkit.cli.plan import RunPlan
+    from simkit.cli.replay import ReplayOptions, replay
+
+    form = "json" if current_answer() is not None else "table"
+    code = replay(ReplayOptions(plan=RunPlan(paths=(str(place),)), form=form))
+    return max(code, BROKEN if len(complete) < len(conversations) else 0)
 
 
 class _Pipelines:
@@ -191,19 +198,15 @@ def scenario_tree(
 
 def _functions_of(request: AppRequest) -> Mapping[str, str]:
     """Return the plain functions of the application's module by name: it carries them out."""
-    module = request.name.partition(":")[0]
-    root = root_of(request.name, [Path.cwd(), *map(Path, request.folders)])
-    if root is None:
+    module, folders = request.name.partition(":")[0], [Path.cwd(), *map(Path, request.folders)]
+    file = file_of(module, [*map(str, folders), *sys.path])
+    if file is None or root_of(request.name, folders) is None:
         return {}
-    stem = Path(root, *module.split("."))
-    for path in (stem.with_suffix(".py"), stem / "__init__.py"):
-        try:
-            body = ast.parse(path.read_text(encoding="utf-8")).body
-        except (OSError, SyntaxError, ValueError):
-            continue
-        plain = (node for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-        return {n.name: f"{module}:{n.name}" for n in plain if not n.decorator_list}
-    return {}
+    return {
+        name: f"{module}:{name}"
+        for name, node in bindings(file)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.decorator_list
+    }
 
 
 def scenarios_text(file: str, export: Export, trees: Sequence[Mapping[str, Any]]) -> str:
@@ -216,16 +219,6 @@ def scenarios_text(file: str, export: Export, trees: Sequence[Mapping[str, Any]]
         parts.append("\n".join(["version: 1", *block(redactor.value(escaped), 0), ""]))
     head = comment(f"`simkit import {Path(file).name}` wrote this: {export.format}.")
     return "\n".join([head, "---\n".join(parts)])
-
-
-def _replayed(place: str, *, is_partial: bool) -> int:
-    """Run the scenarios against today's code; say what it sends otherwise."""
-    from simkit.cli.plan import RunPlan
-    from simkit.cli.replay import ReplayOptions, replay
-
-    form = "json" if current_answer() is not None else "table"
-    code = replay(ReplayOptions(plan=RunPlan(paths=(place,)), form=form))
-    return max(code, BROKEN if is_partial else 0)
 
 
 # `simkit export`

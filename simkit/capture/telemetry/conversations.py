@@ -250,17 +250,22 @@ def _missing_in(turn: RecordedTurn, number: int) -> Iterator[str]:
     for place, call in enumerate(turn.calls):
         for line in _missing_of(call, turn):
             yield f"turn {number}, {_call_name(turn, place)}: {line}"
+    yield from _unasked(turn, number)
+    for line in dict.fromkeys(f"{t.name!r}: {text}" for t in turn.tools for text in t.missing):
+        yield f"turn {number}, tool {line}"
+    lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]
+    for name in dict.fromkeys([*lacking, *_calls_without_result(turn)]):
+        yield f"turn {number}, tool {name!r}: its result is not in the trace"
+
+
+def _unasked(turn: RecordedTurn, number: int) -> Iterator[str]:
+    """Yield what happened in a turn, and no reply asks for."""
     asks = [ask.name for call in turn.calls if call.answer for ask in call.answer.calls]
     used = {tool.name for tool in turn.tools}
     for name in sorted(used.difference(asks)):
         yield f"turn {number}, tool {name!r}: it ran, and no reply in the trace calls it"
     if len(turn.targets) > sum(name not in used for name in asks):
         yield f"turn {number}: control went to {turn.targets[0]!r}, and no reply hands it over"
-    for line in dict.fromkeys(f"{t.name!r}: {text}" for t in turn.tools for text in t.missing):
-        yield f"turn {number}, tool {line}"
-    lacking = [t.name for t in turn.tools if t.result is ABSENT and not t.failed]
-    for name in dict.fromkeys([*lacking, *_calls_without_result(turn)]):
-        yield f"turn {number}, tool {name!r}: its result is not in the trace"
 
 
 def _missing_of(call: Step, turn: RecordedTurn) -> Iterator[str]:

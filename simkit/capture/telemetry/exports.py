@@ -171,27 +171,21 @@ def _protobuf(content: bytes, name: str) -> Export:
     try:
         from google.protobuf.json_format import MessageToDict
         from google.protobuf.message import DecodeError
-        from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
-            ExportTraceServiceRequest,
-        )
+        from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
     except ImportError:
         raise TraceError(
             f"{name}: it is no JSON; to read it as OTLP's protobuf: {install_command('otlp')}"
         ) from None
-    for message in (ExportTraceServiceRequest(), ExportLogsServiceRequest()):
-        try:
-            message.ParseFromString(content)
-        except DecodeError:
-            continue
-        value = MessageToDict(message)
-        if value:
-            problems: list[str] = []
-            export = Export(format=OTLP, spans=[*_spans(value, problems)], problems=problems)
-            _add_logs(export, [*_logs(value, problems)])
-            if export.spans:
-                return export
-    raise TraceError(f"{name}: it is neither JSON nor OTLP's protobuf, or it is cut off")
+    message = trace_service_pb2.ExportTraceServiceRequest()
+    try:
+        message.ParseFromString(content)
+    except DecodeError:
+        message.Clear()
+    export = Export(format=OTLP)
+    export.spans += _spans(MessageToDict(message), export.problems)
+    if not export.spans:
+        raise TraceError(f"{name}: it is neither JSON nor OTLP's protobuf, or it is cut off")
+    return export
 
 
 def _records(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -169,10 +169,9 @@ def steps_of(export: Export) -> list[Step]:
     """Return the steps of an export, in the order in which they began."""
     if export.format == OTLP:
         steps = steps_of_spans(export.spans, export.problems)
-    elif export.format == AGENTS:
-        steps = steps_of_agents(export.records, export.problems)
     else:
-        steps = steps_of_langsmith(export.records, export.problems)
+        read = steps_of_agents if export.format == AGENTS else steps_of_langsmith
+        steps = read(export.records, export.problems)
     by_id: dict[str, Step] = {}
     for step in steps:
         # Ids need to differ within a trace only.
@@ -186,10 +185,18 @@ def steps_of(export: Export) -> list[Step]:
     _cut_rings([*by_id.values()], by_id, export.problems)
     name_graph_agents([*by_id.values()])
     ordered = sorted(by_id.values(), key=lambda step: step.start)
+    export.problems += _traces_without_calls(ordered)
     sessions = {step.trace: step.session for step in ordered if step.session}
     for step in ordered:
         step.session = step.session or sessions.get(step.trace, "")
     return ordered
+
+
+def _traces_without_calls(steps: Sequence[Step]) -> Iterator[str]:
+    asking = {step.trace for step in steps if step.kind == "model"}
+    agents = {s.trace: s.name for s in steps if s.kind == "agent" and s.trace not in asking}
+    for name in agents.values():
+        yield f"agent {name!r} ran, and its trace has no model call"
 
 
 def _cut_rings(steps: Sequence[Step], by_id: Mapping[str, Step], problems: list[str]) -> None:

@@ -54,7 +54,7 @@ def _advice_on_file(file: str) -> str:
     """Return what to type for a file of code, with the names that it binds."""
     names = [
         name
-        for name, node in _bindings(Path(file))
+        for name, node in bindings(Path(file))
         if name != name.upper() and not isinstance(node, ast.AnnAssign)
     ]
     listed = ", ".join(f"`{each}`" for each in names[:_NAMES_MAX])
@@ -127,7 +127,7 @@ def _script(notebook: str) -> str:
     return shell_word(f"{notebook.removesuffix(_NOTEBOOK)}.py:NAME")
 
 
-def _bindings(file: Path) -> list[tuple[str, ast.stmt]]:
+def bindings(file: Path) -> list[tuple[str, ast.stmt]]:
     """Return the public names at the top of a module, each with its first definition or assignment.
 
     Empty if the file is no Python.
@@ -231,7 +231,7 @@ def folder_with(module: str, start: Path) -> Path | None:
 def names_in(file: Path) -> list[str]:
     """Return the names in a module's text that may be a pipeline, likely ones first."""
     definitions, objects = list[str](), list[str]()
-    for name, node in _bindings(file):
+    for name, node in bindings(file):
         if isinstance(node, _DEFINITIONS):
             definitions.append(name)
         elif isinstance(getattr(node, "value", None), ast.Call):
