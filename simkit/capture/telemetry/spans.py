@@ -52,7 +52,6 @@ class Step(msgspec.Struct, kw_only=True):
     status: str = ""
     args: JsonValue = ABSENT
     result: JsonValue = ABSENT
-    call_id: str = ""
     server: str = ""
     """The MCP server of a tool."""
     text: str = ""
@@ -281,7 +280,6 @@ def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
     elif operation == names.TOOL or attributes.get(names.MCP_METHOD) == "tools/call":
         step.kind, step.name = "tool", str(attributes.get(names.TOOL_NAME, ""))
         step.status = span.status or step.status
-        step.call_id = str(attributes.get(names.CALL_ID, ""))
         step.server = str(attributes.get(names.SERVER, ""))
         with reading_part(step, f"the arguments of {step.name!r}"):
             step.args = _value_of(attributes, names.ARGUMENTS, span)
