@@ -8,8 +8,9 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -95,16 +96,24 @@ def import_trace(
 class _Pipelines:
     """Finds the files that declare pipelines."""
 
-    def __init__(self) -> None:
-        self._cache = DocumentCache()
+    @cached_property
+    def _files(self) -> Mapping[str, list[Path]]:
+        """The files that declare one pipeline alone, by its name."""
+        cache, files = DocumentCache(), dict[str, list[Path]]()
+        for file in sorted(f for suffix in _SUFFIXES for f in Path().glob(f"**/*{suffix}")):
+            with suppress(SourceError):
+                declared = pipelines_in(str(file), cache)
+                if len(declared) == 1:
+                    files.setdefault(declared[0], []).append(file)
+        return files
 
     def named_by(self, conversation: RecordedConversation) -> str:
         """Return the pipeline of a run of simkit, its file if that is known; empty for others."""
         name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
-        if ":" in name or not name:
-            return name
-        files = self._near(parted(run)[0], name) or self._everywhere(name)
-        return files[0] if len(files) == 1 else name
+        files, own = self._files.get(name, []) if name else [], Path(parted(run)[0])
+        beside = [f for f in files if f == own.with_name(f.name) and f.match(f"*{PIPELINE_SUFFIX}")]
+        files = [f for f in files if f == own] or beside or files
+        return files[0].as_posix() if len(files) == 1 else name
 
     def missing(self, requests: Sequence[AppRequest]) -> Iterator[str]:
         """Yield a line for each pipeline whose place is not known."""
@@ -115,30 +124,9 @@ class _Pipelines:
                     "--pipeline"
                 )
             elif ":" not in name and not name.endswith(_SUFFIXES):
-                places = f" ({' or '.join(files)})" if (files := self._everywhere(name)) else ""
-                where = f"where pipeline {name!r} is declared{places}"
+                places = " or ".join(file.as_posix() for file in self._files.get(name, ()))
+                where = f"where pipeline {name!r} is declared{places and f' ({places})'}"
                 yield f"{where}: write its file after `pipeline:`"
-
-    def _near(self, scenario_file: str, name: str) -> list[str]:
-        place, files = Path(scenario_file), list[Path]()
-        if place.name.endswith(SCENARIO_SUFFIX) and place.is_file():
-            with suppress(SourceError):
-                others = {str(h.values.get("pipeline", "")) for h in self._cache.heads(str(place))}
-                files = [place, *(place.parent / o for o in others if o.endswith(PIPELINE_SUFFIX))]
-        return self._declaring(files, name)
-
-    def _everywhere(self, name: str) -> list[str]:
-        files = (file for suffix in _SUFFIXES for file in Path().glob(f"**/*{suffix}"))
-        return self._declaring(files, name)
-
-    def _declaring(self, files: Iterable[Path], name: str) -> list[str]:
-        """Return those of files that declare this pipeline alone."""
-        declaring = []
-        for file in files:
-            with suppress(SourceError):
-                if pipelines_in(str(file), self._cache) == [name]:
-                    declaring.append(file.as_posix())
-        return sorted(declaring)
 
 
 def _content(file: str) -> bytes:

@@ -75,10 +75,6 @@ def _is_call(step: Step) -> bool:
     return step.kind == "model"
 
 
-def _texts_of_user(call: Step) -> list[str]:
-    return [message.content for message in call.messages or () if message.role == "user"]
-
-
 class _Unit:
     """One trace: all that one entry into the application caused, or one model call by hand."""
 
@@ -91,7 +87,7 @@ class _Unit:
         self.root = root = next((s for s in steps if s.parent not in around), steps[0])
         self.is_bare = _is_call(root)
         """Whether nothing is around the model call."""
-        self.user_texts = _texts_of_user(self.calls[0])
+        self.user_texts = [m.content for m in self.calls[0].messages or () if m.role == "user"]
         """The user messages that the first model call was sent."""
         # The first agent may be sent the user's message in other words.
         named = "" if self.is_bare else root.text
@@ -117,18 +113,15 @@ class _Unit:
 
     def gaps(self) -> Iterator[str]:
         """Yield the agents that lack a model call."""
-        around = {step.id for call in self.calls for step in self._outwards(call)}
+        around = {step.id for call in self.calls for step in self.outwards(call)}
         for step in self.steps:
             is_function = self.own and names.OUTPUT not in step.attributes
             if step.kind == "agent" and step.id not in around and not is_function:
                 yield f"agent {step.name!r} ran, and the trace has no model call of it"
         yield from self.root.missing if self.root.kind not in ("model", "tool") else ()
 
-    def holds_calls(self, tool: Step) -> bool:
-        """Return whether a model was asked inside a tool."""
-        return any(tool in self._outwards(call) for call in self.calls)
-
-    def _outwards(self, step: Step) -> Iterator[Step]:
+    def outwards(self, step: Step) -> Iterator[Step]:
+        """Yield the steps around a step, the nearest first."""
         at = self._around.get(step.parent)
         while at is not None:
             yield at
@@ -149,7 +142,8 @@ class _Growing:
             return unit.session == self._session
         if unit.is_bare and self._is_bare:
             return True
-        return self._joins(unit) or self._goes_on(unit)
+        goes_on = bool(self._turns) and self._turns[-1][0].user in unit.user_texts[:-1]
+        return goes_on or self._joins(unit)
 
     def _joins(self, unit: _Unit) -> bool:
         """Return whether a trace is of the turn that is the last so far."""
@@ -163,9 +157,6 @@ class _Growing:
         is_again = unit.user_texts.count(turn.user) in times
         return unit.text == turn.user and is_again
 
-    def _goes_on(self, unit: _Unit) -> bool:
-        return bool(self._turns) and self._turns[-1][0].user in unit.user_texts[:-1]
-
     def add(self, unit: _Unit) -> None:
         """Add a trace: to the last turn, or as a new one."""
         if not self._joins(unit):
@@ -178,7 +169,8 @@ class _Growing:
             turn.calls.append(call)
             turn.agents.append(unit.agent_of(call))
         tools = [step for step in unit.steps if step.kind == "tool"]
-        turn.asking |= {step.name for step in tools if unit.holds_calls(step)}
+        around = {step.id for call in unit.calls for step in unit.outwards(call)}
+        turn.asking |= {step.name for step in tools if step.id in around}
         turn.tools += [step for step in tools if step.name not in turn.asking]
         turn.failed = turn.failed or unit.failed
         turn.targets += [step.name for step in unit.steps if step.kind == "handoff"]

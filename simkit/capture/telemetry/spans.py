@@ -123,12 +123,12 @@ def read_user_text(step: Step, value: Any) -> None:
         return
     with reading_part(step, "the user's message that its outermost span has"):
         value = loaded(value)
+        if isinstance(value, str) and _JSON_START.match(value):
+            raise ContentMissing("it is cut off")
         if isinstance(value, Mapping):
             value = value.get("messages", value.get("input"))
         if isinstance(value, list) and value:
             value = messages_in(value)[-1].content
-        if isinstance(value, str) and _JSON_START.match(value):
-            raise ContentMissing("it is cut off")
         step.text = value if isinstance(value, str) else ""
 
 
@@ -317,7 +317,7 @@ def _read_genai_call(step: Step, attributes: _Attributes, span: Span) -> None:
 def _read_genai_input(step: Step, attributes: _Attributes, span: Span) -> None:
     source = attributes.first(names.INPUT, "gen_ai.prompt")
     if source is None:
-        items = [_of_event(*event) for event in span.events if _role_of(event[0])]
+        items = [_of_event(*event) for event in span.events if event[0] in names.MESSAGE_EVENTS]
         step.lacks_texts = bool(items)
     else:
         items = _whole(source)
@@ -327,15 +327,11 @@ def _read_genai_input(step: Step, attributes: _Attributes, span: Span) -> None:
     step.messages = tuple(messages_in(items)) if items else None
 
 
-def _role_of(event: str) -> str:
-    return names.MESSAGE_EVENTS.get(event, "")
-
-
 def _of_event(name: str, body: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
     fields = dict(body) if isinstance(body, Mapping) else dict(attributes)
     if "content" not in fields and "tool_calls" not in fields:
         raise ContentMissing("it was not captured")
-    item = {"role": _role_of(name), **fields}
+    item = {"role": names.MESSAGE_EVENTS[name], **fields}
     if item["role"] == "tool":
         item.setdefault("tool_call_id", item.get("id", ""))
     return item

@@ -37,7 +37,14 @@ def imported_scenario(
     if run.calls and {call.agent for call in run.calls} == {UNMARKED} and len(tree["agents"]) == 1:
         # All calls are its own, also those of today's code with other instructions.
         tree["agents"] = {agent: {"system": {"$any": True}} for agent in tree["agents"]}
-    tree |= _settings(conversation)
+    state, start = own.get(names.GIVEN), own.get(names.START)
+    settings = {
+        "seed": own.get(names.SEED),
+        "start": start if start != DEFAULT_START else "",
+        "servers": _servers(conversation),
+        "given": state and {"state": state},
+    }
+    tree |= {key: value for key, value in settings.items() if value}
     owners = iter(agents_of(run))
     systems = has_instructions(conversation)
     is_whole = has_whole_contexts(conversation)
@@ -49,19 +56,6 @@ def imported_scenario(
         if claims:
             entry["expect"] = claims
     return tree
-
-
-def _settings(conversation: RecordedConversation) -> dict[str, Any]:
-    """Return what the scenario says beside its turns, where it is not as always."""
-    own = conversation.own
-    state, start = own.get(names.GIVEN), own.get(names.START)
-    settings = {
-        "seed": own.get(names.SEED),
-        "start": start if start != DEFAULT_START else "",
-        "servers": _servers(conversation),
-        "given": state and {"state": state},
-    }
-    return {key: value for key, value in settings.items() if value}
 
 
 def _add_own(
