@@ -111,8 +111,8 @@ class _Pipelines:
         """Return the pipeline of a run of simkit, its file if that is known; empty for others."""
         name, run = (str(conversation.own.get(key, "")) for key in (names.PIPELINE, names.RUN))
         files, own = self._files.get(name, []) if name else [], Path(parted(run)[0])
-        beside = [f for f in files if f == own.with_name(f.name) and f.match(f"*{PIPELINE_SUFFIX}")]
-        files = [f for f in files if f == own] or beside or files
+        near = [file for file in own.parent.glob(f"*{PIPELINE_SUFFIX}") if file in files]
+        files = [own] if own in files else near or files
         return files[0].as_posix() if len(files) == 1 else name
 
     def missing(self, requests: Sequence[AppRequest]) -> Iterator[str]:

@@ -75,6 +75,10 @@ def _is_call(step: Step) -> bool:
     return step.kind == "model"
 
 
+def _texts_of_user(call: Step) -> list[str]:
+    return [message.content for message in call.messages or () if message.role == "user"]
+
+
 class _Unit:
     """One trace: all that one entry into the application caused, or one model call by hand."""
 
@@ -87,7 +91,7 @@ class _Unit:
         self.root = root = next((s for s in steps if s.parent not in around), steps[0])
         self.is_bare = _is_call(root)
         """Whether nothing is around the model call."""
-        self.user_texts = [m.content for m in self.calls[0].messages or () if m.role == "user"]
+        self.user_texts = _texts_of_user(self.calls[0])
         """The user messages that the first model call was sent."""
         # The first agent may be sent the user's message in other words.
         named = "" if self.is_bare else root.text
@@ -165,18 +169,18 @@ class _Growing:
         turn, units = self._turns[-1]
         units.append(unit)
         self._units.append(unit)
-        for call in unit.calls:
-            turn.calls.append(call)
-            turn.agents.append(unit.agent_of(call))
+        pairs = [
+            *zip(turn.calls, turn.agents, strict=True),
+            *((call, unit.agent_of(call)) for call in unit.calls),
+        ]
+        calls, agents = zip(*sorted(pairs, key=lambda pair: pair[0].start), strict=True)
+        turn.calls, turn.agents = [*calls], [*agents]
         tools = [step for step in unit.steps if step.kind == "tool"]
         around = {step.id for call in unit.calls for step in unit.outwards(call)}
         turn.asking |= {step.name for step in tools if step.id in around}
         turn.tools += [step for step in tools if step.name not in turn.asking]
         turn.failed = turn.failed or unit.failed
         turn.targets += [step.name for step in unit.steps if step.kind == "handoff"]
-        order = sorted(range(len(turn.calls)), key=lambda place: turn.calls[place].start)
-        turn.agents = [turn.agents[place] for place in order]
-        turn.calls = [turn.calls[place] for place in order]
 
     def conversation(self) -> RecordedConversation:
         """Return the conversation, with what it lacks."""

@@ -51,8 +51,7 @@ def imported_scenario(
     for turn, entry in zip(conversation.turns, tree["turns"], strict=True):
         agents = [next(owners) for _ in turn.calls]
         claims = dict(_claims(turn, agents, systems, is_whole))
-        if own:
-            _add_own(entry, turn, own, agents if ":" not in own[names.PIPELINE] else ())
+        _add_own(entry, turn, own, agents)
         if claims:
             entry["expect"] = claims
     return tree
@@ -70,12 +69,11 @@ def _add_own(
     if names.RESUME in turn.own:
         del entry["user"]
         entry["resume"] = turn.own[names.RESUME]
-    session = turn.own.get(names.SESSION, first[names.SESSION])
-    if session != first[names.SESSION]:
-        entry["session"] = session
+    if turn.own.get(names.SESSION, first.get(names.SESSION)) != first.get(names.SESSION):
+        entry["session"] = turn.own[names.SESSION]
     if turn.own.get(names.PROJECT, "p1") != "p1":
         entry["project"] = turn.own[names.PROJECT]
-    for agent in dict.fromkeys(declared):
+    for agent in () if ":" in first.get(names.PIPELINE, ":") else dict.fromkeys(declared):
         calls = [c for c, name in zip(turn.calls, declared, strict=True) if name == agent]
         lines = entry["replies"][agent] if len(calls) > 1 else [entry["replies"][agent]]
         own = [_own_line(line, call) for line, call in zip(lines, calls, strict=True)]
