@@ -14,13 +14,25 @@ import msgspec
 from msgspec.structs import replace
 from tabulate import tabulate
 
-from simkit.capture.cassettes import Cassette, Leak, age_of, cassettes_in, load, scan_file
+from simkit.capture.cassettes import (
+    Cassette,
+    Keying,
+    Leak,
+    age_of,
+    cassettes_in,
+    load,
+    load_foreign,
+    save,
+    scan_file,
+)
+from simkit.core.answers import answer
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
 from simkit.core.stopping import BROKEN
 from simkit.core.text import counted
 from simkit.providers.http import HttpRequest
+from simkit.providers.protocols import protocol_of
 from simkit.session.execution.recorded import FOLDER, cassette_path, simulation_of, user_cassettes
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import SCENARIO_SUFFIX, SIMULATION_SUFFIX, items_in, simulations_in
@@ -107,6 +119,25 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
         secrets = counted(len(leaks), "secret") if leaks else "no secret found"
         echo(f"{counted(len(files), 'file')}: {secrets}")
     return BROKEN if errors else int(bool(leaks))
+
+
+def import_cassette(source: str, target: str) -> int:
+    """Write a new cassette with what another recorder's file holds; return 0.
+
+    Raise CassetteInvalid if the file cannot be read or written, or the new one is there.
+    """
+    if os.path.lexists(target):
+        raise CassetteInvalid(f"{target}: this file is there, and is not overwritten")
+    interactions = load_foreign(source).interactions
+    protocols = [protocol_of(item.request) for item in interactions]
+    items = [
+        replace(item, protocol=protocol.name if protocol else "")
+        for item, protocol in zip(interactions, protocols, strict=True)
+    ]
+    save(target, items, Keying(Redactor(os.environ)))
+    answer(cassette=target, interactions=len(interactions))
+    echo(f"{target}: {counted(len(interactions), 'interaction')} from {source}")
+    return 0
 
 
 def _is_meant(file: Path, paths: Sequence[str]) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.capture.cassettes import Cassette, Interaction, encoded
+from simkit.capture.cassettes import Cassette, Interaction, encoded, load
 from simkit.providers.http import HttpRequest, HttpResponse
 from tests.cli.projects import Call, Done, write
 
@@ -243,3 +243,28 @@ def test_a_value_of_the_environment_is_found_wherever_it_stands(
         "scenarios/cassettes/other.txt.yaml:1: a secret, known by the rule `env`\n"
         "1 file: 1 secret\n"
     )
+
+
+def test_a_file_of_another_recorder_becomes_a_cassette_without_secrets(simkit: Call) -> None:
+    request = {
+        "method": "POST",
+        "uri": CHAT.url,
+        "headers": {"authorization": ["Bearer sk-1"]},
+        "parsed_body": {"model": "m"},
+    }
+    response = {"status": {"code": 200}, "headers": {}, "parsed_body": {"text": "fine"}}
+    tree = {"version": 1, "interactions": [{"request": request, "response": response}]}
+    write("theirs.json", json.dumps(tree))
+
+    done = simkit("cassettes", "import", "theirs.json", "ours.yaml")
+
+    assert done == Done(0, "ours.yaml: 1 interaction from theirs.json\n", "")
+    (item,) = load("ours.yaml").interactions
+    assert (item.request.body, item.response.body) == (b'{"model":"m"}', b'{"text":"fine"}')
+    assert item.protocol == "openai-chat"
+    assert "sk-1" not in Path("ours.yaml").read_text(encoding="utf-8")
+    again = simkit("cassettes", "import", "theirs.json", "ours.yaml")
+    assert again == Done(2, "", "ours.yaml: this file is there, and is not overwritten\n")
+    alone = simkit("cassettes", "import", "theirs.json")
+    assert (alone.code, alone.out) == (2, "")
+    assert "import needs two files: the recorded one, and the new one." in alone.err

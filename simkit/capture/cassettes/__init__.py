@@ -9,7 +9,7 @@ during a run; ``hygiene`` for existing files.
 from simkit.capture.cassettes.hygiene import Leak, age_of, cassettes_in, scan_file
 from simkit.capture.cassettes.keys import Keying, Question
 from simkit.capture.cassettes.lookup import Drift, Player
-from simkit.capture.cassettes.reading import absent, load, loads
+from simkit.capture.cassettes.reading import absent, load, load_foreign, loads
 from simkit.capture.cassettes.saving import encoded, save
 from simkit.capture.cassettes.traffic import Recorder
 from simkit.capture.cassettes.values import Cassette, Interaction

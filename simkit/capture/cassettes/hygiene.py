@@ -14,14 +14,14 @@ import msgspec
 from simkit.capture.cassettes.reading import Text, read
 from simkit.capture.cassettes.redacting import redacted_body, redacted_header, redacted_response
 from simkit.capture.cassettes.values import Cassette, Interaction, place
-from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
+from simkit.capture.cassettes.vcrpy_layout import Misfit, in_vcrpy_layout, interactions_of
 from simkit.core.errors import CassetteInvalid
 from simkit.core.redact import Redactor
 from simkit.core.redact.shapes import NAMES
 from simkit.providers.http import Headers
 from simkit.providers.streams import content_of
 
-_ENDINGS: Final = (".yaml", ".yml", ".json")
+_ENDINGS: Final = (".yaml", ".yml", ".json", ".yaml.gz", ".yml.gz", ".json.gz")
 
 
 def cassettes_in(folder: str | Path) -> list[Path]:
@@ -51,11 +51,11 @@ def _day(item: Interaction) -> date | None:
         return None
 
 
-# Scan for secrets in existing cassettes
+# Scan for secrets in existing cassettes, of any recorder
 
 
 _PLACEHOLDER: Final = re.compile(r"\[redacted:(\w+)\]")
-_SAYS_CASSETTE: Final = re.compile(r"^\W*interactions[\"']?\s*:", re.MULTILINE)
+_SAYS_CASSETTE: Final = re.compile(r"^\W*(?:interactions|requests)[\"']?\s*:", re.MULTILINE)
 _MASKED: Final = re.compile(
     r"\W*(?:redacted|filtered|removed|masked|dummy|fake|x{3,}|)\W*", re.IGNORECASE
 )
@@ -96,17 +96,17 @@ def scan_file(path: str | Path, redactor: Redactor) -> Scanned:
             Leak(str(path), line, "", rule) for line, rule in _matches_in(whole, redactor)
         )
         return Scanned(whole_leaks, str(problem), _says_cassette(whole))
-    interactions, scan_problem = list[Interaction](), ""
+    lists, interactions, scan_problem = "interactions", list[Interaction](), ""
     try:
-        interactions = list(interactions_of(text.tree()))
+        tree = text.tree()
+        lists = lists if isinstance(tree, dict) and lists in tree else "requests"
+        interactions = list(interactions_of(in_vcrpy_layout(tree)))
     except CassetteInvalid as problem:
         scan_problem = str(problem)
     except Misfit as misfit:
         scan_problem = str(text.invalid(misfit.at, misfit.problem))
     known = [
-        _KnownSecret(
-            ("interactions", number, *steps), f"{place(number)}.{'.'.join(steps).lower()}", rule
-        )
+        _KnownSecret((lists, number, *steps), f"{place(number)}.{'.'.join(steps).lower()}", rule)
         for number, item in enumerate(interactions)
         for steps, rule in _leaks(item, redactor)
     ]

@@ -8,8 +8,11 @@ as PyYAML's safe loader types them, except dates, which stay texts. Only plain d
 from __future__ import annotations
 
 import binascii
+import gzip
+import io
 import json
 import stat
+import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -20,7 +23,14 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 from yaml.reader import ReaderError
 
 from simkit.capture.cassettes.values import Cassette
-from simkit.capture.cassettes.vcrpy_layout import Misfit, interactions_of
+from simkit.capture.cassettes.vcrpy_layout import (
+    BEFORE_1_0,
+    Misfit,
+    advice,
+    in_vcrpy_layout,
+    interactions_of,
+    recorder_of,
+)
 from simkit.core.errors import CassetteInvalid, SourceError
 from simkit.language.yaml.syntax import CONFLICT, child, line_of_conflict, rephrased
 
@@ -60,7 +70,8 @@ class Text:
         """Return the data: mappings, lists, texts, bytes, numbers, booleans and None."""
         if not self.text.strip():
             raise invalid(self.path, 0, "the file is empty")
-        return self._json() if self.path.suffix == ".json" else _Loader(self).data()
+        name = self.path.name.removesuffix(".gz")
+        return self._json() if name.endswith(".json") else _Loader(self).data()
 
     def lines(self, at: Iterable[tuple[str | int, ...]]) -> list[int]:
         """Return the lines, from 1, of the values at paths, or of the nearest outer values.
@@ -184,6 +195,8 @@ class _Loader(CSafeLoader):
 
     def construct_undefined(self, node: Node) -> NoReturn:
         """Refuse every tag that does not stand for plain data."""
+        if str(node.tag).endswith("python/object:vcr.request.Request"):
+            raise _foreign(self._of.path, BEFORE_1_0)
         tag_name = str(node.tag).replace(_PREFIX, "!!")
         self._refuse(node, f"the tag `{tag_name}` is not supported")
 
@@ -256,12 +269,25 @@ def read(path: Path) -> bytes:
 
 
 def _text(path: Path, content: bytes) -> str:
+    if path.name.endswith(".gz"):
+        try:
+            content = _unzipped(content)
+        except (OSError, EOFError, zlib.error) as error:
+            raise invalid(path, 0, f"the file cannot be decompressed: {error}") from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         problem = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
         raise invalid(path, line, problem) from None
+
+
+def _unzipped(content: bytes) -> bytes:
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+        plain_content = stream.read(FILE_BYTES_MAX + 1)
+    if len(plain_content) > FILE_BYTES_MAX:
+        raise zlib.error(f"it holds more than {FILE_BYTES_MAX:,} bytes")
+    return plain_content
 
 
 def load(path: str | Path) -> Cassette:
@@ -275,8 +301,30 @@ def load(path: str | Path) -> Cassette:
 def loads(content: bytes, path: str | Path) -> Cassette:
     """Return the cassette in a file's bytes; ``path`` gives the format."""
     text = Text(Path(path), content)
+    tree = text.tree()
+    recorder = recorder_of(tree) or ("another tool" if text.path.name.endswith(".gz") else "")
+    if recorder:
+        raise _foreign(path, recorder)
+    return _cassette(text, tree)
+
+
+def _foreign(path: str | Path, recorder: str) -> CassetteInvalid:
+    problem = f"this file is as {recorder} writes it, and not in vcrpy's layout"
+    return CassetteInvalid(f"{path}: {problem}\n  {advice(recorder, path)}")
+
+
+def load_foreign(path: str | Path) -> Cassette:
+    """Return the cassette at ``path`` as `load` does, also in the layout of another recorder."""
+    text = Text(Path(path), read(Path(path)))
     try:
-        return Cassette(text.path, tuple(interactions_of(text.tree())))
+        return _cassette(text, in_vcrpy_layout(text.tree()))
+    except Misfit as misfit:
+        raise text.invalid(misfit.at, misfit.problem) from None
+
+
+def _cassette(text: Text, tree: Any) -> Cassette:
+    try:
+        return Cassette(text.path, tuple(interactions_of(tree)))
     except Misfit as misfit:
         raise text.invalid(misfit.at, misfit.problem) from None
 

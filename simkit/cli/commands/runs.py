@@ -198,10 +198,12 @@ def record_command(mode: str, keep_failed: bool, force: bool, outside: bool, **o
 @cli.command(
     name="cassettes",
     short_help="List recordings that are unused, old, or hold a secret.",
-    epilog="Exit codes: 0 listed, 1 a secret was found (or, with --strict, an orphan "
+    epilog="Exit codes: 0 listed or imported, 1 a secret was found (or, with --strict, an orphan "
     "or one over age), 2 a file cannot be read or written.",
 )
-@click.argument("words", nargs=-1, metavar="[scan] [PATH]...", shell_complete=complete_file)
+@click.argument(
+    "words", nargs=-1, metavar="[scan | import] [PATH]...", shell_complete=complete_file
+)
 @form_option("text", "json")
 @click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
 def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
@@ -209,11 +211,17 @@ def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
 
     The list has the files that scenarios below PATH (default: here) name, and those in every folder
     `cassettes` there. A file that no scenario names is an orphan; one that is older than its
-    scenario's `max_age_days` is over age. `simkit cassettes scan` searches them for secrets;
-    with a PATH, it searches all YAML and JSON files there.
+    scenario's `max_age_days` is over age. `simkit cassettes scan` searches them for secrets,
+    whichever tool recorded them; with a PATH, it searches all YAML and JSON files there.
+    `simkit cassettes import FILE NEW` writes what pydantic-ai, langchain-tests, go-vcr or an old
+    vcrpy recorded as a new cassette, without secrets.
     """
-    from simkit.cli.cassettes import list_cassettes, scan_cassettes
+    from simkit.cli.cassettes import import_cassette, list_cassettes, scan_cassettes
 
+    if words[:1] == ("import",):
+        if len(words) != 3:
+            raise click.UsageError("import needs two files: the recorded one, and the new one.")
+        return import_cassette(*words[1:])
     if words[:1] == ("scan",):
         return scan_cassettes(words[1:], form)
     return list_cassettes(words or (".",), form, strict)

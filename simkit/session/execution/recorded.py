@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from simkit.spec.scenario.simulations import Simulation
 
 FOLDER: Final = "cassettes"
-ENDINGS: Final = (".yaml", ".yml", ".json")
+ENDINGS: Final = (".yaml", ".yml", ".json", ".gz")
 _RUN: Final = late_pattern(r", run \d+$")
 _TOPS: Final = (".git", "pyproject.toml")
 """Files that mark a project's own folder, above which nothing is searched."""

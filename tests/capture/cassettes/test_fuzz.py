@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -15,13 +16,14 @@ from simkit.core.errors import CassetteInvalid, CassetteMissed
 from simkit.providers.http import HttpRequest
 from tests.capture.cassettes.requests import KEYING, chat, recorded
 from tests.capture.cassettes.test_saving import PLAIN, STREAMED
-from tests.capture.cassettes.test_vcrpy_layout import PYDANTIC_AI
+from tests.capture.cassettes.test_vcrpy_layout import FOREIGN
 
 OURS = (STREAMED, recorded(chat("a"), "1"))
 FILES = {
     "yaml": ("a.yaml", encoded(Cassette(Path("a.yaml"), (*OURS, PLAIN)))),
     "json": ("a.json", encoded(Cassette(Path("a.json"), OURS))),
-    "pydantic-ai": ("a.yaml", PYDANTIC_AI.encode()),
+    "gzip": ("a.yaml.gz", gzip.compress(encoded(Cassette(Path("a.yaml"), OURS)), mtime=0)),
+    **{name: ("a.yaml", content.encode()) for name, content in FOREIGN.items()},
 }
 fragments = st.sampled_from(
     [b"", b"\x00", b"\xff", b"\n", b" ", b"\t", b"- ", b": ", b"[", b"]", b"{", b"}", b"'", b'"',
@@ -82,7 +84,7 @@ def test_mutated_file_is_a_cassette_or_an_error_and_stays_as_it_is(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["yaml", "json"])
+@pytest.mark.parametrize("name", ["yaml", "json", "gzip"])
 def test_file_that_was_cut_off_anywhere_is_an_error(name: str, tmp_path: Path) -> None:
     file_name, content = FILES[name]
     file = tmp_path / file_name

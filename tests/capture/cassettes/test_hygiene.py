@@ -16,14 +16,14 @@ def aged(*days: str) -> Cassette:
 
 
 def test_cassettes_are_found_by_their_names(tmp_path: Path) -> None:
-    names = ["b.yaml", "a.json", "deep/c.yml", "deep/notes.md", ".a.yaml.7.tmp", ".b.yaml"]
+    names = ["b.yaml", "a.json", "deep/c.yaml.gz", "deep/notes.md", ".a.yaml.7.tmp", ".b.yaml"]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
 
     cassettes = cassettes_in(tmp_path)
 
-    assert cassettes == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yml"]
+    assert cassettes == [tmp_path / "a.json", tmp_path / "b.yaml", tmp_path / "deep/c.yaml.gz"]
 
 
 @pytest.mark.parametrize(

@@ -291,13 +291,13 @@ def test_scan_looks_through_files_that_are_no_cassettes(tmp_path: Path) -> None:
 
 
 def test_scan_finds_what_is_compressed(tmp_path: Path) -> None:
-    file = tmp_path / "a.yaml"
+    file = tmp_path / "a.yaml.gz"
     body = base64.b64encode(gzip.compress(SHAPED[0].encode())).decode()
     content = (
         "interactions:\n- request: {method: GET, uri: /}\n  response: {status: {code: 200},"
         f" headers: {{content-encoding: gzip}}, body: {{string: !!binary {body}}}}}\nversion: 1\n"
     )
-    file.write_text(content, encoding="utf-8")
+    file.write_bytes(gzip.compress(content.encode()))
 
     matches = list(scan_file(file, KEYING.redactor).leaks)
 
