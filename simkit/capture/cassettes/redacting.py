@@ -6,8 +6,10 @@ request in replay before its lookup, so that both get the same key.
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -36,6 +38,7 @@ _HARMLESS: Final = re.compile(
 )
 _COOKIE: Final = re.compile(r"(\s*(?:[^=;\s]+\s*=\s*)?\"?)([^;\"]*)")
 _MARK: Final = "[redacted:"
+_GZIP: Final = b"\x1f\x8b"
 
 
 def secret_in(name: str, value: str) -> tuple[str, str]:
@@ -356,6 +359,11 @@ def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
 
 def redacted_body(body: bytes, redactor: Redactor) -> bytes:
     """Return a body with every secret replaced; without secrets, the same bytes."""
+    if body.startswith(_GZIP):
+        with suppress(OSError, EOFError, zlib.error):
+            plain = gzip.decompress(body)
+            redacted = redacted_body(plain, redactor)
+            return body if redacted == plain else gzip.compress(redacted, mtime=0)
     return _as_utf8(body, redactor, lambda body, redactor: redactor.line(body))
 
 

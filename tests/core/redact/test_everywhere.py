@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import quopri
 from base64 import b64encode, encodebytes, urlsafe_b64encode
@@ -54,6 +55,7 @@ def outputs(secret: bytes) -> dict[str, bytes]:
     }
     stored = {name: redacted_answer(answer, REDACTOR) for name, answer in answers.items()}
     stored["alone"] = redacted_body(secret, REDACTOR)
+    stored["gzip"] = gzip.decompress(redacted_body(gzip.compress(secret), REDACTOR))
     text = secret.decode("ascii", "replace")
     if "\0" not in text and text.isascii():  # A text is in no UTF-16.
         line = REDACTOR.line(json.dumps({"said": [text]}).encode())
