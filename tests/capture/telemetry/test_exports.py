@@ -17,6 +17,7 @@ from simkit.capture.telemetry.writing import otlp_of
 from simkit.cli.importing import import_trace
 from simkit.core.errors import SimkitError
 from simkit.core.messages import ABSENT, Message
+from simkit.session.execution.imported import imported_scenario
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
@@ -141,3 +142,17 @@ def test_an_imported_run_holds_again_or_its_gaps_are_told(
 def _beginning(view: View) -> tuple[int, str]:
     assert view.started is not None
     return view.started.seed, view.started.start
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_a_run_without_one_of_its_spans_can_be_read(place: int) -> None:
+    run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
+    spans = run["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    spans[:] = [span for index, span in enumerate(spans) if index != place % len(spans)]
+
+    export = read_export(json.dumps(run).encode(), "run.json")
+    (conversation,) = conversations_of(steps_of(export))
+
+    # The first is a turn's own span.
+    assert place or "parent" in conversation.missing[0]
+    assert imported_scenario(conversation, "n", "p.pipeline.yaml", {}, {})["turns"]
