@@ -238,7 +238,8 @@ class _Growing:
 
 def _missing_in(turn: RecordedTurn, number: int) -> Iterator[str]:
     """Yield the gaps of a turn without which a scenario is right."""
-    for key in turn.own.get(names.SETTINGS, ()):
+    settings = turn.own.get(names.SETTINGS)
+    for key in settings if isinstance(settings, list) else ():
         yield f"turn {number}: the value of `{key}`, which the run's scenario sets: write it"
     last = turn.calls[-1].answer
     if last is not None and last.calls and not turn.failed:
