@@ -75,14 +75,10 @@ class CauseTally(msgspec.Struct, frozen=True):
 
     def merged(self, other: CauseTally) -> CauseTally:
         """Return the tally of one cause for both."""
-        smallest = min(self.smallest, other.smallest, key=_key)
+        smallest = min(self.smallest, other.smallest, key=lambda each: (each.size, each.run))
         return CauseTally(
             self.cause, self.runs + other.runs, min(self.first, other.first), smallest
         )
-
-
-def _key(example: Example) -> tuple[Size, int]:
-    return example.size, example.run
 
 
 class Tally(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -203,10 +203,6 @@ def _ranges(count: Callable[[], int]) -> Iterator[tuple[int, int]]:
         size //= 2
 
 
-def _plain(turn: TurnLog) -> TurnLog:
-    return TurnLog(user=turn.user)
-
-
 def _expected_answers(turn: TurnLog, start: int, end: int) -> TurnLog:
     expected = (replace(answer, oddity="") for answer in turn.answers[start:end])
     return replace(turn, answers=(*turn.answers[:start], *expected, *turn.answers[end:]))
@@ -223,7 +219,7 @@ def _simplest_results(turn: TurnLog, start: int, end: int) -> TurnLog:
 
 
 _SIMPLER_TURNS: Final[tuple[Callable[[TurnLog], TurnLog], ...]] = (
-    _plain,
+    lambda turn: TurnLog(user=turn.user),
     lambda turn: replace(_expected_answers(turn, 0, len(turn.answers)), fate=""),
     lambda turn: replace(turn, results=()),
     lambda turn: replace(turn, orders=()),

@@ -383,7 +383,7 @@ def parsed(text: str, parse: str, agent: str) -> tuple[Any, str]:
             return value, "json"
     if parse == "json":
         raise errors.OutputInvalid(
-            f"agent {agent!r} must answer with JSON, but said: {_short(text)}"
+            f"agent {agent!r} must answer with JSON, but said: {short_end(text, 80)!r}"
         )
     if parse == "json_in_text":
         value = _json_inside(text)
@@ -411,7 +411,3 @@ def _json_inside(text: str) -> Any:
                 continue
             return value
     return _NONE
-
-
-def _short(text: str) -> str:
-    return repr(short_end(text, 80))

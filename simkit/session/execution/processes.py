@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from simkit.core.messages import JsonValue
 from simkit.runtime.compiled import CompiledPipeline, compile_pipeline
 from simkit.runtime.flows import flow_of
 from simkit.runtime.functions import function_named
@@ -304,9 +303,5 @@ def user_turn(turn: Turn, not_before: int = 0, turns_before: int | None = None) 
         text = user.text
     elif user is not None:
         value = canonical(user.json_)
-        text = value if isinstance(value, str) else _json(value)
+        text = value if isinstance(value, str) else _ENCODE(value).decode()
     return UserTurn(text, value, resumes, turn.session, turn.project, not_before, turns_before)
-
-
-def _json(value: JsonValue) -> str:
-    return _ENCODE(value).decode()

@@ -98,7 +98,7 @@ def possible_answers(options: Any) -> tuple[str, ...]:
     if (
         not isinstance(options, (list, tuple))
         or len(options) < 2
-        or not all(map(_is_text, options))
+        or not all(isinstance(option, str) for option in options)
     ):
         raise MatcherError((ONE_OF,), "must be a list of two texts or more", "", (), "")
     for index, option in enumerate(options):
@@ -111,10 +111,6 @@ def possible_answers(options: Any) -> tuple[str, ...]:
 
 def _is_long(claim: Any) -> bool:
     return isinstance(claim, Mapping) and bool(claim) and not any(map(is_operator, claim))
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def _single(kinds: set[str]) -> tuple[Answer, tuple[str, ...]]:

@@ -133,7 +133,8 @@ def _parted(was: _Item, now: _Item, context: ContextView, equal: Prefix) -> Pref
     """Return the prefix that ends in a message; ``equal`` are the messages before it."""
     old, new, index = was.message, now.message, equal.messages
     at = parted_at(old.content, new.content) if old.role == new.role else 0
-    section = _section_at(now, at) if context.named is None else _named(context, index)
+    is_named = context.named is not None
+    section = context.sectioned()[index].section if is_named else _section_at(now, at)
     messages = context.messages
     is_front = all(messages[place].role == "system" for place in range(index + 1))
     is_told = is_front and section in ("", INSTRUCTIONS)
@@ -233,10 +234,6 @@ def _section_at(item: _Item, at: int) -> str:
 
 def _end_of(text: str, part: MadePart) -> int:
     return part.message.content.find(text) + len(text)
-
-
-def _named(context: ContextView, index: int) -> str:
-    return context.sectioned()[index].section
 
 
 # Tools, settings
