@@ -8,6 +8,7 @@ that were read, so findings name the lines of the real files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -151,8 +152,22 @@ def findings_at(outcome: Outcome, claim: str) -> list[Finding]:
     return [
         finding
         for finding in outcome.judgement.findings
-        if finding.id == "claim" and finding.path[: len(path)] == path
+        if finding.id == "claim" and any(place[: len(path)] == path for place in places(finding))
     ]
+
+
+def places(finding: Finding) -> list[Parts]:
+    """Returns where a finding says that values differ: one path for each claim of its line."""
+    first, *others = [shown(each.at) for each in finding.differences] or [()]
+    if not first or finding.path[-len(first) :] != first:
+        return [finding.path]
+    claim = finding.path[: -len(first)]
+    return [finding.path, *(claim + part for part in others if part)]
+
+
+def shown(path: str) -> Parts:
+    """Returns the keys and indices of a path as messages show it, ``runs."desk[1]".goal``."""
+    return parse(re.sub(r'\.?("(?:[^"\\]|\\.)*")', r"[\1]", path)) if path else ()
 
 
 def errors(outcome: Outcome) -> list[str]:

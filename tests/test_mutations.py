@@ -90,7 +90,7 @@ def test_a_mutation_without_its_edit_turns_nothing_red() -> None:
 
     outcome = mutated(fault)
 
-    assert [findings_at(outcome, claim) for claim in fault.red] == [[]]
+    assert [findings_at(outcome, claim) for claim in fault.red] == [[]] * len(fault.red)
 
 
 def test_an_edit_that_breaks_the_file_is_an_error_and_no_finding() -> None:
