@@ -104,6 +104,12 @@ def test_members_of_a_graph_are_its_nodes_and_the_agents_that_no_node_is() -> No
     }
 
 
+def test_a_node_runs_the_agent_that_it_names_though_another_has_its_name() -> None:
+    graph = {"nodes": {"coach": {"agent": "router"}, "router": {}}, "edges": []}
+
+    assert members_of(pipeline({"graph": graph}))["coach"] == "router"
+
+
 def test_sections_are_those_of_the_recipe_and_the_run() -> None:
     result = pipeline({"handoffs": {"start": "coach"}})
 
