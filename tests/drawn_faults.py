@@ -33,7 +33,15 @@ from simkit.session.simulate import simulate
 from simkit.spec.pipeline.mutants import PipelineMutant, apply_edits, pipeline_mutants
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import ScenarioCase
-from tests.mutations import SCENARIOS, items, library, mutations, pipeline_document, places, shown
+from tests.mutations import (
+    SCENARIOS,
+    items,
+    library,
+    mutations,
+    path_parts,
+    pipeline_document,
+    places,
+)
 from tests.test_reference_systems import TABLES, claims_of, page
 
 RULE, OTHER, ERROR, NOTHING = VERDICTS = ("claim of a rule", "other claim", "error", "nothing")
@@ -177,7 +185,7 @@ def _red(files: Library, case: ScenarioCase) -> Iterator[tuple[SourcePath, str, 
         try:
             findings = simulate(files.prepared(case)).judgement.findings
         except SourceError as problem:
-            path = shown(problem.at)
+            path = path_parts(problem.at)
             kind = CLAIM if "expect" in path else ERROR
             yield path, kind, str(problem)
             document = files.documents(case.file)[case.index]

@@ -158,14 +158,14 @@ def findings_at(outcome: Outcome, claim: str) -> list[Finding]:
 
 def places(finding: Finding) -> list[Parts]:
     """Returns where a finding says that values differ: one path for each claim of its line."""
-    first, *others = [shown(each.at) for each in finding.differences] or [()]
+    first, *others = [path_parts(each.at) for each in finding.differences] or [()]
     if not first or finding.path[-len(first) :] != first:
         return [finding.path]
     claim = finding.path[: -len(first)]
     return [finding.path, *(claim + part for part in others if part)]
 
 
-def shown(path: str) -> Parts:
+def path_parts(path: str) -> Parts:
     """Returns the keys and indices of a path as messages show it, ``runs."desk[1]".goal``."""
     return parse(re.sub(r'\.?("(?:[^"\\]|\\.)*")', r"[\1]", path)) if path else ()
 

@@ -45,8 +45,8 @@ def members_of(pipeline: Pipeline) -> dict[str, str]:
     if graph is None:
         return {name: name for name in pipeline.agents}
     nodes = {name: node.agent or name for name, node in graph.nodes.items()}
-    taken = {*nodes, *nodes.values()}
-    return {**nodes, **{name: name for name in pipeline.agents if name not in taken}}
+    names = {*nodes, *nodes.values()}
+    return {**nodes, **{name: name for name in pipeline.agents if name not in names}}
 
 
 @_once
