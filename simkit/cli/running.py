@@ -186,8 +186,8 @@ class RunWriter:
             yield "\n".join(paint(f"    {picture_line}", "quiet") for picture_line in lines)
             chosen = selected(rows_of(view), job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
-            idle = _unknown(view, job) or f"nothing was done by agent {job.agent!r} there"
-            yield block(table(chosen, job.width, noun, paint) or [idle])
+            idle = f"agent {job.agent!r} did nothing there" if job.agent else "no agent ran"
+            yield block(table(chosen, job.width, noun, paint) or [_unknown(view, job) or idle])
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
