@@ -154,7 +154,9 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
     if _is_from_elsewhere(home, folders):
         forget_modules(home)
     is_program = app.options.input == TURNS  # As a process, which has what it keeps for itself.
-    if not (app.options.fresh or app.is_apart or is_program):
+    is_used = home not in unused_packages
+    unused_packages.clear()
+    if not ((app.options.fresh and is_used) or app.is_apart or is_program):
         yield
         return
     own = OwnModules(app)
@@ -164,6 +166,10 @@ def _modules(app: App, folders: list[str]) -> Iterator[None]:
     finally:
         own.forget()
         sys.modules.update(before)
+
+
+unused_packages: Final[set[str]] = set()
+"""The pipelines' top-level packages that were imported, if they were, before any run."""
 
 
 def _is_from_elsewhere(home: str, folders: list[str]) -> bool:

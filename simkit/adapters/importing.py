@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -14,8 +14,9 @@ import msgspec
 
 from simkit.adapters.concurrency.pools import carrying_contexts, hearing_loops
 from simkit.adapters.entry import found_as, home_of, reads_itself
-from simkit.adapters.environment import surroundings
+from simkit.adapters.environment import surroundings, unused_packages
 from simkit.adapters.framework_driver import loaded_adapters
+from simkit.adapters.instrumentation import import_ahead
 from simkit.adapters.modules import OwnModules, entry_of
 from simkit.adapters.programs.terminal import Unmanned, at_terminal
 from simkit.capture.http.connections import watcher
@@ -101,35 +102,35 @@ _effects_of_imports: Final[dict[tuple[str, ...], list[str]]] = {}
 """The places where imports have started processes, by the application's entry and folders."""
 
 
-def imported_libraries(app: App, before: Collection[str]) -> list[str]:
-    """Return the modules of libraries that were imported since there were only these modules."""
+def imported_libraries(app: App) -> list[str]:
+    """Return the modules of libraries that are imported."""
     own = OwnModules(app)
     return [
         name
         for name, module in sys.modules.copy().items()
-        if name not in before
-        and (file := getattr(module, "__file__", None) or "")
+        if (file := getattr(module, "__file__", None) or "")
         and is_library(file)
         and not own(name, file)
     ]
 
 
-def import_libraries(app: App, names: Sequence[str]) -> None:
-    """Import libraries that the application imports; raise OSError as `import_application`."""
-    before = set(_shared_files())
-    with _as_in_scenario(app, keeps_keys=False):
-        for name in names:
+def import_libraries(app: App, names: Sequence[str], keeps_keys: bool) -> list[str]:
+    """Import those libraries that are not; return them. Raise OSError as `import_application`."""
+    before, new = set(_shared_files()), [name for name in names if name not in sys.modules]
+    with _as_in_scenario(app, keeps_keys):
+        for name in new:
             with suppress(Exception):
                 importlib.import_module(name)
     if set(_shared_files()) - before:
         raise OSError("a library leaves something open")
+    return new
 
 
 @contextmanager
 def _as_in_scenario(app: App, keeps_keys: bool) -> Iterator[None]:
     """Enter what surrounds an application while a scenario imports it."""
     world = World(Still(IMPORT_START), Chance(0), zone=app.options.env.get("TZ", ""))
-    # Each scenario calls its setup, and imports its fresh modules again.
+    # Each scenario calls its setup; in its copy, fresh modules are as new.
     options = app.options.model_copy(update={"setup": None, "fresh": False})
     plain = msgspec.structs.replace(app, folder=os.path.realpath(app.folder), options=options)
     with ExitStack() as stack:
@@ -142,6 +143,8 @@ def _as_in_scenario(app: App, keeps_keys: bool) -> Iterator[None]:
         stack.enter_context(watching_processes)
         stack.enter_context(surroundings(plain, found_as, keeps_keys))
         yield
+        import_ahead(home_of(app.entry))
+    unused_packages.add(home_of(app.entry))
 
 
 class _RefusingRouter:

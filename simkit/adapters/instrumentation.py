@@ -217,7 +217,7 @@ class Instrumented:
         Only instrumentations of frameworks that the pipeline uses count: others may be imported by
         somebody else in this process.
         """
-        _import_ahead(self._home)
+        import_ahead(self._home)
         self._find()
         own_facts = self._driver.facts(facts)
         observes = dict.fromkeys(own_facts.observes)
@@ -365,7 +365,7 @@ def _only_attributes(instrumentation: Instrumentation) -> bool:
     return bool(getattr(instrumentation, "only_attributes", False))
 
 
-def _import_ahead(home: str) -> None:
+def import_ahead(home: str) -> None:
     """Import frameworks that the pipeline will use, to observe its first turn too."""
     reached = reached_by(home)
     for name in known():

@@ -7,7 +7,6 @@ something with the next one, or where processes cannot be copied, it imports the
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeAlias
 from simkit.capture.http.refusals import refusals_in
 from simkit.checks.judge import Judgement
 from simkit.core.errors import SimkitError
+from simkit.core.redact.prefilter import may_hold_secrets
 from simkit.session.execution.own_process import LateRefusal, call_in_own_process
 from simkit.session.workers import (
     ApplicationProcess,
@@ -39,7 +39,11 @@ MODULES: Final = ("simkit.session.execution.applications", "simkit.session.simul
 SILENCE_MAX_S: Final = 300.0
 """The seconds after which a scenario's process is ended if its run records no further event."""
 
-_Key: TypeAlias = tuple[object, ...]
+NAMES_MAX: Final = 1_000
+"""The number of modules that an application process imports at once."""
+
+_Key: TypeAlias = tuple[object, ...] | None
+"""The identity of an application; None for none."""
 
 
 class OwnProcesses:
@@ -60,12 +64,13 @@ class OwnProcesses:
         self._by_app: dict[_Key, ApplicationProcess] = {}
         self._cold: ApplicationProcess | None = None
         """A process that has imported no application."""
-        self._imported: set[_Key | None] = set()
+        self._imported: set[_Key] = set()
         """Those that are imported by now, or just are."""
-        self._libraries_known: set[_Key | None] = set()
+        self._libraries: dict[_Key, list[str]] = {}
+        """The modules that an application's first scenario needed, until its process has them."""
         self._working: set[Worker] = set()
         self._is_closed = False
-        self._silence_s = silence_s if keeps_keys else SILENCE_MAX_S
+        self._keeps_keys, self._silence_s = keeps_keys, silence_s if keeps_keys else SILENCE_MAX_S
         apps_by_key = {_key_of(app): app for app in apps}
         if not (apps_by_key or copies_this) or not can_fork() or is_watched():
             return
@@ -100,8 +105,7 @@ class OwnProcesses:
         """
         key = None if app is None else _key_of(app)
         answer = partial(self._answer, app)
-        known = frozenset(sys.modules)
-        with _refusals_told(hear) as refusals, self._copy_of(key) as worker:
+        with _refusals_told(hear) as refusals, self._copy_of(key, app) as worker:
             self._working.add(worker)
             try:
                 if self._is_closed:
@@ -115,9 +119,9 @@ class OwnProcesses:
                     hear=hear,
                     seconds=self._silence_s,
                 )
-                if app is not None and app.imports_itself and key not in self._libraries_known:
-                    self._libraries_known.add(key)
-                    self._import_libraries(key, app, worker, known)
+                if app is not None and key not in self._libraries:
+                    with suppress(WorkerDied):  # Its result counts.
+                        self._libraries.setdefault(key, worker.call(_imported_libraries, app))
             finally:
                 self._working.discard(worker)
         return result
@@ -130,21 +134,22 @@ class OwnProcesses:
             raise SimkitError(f"{prepared.item.id}: its process ended {death.how}") from None
         return result
 
-    def _copy_of(self, key: _Key | None) -> Worker:
+    def _copy_of(self, key: _Key, app: App | None) -> Worker:
         """Return a copy of an application process; raise WorkerDied if all are closed."""
         self._begin_next(key)
-        for process in (self._by_app.get(key) if key is not None else None, self._cold):
+        for process in (self._by_app.get(key), self._cold):
             if process is not None and not self._is_closed:
                 try:
+                    if process is not self._cold:
+                        self._import_libraries(process, key, app)
                     return start_copy(process)
                 except OSError:
-                    if key is not None:
-                        self._by_app.pop(key, None)
+                    self._by_app.pop(key, None)
         if self._is_closed:
             raise WorkerDied(None)
         return start_worker(MODULES)
 
-    def _begin_next(self, key: _Key | None) -> None:
+    def _begin_next(self, key: _Key) -> None:
         """Let the application after this one be imported meanwhile, if this one is new."""
         if key in self._imported or key not in self._by_app:
             return
@@ -154,19 +159,16 @@ class OwnProcesses:
         for process in rest[:1]:
             process.begin()
 
-    def _import_libraries(
-        self, key: _Key | None, app: App, worker: Worker, known: frozenset[str]
-    ) -> None:
-        """Import in the application process the libraries that the first scenario imported."""
-        process = self._by_app.get(key) if key is not None else None
-        if key is None or process is None:
-            return
-        from simkit.adapters.importing import imported_libraries
-
-        try:
-            process.call(_import_libraries, app, worker.call(imported_libraries, app, known))
-        except Exception:  # The next scenarios import them, as the first one did.
-            self._by_app.pop(key).close()
+    def _import_libraries(self, process: ApplicationProcess, key: _Key, app: App | None) -> None:
+        """Import in an application process the libraries that its first scenario imported."""
+        if names := self._libraries.get(key):
+            self._libraries[key] = []
+            with suppress(Exception):  # Each scenario imports them, as the first one did.
+                with start_copy(process) as trial:
+                    new = trial.call(_import_libraries, app, names, self._keeps_keys)
+                for place in range(0, len(new), NAMES_MAX):
+                    part = new[place : place + NAMES_MAX]
+                    process.call(_import_libraries, app, part, self._keeps_keys)
 
     def _answer(
         self, app: App | None, question: tuple[Callable[..., Any], tuple[Any, ...]]
@@ -202,14 +204,22 @@ def _prepare(app: App, keeps_keys: bool) -> None:
     from simkit.adapters.importing import import_application
 
     import_application(app, keeps_keys)
+    may_hold_secrets(b"", bool)  # Its patterns are compiled, which takes longer than a short run.
     check_copyable()
 
 
-def _import_libraries(app: App, names: list[str]) -> None:
+def _imported_libraries(app: App) -> list[str]:
+    from simkit.adapters.importing import imported_libraries
+
+    return imported_libraries(app)
+
+
+def _import_libraries(app: App, names: list[str], keeps_keys: bool) -> list[str]:
     from simkit.adapters.importing import import_libraries
 
-    import_libraries(app, names)
+    new = import_libraries(app, names, keeps_keys)
     check_copyable()
+    return new
 
 
 def _simulated(prepared: Prepared) -> tuple[Trace, Judgement]:

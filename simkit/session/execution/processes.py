@@ -180,7 +180,7 @@ class InProcessWorker:
             tools,
             self._has_lines if task.simulate is None else lambda place, agent: True,
             self._new_agents,
-            limits_of(Limits(), scenario),
+            limits_of(Limits.model_construct(), scenario),
             self._plan,
             schedule,
             state,

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakSet
 
 from simkit.core.gc_pause import collected_rarely
@@ -103,25 +103,12 @@ def _thread_count() -> int:
     return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 
 
-class ChildProcess(Protocol):
-    """A child of this process, as `subprocess.Popen` is one."""
-
-    def poll(self) -> int | None:
-        """Return its exit code; None if it has not ended."""
-
-    def kill(self) -> None:
-        """Kill it."""
-
-    def wait(self) -> object:
-        """Wait until it has ended."""
-
-
 class ForkedProcess:
     """A copy of this process, as its parent sees it."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._code: int | None = None
+    def __init__(self, number: int, code: int | None = None) -> None:
+        """``code`` is its exit code, if it has ended."""
+        self._number, self._code = number, code
         self._lock = threading.RLock()
         """Once one thread has read its exit code, its number may be another process's."""
 
@@ -146,6 +133,9 @@ class ForkedProcess:
                 ended, status = os.waitpid(self._number, how)
                 self._code = os.waitstatus_to_exitcode(status) if ended else None
         return self._code
+
+
+ChildProcess: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
 
 
 class ApplicationProcess:
@@ -214,7 +204,7 @@ class ApplicationProcess:
     def leave(self) -> None:
         """Let go of the process in a copy of the one that uses it."""
         self._channel.close()
-        self._process = _Ended()
+        self._process = ForkedProcess(0, code=0)
 
     def _ask(self, request: object, files: Sequence[int] = ()) -> Any:
         with self._lock:
@@ -231,19 +221,6 @@ class ApplicationProcess:
         if isinstance(answer, OSError):
             raise answer
         return answer
-
-
-class _Ended:
-    """A process of which nothing is known any more."""
-
-    def poll(self) -> int | None:
-        return 0
-
-    def kill(self) -> None:
-        pass
-
-    def wait(self) -> object:
-        return None
 
 
 def start_interpreter(
@@ -408,13 +385,8 @@ def _poll(number: int) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-def _call(request: tuple[Callable[..., object], tuple[Any, ...]]) -> object:
-    function, arguments = request
-    return function(*arguments)
-
-
 _DO: Final[Mapping[str, Callable[[Any], object]]] = {
-    "call": _call,
+    "call": lambda request: request[0](*request[1]),
     "fork": lambda _: os.fork(),
     "poll": _poll,
 }

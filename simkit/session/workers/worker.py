@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import IO, Any, Final, NamedTuple, Protocol
+from typing import IO, Any, Final, NamedTuple
 
 from simkit.core.stopping import TERMINATED
 from simkit.session.workers.application import (
@@ -40,9 +40,11 @@ GRACE_S: Final = 2.0
 """The seconds in which a worker may end before it is killed."""
 _LOOK_EVERY_S: Final = 0.5
 """How often to look whether a worker has died: a process of its own may keep its pipe open."""
-_POLL_S: Final = 0.001
+_POLL_S: Final = 0.003
 _SIZE: Final = 8
 """The bytes of a message's length."""
+_AHEAD: Final = 1 << 16
+"""The bytes that are read at once, of one message or of several."""
 
 
 class WorkerDied(Exception):
@@ -70,22 +72,15 @@ class WorkerDied(Exception):
         return f"by signal {signal.Signals(-code).name if known else -code}"
 
 
-class _Process(Protocol):
-    """A process that serves a pipe."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-    def poll(self) -> int | None:
-        """Return its exit code; None if it has not ended. Raise OSError if that is not known."""
-
-
 class Worker:
     """A worker, seen from the process that started it; as a context manager it is closed."""
 
-    def __init__(self, process: _Process, requests: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes] | _Copy, requests: IO[bytes], answers: IO[bytes]
+    ) -> None:
         """Neither pipe is buffered."""
         self._process, self._requests, self._answers = process, requests, answers
+        self._inbox = _Inbox(answers, _AHEAD)
         self._code: int | None = None
         self._silent_s: float | None = None
 
@@ -109,17 +104,17 @@ class Worker:
         says with `tell_parent`. After ``seconds`` in which it says nothing the worker is killed.
         Raise WorkerDied if it ends before it answers.
         """
-        requests, answers = self._requests, self._answers
+        requests, inbox = self._requests, self._inbox
         try:
             _send(requests, (function, arguments))
-            kind, value = _receive(answers, self._waiting(seconds))
+            kind, value = pickle.loads(inbox.next(self._waiting(seconds)))
             while kind in ("asks", "tells"):
                 if kind == "asks":
                     assert answering is not None
                     _send(requests, answering(value))
                 elif hear is not None:
                     hear(value)
-                kind, value = _receive(answers, self._waiting(seconds))
+                kind, value = pickle.loads(inbox.next(self._waiting(seconds)))
         except (OSError, EOFError):
             raise self._death() from None
         except BaseException:
@@ -318,8 +313,8 @@ def _copied(application: ApplicationProcess, start: Beginning, stderr: IO[bytes]
 
 
 _endings: list[Callable[[], object]] = []
-_parent: list[tuple[IO[bytes], IO[bytes]]] = []
-"""The pipes of requests and of answers."""
+_parent: list[tuple[_Inbox, IO[bytes]]] = []
+"""The requests, and the pipe of answers."""
 
 
 def at_end(function: Callable[[], object]) -> None:
@@ -331,7 +326,7 @@ def ask_parent(question: object) -> Any:
     """Return the answer of the process that waits for this worker's answer."""
     ((requests, _),) = _parent
     _tell("asks", question)
-    return _receive(requests)
+    return pickle.loads(requests.next())
 
 
 def tell_parent(fact: object) -> None:
@@ -357,7 +352,7 @@ def _tell(kind: str, fact: object) -> None:
 def receive_beginning() -> None:
     """Take over what the process that started this interpreter sends first."""
     with os.fdopen(os.dup(0), "rb", 0) as requests:
-        start: Beginning = _receive(requests)
+        start: Beginning = pickle.loads(_Inbox(requests).next())
     start.take_over()
 
 
@@ -371,13 +366,14 @@ def serve_on_standard_streams() -> None:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    _parent[:] = [(requests, answers)]
+    inbox = _Inbox(requests)
+    _parent[:] = [(inbox, answers)]
     busy = _Busy()
     _end_with(requests.fileno(), busy)
     with requests, answers:
         while True:
             try:
-                message = _read(requests)
+                message = inbox.next()
             except EOFError:
                 break
             busy.now = True
@@ -440,22 +436,28 @@ def _write(pipe: IO[bytes], data: bytes) -> None:
         left = left[pipe.write(left) :]
 
 
-def _receive(pipe: IO[bytes], wait: Callable[[], None] = lambda: None) -> Any:
-    return pickle.loads(_read(pipe, wait))
+class _Inbox:
+    """The messages that come through a pipe."""
 
+    def __init__(self, pipe: IO[bytes], ahead: int = 0) -> None:
+        """``ahead`` is how many bytes are read at once, also of later messages."""
+        self._pipe, self._ahead, self._data = pipe, ahead, bytearray()
 
-def _read(pipe: IO[bytes], wait: Callable[[], None] = lambda: None) -> bytes:
-    """Return the bytes of the next message; raise EOFError if there is none."""
-    size = int.from_bytes(_bytes(pipe, _SIZE, wait), "big")
-    return _bytes(pipe, size, wait)
+    def next(self, wait: Callable[[], None] = lambda: None) -> bytes:
+        """Return the next message; raise EOFError if there is none.
 
+        ``wait`` is called before each time that the pipe is read.
+        """
+        return self._read(int.from_bytes(self._read(_SIZE, wait), "big"), wait)
 
-def _bytes(pipe: IO[bytes], count: int, wait: Callable[[], None]) -> bytes:
-    data = bytearray()
-    while len(data) < count:
-        wait()
-        part = pipe.read(count - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return bytes(data)
+    def _read(self, count: int, wait: Callable[[], None]) -> bytes:
+        data = self._data
+        while len(data) < count:
+            wait()
+            part = self._pipe.read(max(count - len(data), self._ahead))
+            if not part:
+                raise EOFError
+            data += part
+        part = bytes(data[:count])
+        del data[:count]
+        return part

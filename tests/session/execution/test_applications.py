@@ -255,13 +255,39 @@ def test_what_an_import_leaves_open_is_not_shared(top: str) -> None:
 
 @pytest.mark.slow
 @OWN_PROCESSES
-def test_an_application_is_imported_once_for_all() -> None:
+@pytest.mark.parametrize("app", ["", "fresh: true"])
+def test_an_application_is_imported_once_for_all(app: str) -> None:
     chat("once", "open('imports', 'a').write('x')")
-    two("once")
+    two("once", app)
 
     code, _ = replay("first.scenario.yaml", "second.scenario.yaml")
 
     assert (code, Path("imports").read_text()) == (0, "x")
+
+
+LATE = """\
+def run(text):
+    import late
+    return "Hello."
+"""
+
+
+@pytest.mark.slow
+@OWN_PROCESSES
+@pytest.mark.parametrize("top", ["", TOPS["a thread"]], ids=["once", "what each must have alone"])
+def test_what_a_run_imports_later_ones_need_not(top: str) -> None:
+    write("early.py", LATE)
+    Path("site-packages").mkdir()
+    library = f"import threading\n{top}\nopen('imports', 'a').write('x')\n"
+    write("site-packages/late.py", library)
+    for name in "abcde":
+        text = scenario(name, "Hi", module="early").replace("[.]", "[., site-packages]")
+        write(f"{name}.scenario.yaml", text.replace(", replies: {bot: Hello.}", ""))
+
+    code, _ = replay(*(f"{name}.scenario.yaml" for name in "abcde"))
+
+    # In the first scenario, for a trial, and then once for all; or for each of the other four.
+    assert (code, Path("imports").read_text()) == (0, "xxxxxx" if top else "xxx")
 
 
 @pytest.mark.slow
