@@ -20,6 +20,7 @@ from benchmarks import (
     mutants,
     native,
     planted,
+    processes,
     startup,
     wire,
 )
@@ -31,6 +32,7 @@ TABLES: dict[str, Callable[[int], Sequence[Sequence[object]]]] = {
     "items": items.rows,
     "mutants": mutants.rows,
     "startup": startup.rows,
+    "processes": processes.rows,
     "wire": wire.rows,
     "framework": framework.rows,
     "exploring": exploring.rows,
