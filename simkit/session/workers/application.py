@@ -149,9 +149,15 @@ class ApplicationProcess:
         self._has_begun = self._is_ready = False
         self._lock = threading.RLock()
         self._channel, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with channel:
-            self._process = start(channel)
+        self._process: ChildProcess = ForkedProcess(0, code=0)
+        # A copy of this process then lets go of this end, and ends with this process.
         _living.add(self)
+        with channel:
+            try:
+                self._process = start(channel)
+            except BaseException:
+                self.close()
+                raise
 
     def begin(self) -> None:
         """Let it import what its copies need, while this process does something else."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -312,3 +315,20 @@ def test_threads_that_end_one_process_at_the_same_time_end_no_other(
     other.join()
 
     assert closed.is_set()
+
+
+@OWN_PROCESSES
+def test_an_application_process_whose_start_is_interrupted_ends() -> None:
+    numbers: list[int] = []
+
+    def start(channel: socket.socket) -> application.ForkedProcess:
+        numbers.append(os.fork())
+        if numbers[0]:
+            raise KeyboardInterrupt
+        signal.alarm(20)  # It would wait for ever.
+        os._exit(len(channel.recv(1)))
+
+    with suppress(KeyboardInterrupt):
+        application.ApplicationProcess(start)
+
+    assert os.waitpid(numbers[0], 0)[1] == 0
