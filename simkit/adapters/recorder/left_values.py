@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from itertools import count as numbers
 from random import Random
 from types import CellType, FunctionType, ModuleType
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 _DEPTH_MAX: Final = 8
 _VALUES_MAX: Final = 20_000
@@ -64,18 +64,13 @@ class NamedModules:
     used_names = names
 
 
-class _Homes:
-    """The names of a pipeline's modules; each is looked up once."""
+IsHome: TypeAlias = Callable[[str], bool]
+"""Function of a name: whether it is that of one of the pipeline's modules."""
 
-    def __init__(self, modules: Modules) -> None:
-        self._modules = modules
-        self._answers: dict[str, bool] = {}
 
-    def __contains__(self, name: object) -> bool:
-        if name not in self._answers:
-            file = getattr(sys.modules.get(str(name)), "__file__", None)
-            self._answers[str(name)] = bool(file) and self._modules(str(name), str(file))
-        return self._answers[str(name)]
+def _is_home(modules: Modules, name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return bool(file) and modules(name, str(file))
 
 
 class _Content(NamedTuple):
@@ -222,10 +217,10 @@ def forget_all() -> None:
 
 def holder_of(text: str, modules: Modules) -> str:
     """Return the variable of the pipeline's modules that holds a text; empty if none does."""
-    homes = _Homes(modules)
+    is_home = cache(partial(_is_home, modules))
     for name, module in modules_named(modules.names()):
         for variable, value in _variables(module):
-            values = _Search(homes, is_wide=True).values_in(value)
+            values = _Search(is_home, is_wide=True).values_in(value)
             if any(isinstance(inner, str) and text in inner for inner in values):
                 return f"{name}.{variable}"
     return ""
@@ -253,7 +248,7 @@ def _variables(home: ModuleType | type) -> list[tuple[str, Any]]:
 
 def _contents(modules: Modules) -> Iterator[tuple[str, _Content, Callable[[], PutBack]]]:
     """Yield each variable's name, its content, and a function that copies this content."""
-    homes = _Homes(modules)
+    is_home = cache(partial(_is_home, modules))
     for home, module in modules_named(modules.used_names()):
         for name, value in _variables(module):
             if isinstance(value, type | FunctionType) and _module_of(value) != home:
@@ -261,26 +256,26 @@ def _contents(modules: Modules) -> Iterator[tuple[str, _Content, Callable[[], Pu
             key = f"{home}.{name}"
             fixed = _process.fixed.get(key)
             if fixed is None or fixed[0] is not value:
-                values = [*_Search(homes).values_in(value)]
+                values = [*_Search(is_home).values_in(value)]
                 texts = [str(inner) for inner in values if isinstance(inner, _SCALARS)]
                 content = _Content(frozenset(texts), hash((*texts,)))
-                fixed = value, content, partial(_copy, module, name, [value, *values[1:]], homes)
+                fixed = value, content, partial(_copy, module, name, [value, *values[1:]], is_home)
                 if all(inner is None or isinstance(inner, _FIXED) for inner in values):
                     _process.fixed[key] = fixed
             yield key, *fixed[1:]
 
 
-def _copy(home: ModuleType, name: str, values: list[Any], homes: Container[str]) -> PutBack:
+def _copy(home: ModuleType, name: str, values: list[Any], is_home: IsHome) -> PutBack:
     """Copy a variable and the values in it; the first of these is its own."""
-    put_back = [each for inner in values for each in _put_back(inner, homes)]
-    if _may_keep(values[:1], homes):
+    put_back = [each for inner in values for each in _put_back(inner, is_home)]
+    if _may_keep(values[:1], is_home):
         put_back.append(partial(_set_variable, home, name, values[0]))
     return (*put_back,)
 
 
-def _put_back(holder: Any, homes: Container[str]) -> Iterator[Callable[[], object]]:
+def _put_back(holder: Any, is_home: IsHome) -> Iterator[Callable[[], object]]:
     if isinstance(holder, dict | set | list | deque) and not _may_keep(
-        holder.values() if isinstance(holder, dict) else holder, homes
+        holder.values() if isinstance(holder, dict) else holder, is_home
     ):
         return
     if isinstance(holder, dict | set):
@@ -290,16 +285,16 @@ def _put_back(holder: Any, homes: Container[str]) -> Iterator[Callable[[], objec
         yield from (holder.clear, partial(holder.extend, [*holder]))
     elif isinstance(holder, CellType) and holder != _EMPTY:
         yield partial(setattr, holder, "cell_contents", holder.cell_contents)
-    elif isinstance(holder, type) and _module_of(holder) in homes:
+    elif isinstance(holder, type) and is_home(_module_of(holder)):
         yield from [
             partial(_set_variable, holder, name, value) for name, value in _variables(holder)
         ]
 
 
-def _may_keep(values: Iterable[Any], homes: Container[str]) -> bool:
+def _may_keep(values: Iterable[Any], is_home: IsHome) -> bool:
     """Return whether all are plain or the pipeline's: a task that is kept tells no error."""
     return all(
-        value is None or isinstance(value, _PLAIN) or _module_of(value) in homes for value in values
+        value is None or isinstance(value, _PLAIN) or is_home(_module_of(value)) for value in values
     )
 
 
@@ -311,8 +306,8 @@ def _set_variable(home: ModuleType | type, name: str, value: object) -> None:
 class _Search:
     """Searches one variable; ``is_wide``: also the objects of libraries."""
 
-    def __init__(self, homes: Container[str], *, is_wide: bool = False) -> None:
-        self._homes, self._is_wide, self._left = homes, is_wide, _VALUES_MAX
+    def __init__(self, is_home: IsHome, *, is_wide: bool = False) -> None:
+        self._is_home, self._is_wide, self._left = is_home, is_wide, _VALUES_MAX
         self._visited: set[int] = set()
 
     def values_in(self, value: Any) -> Iterator[Any]:
@@ -339,7 +334,7 @@ class _Search:
             return [value.get(None)]
         if (size := _size_of(value)) is not None:
             return [size]
-        if _module_of(value) in self._homes:
+        if self._is_home(_module_of(value)):
             return _parts(value)
         is_seen = self._is_wide and not isinstance(value, type | ModuleType)
         return [getattr(value, "__dict__", None)] if is_seen else []

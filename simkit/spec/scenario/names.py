@@ -43,7 +43,7 @@ def check_scores(items: Any, document: Document, at: SourcePath) -> None:
         if isinstance(score, (list, tuple)):
             for number, rule in enumerate(score):
                 _check_rule(rule, document, (*path, number))
-        elif score is not None and not is_number(score) and not _is_reference(score):
+        elif not (score is None or is_number(score) or (isinstance(score, str) and "${" in score)):
             raise document.error(path, "a score must be a number, or a list", advice=_ADVICE)
 
 
@@ -66,10 +66,6 @@ def _check_rule(rule: Any, document: Document, at: SourcePath) -> None:
         check_kind(rule["when"], QUERY)
     except MatcherError as problem:
         raise document.error_of(problem, (*at, "when")) from None
-
-
-def _is_reference(score: Any) -> bool:
-    return isinstance(score, str) and "${" in score
 
 
 # Keys that only HTTP traffic can show; a pipeline in YAML reads no bytes, so they are rejected
