@@ -51,11 +51,19 @@ class FindingBuilder:
         """Claims that were skipped, because a file declares what they need as unseen."""
 
     def compare(
-        self, matcher: Any, value: Any, path: Path, label: str, **details: Any
+        self,
+        matcher: Any,
+        value: Any,
+        path: Path,
+        label: str,
+        *,
+        several: bool = False,
+        **details: Any,
     ) -> list[Finding]:
         """Return the findings that a value does not match, one a line; nothing if it does.
 
-        ``details`` are those of `unlike`.
+        ``several`` says that the claim concerns other values, too: what proposes changes then does
+        not propose this one. The rest is as in `unlike`.
         """
         return self.unlike(self.misses(matcher, value), path, label, **details)
 

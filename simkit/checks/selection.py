@@ -201,6 +201,17 @@ class ItemChecks(ABC, Generic[ItemT]):
                 context = (f"{line}`{group.name(claim.item)}`", *finding.context)
                 yield replace(finding, context=context)
 
+    def has_other_values(self, claim: Claim[ItemT], value: Any) -> bool:
+        """Return whether the claim has other actual values in other items."""
+        if not claim.is_of_one or claim.selector.item_index is not None:
+            return not claim.is_of_one
+        wholes = [
+            replace(claim, item=item, matcher=claim.source_matcher, is_denial=False)
+            for item in claim.group.items
+        ]
+        concerned = (_concerning([whole], whole is wholes[0]) for whole in wholes)
+        return any(self.value(other) != value for others in concerned for other in others)
+
     def which(self, claim: Claim[ItemT], builder: FindingBuilder) -> Iterator[str]:
         """Yield a line that says which of several items a claim concerns, if its key does not."""
         group, polarity = claim.group, claim.polarity
