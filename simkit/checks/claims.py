@@ -51,21 +51,14 @@ class FindingBuilder:
         """Claims that were skipped, because a file declares what they need as unseen."""
 
     def compare(
-        self,
-        matcher: Any,
-        value: Any,
-        path: Path,
-        label: str,
-        *,
-        several: bool = False,
-        **details: Any,
+        self, matcher: Any, value: Any, path: Path, label: str, *, many: bool = False, **rest: Any
     ) -> list[Finding]:
         """Return the findings that a value does not match, one a line; nothing if it does.
 
-        ``several`` says that the claim concerns other values, too: what proposes changes then does
+        ``many`` says that the claim concerns other values, too: what proposes changes then does
         not propose this one. The rest is as in `unlike`.
         """
-        return self.unlike(self.misses(matcher, value), path, label, **details)
+        return self.unlike(self.misses(matcher, value), path, label, **rest)
 
     def unlike(
         self,

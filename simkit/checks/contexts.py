@@ -133,7 +133,7 @@ class ContextChecks(ItemChecks[CallView]):
             _title(claim),
             **_fields(claim),
             context=[*self.which(claim, builder), *_explained(claim, value, builder)],
-            several=self.has_other_values(claim, value),
+            many=self.has_other_values(claim, value),
         )
 
     def _check_hidden(self, claim: Claim[CallView], builder: FindingBuilder) -> Iterator[Finding]:

@@ -103,7 +103,7 @@ class RunChecks(ItemChecks[RunView]):
             turn=run.turn,
             agent=run.agent,
             context=[*self.which(claim, builder), *_status_lines(run, name)],
-            several=self.has_other_values(claim, value),
+            many=self.has_other_values(claim, value),
             event=lambda misses: run_of(
                 claim.scope,
                 run,

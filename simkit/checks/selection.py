@@ -205,12 +205,12 @@ class ItemChecks(ABC, Generic[ItemT]):
         """Return whether the claim has other actual values in other items."""
         if not claim.is_of_one or claim.selector.item_index is not None:
             return not claim.is_of_one
-        wholes = [
-            replace(claim, item=item, matcher=claim.source_matcher, is_denial=False)
+        whole = replace(claim, matcher=claim.source_matcher, is_denial=False)
+        return any(
+            self.value(other) != value
             for item in claim.group.items
-        ]
-        concerned = (_concerning([whole], whole is wholes[0]) for whole in wholes)
-        return any(self.value(other) != value for others in concerned for other in others)
+            for other in _concerning([replace(whole, item=item)], item is claim.group.items[0])
+        )
 
     def which(self, claim: Claim[ItemT], builder: FindingBuilder) -> Iterator[str]:
         """Yield a line that says which of several items a claim concerns, if its key does not."""

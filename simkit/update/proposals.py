@@ -101,12 +101,12 @@ class _Collector(FindingBuilder):
         self.claims: list[Failing | Manual] = []
 
     def compare(
-        self, matcher: Any, value: Any, path: Path, label: str, *, several: bool = False, **_: Any
+        self, matcher: Any, value: Any, path: Path, label: str, *, many: bool = False, **_: Any
     ) -> list[Finding]:
         """Keep a failing claim, once; report nothing."""
         if not self.misses(matcher, value) or any(claim.path == path for claim in self.claims):
             return []
-        if several:
+        if many:
             why = f"`{path[-2]}` speaks of several: what one of them found may not hold of others"
             self.claims.append(Manual(path, why))
         else:

@@ -124,16 +124,13 @@ def _is_named(graph: Pregel) -> bool:
 def handoff_tools_in(graph: Pregel) -> dict[str, str]:
     """Return the tools that pass control, with their target agents."""
     agents = agents_in(graph)
-    tools = {f"{api.HANDOFF_PREFIX}{_in_a_tool(node)}": agent for node, agent in agents.items()}
+    names = ((re.sub(r"\s+", "_", node.strip()).lower(), agent) for node, agent in agents.items())
+    tools = {f"{api.HANDOFF_PREFIX}{name}": agent for name, agent in names}
     for tool in tools_in(graph):
         target = (getattr(tool, "metadata", None) or {}).get(compat.DESTINATION)
         if target is not None:
             tools[tool.name] = agents.get(target, target)
     return {tool: agent for tool, agent in tools.items() if tool != api.HANDOFF_PREFIX + agent}
-
-
-def _in_a_tool(agent: str) -> str:
-    return re.sub(r"\s+", "_", agent.strip()).lower()
 
 
 def tools_in(graph: Pregel) -> Iterator[Any]:

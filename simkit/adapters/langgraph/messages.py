@@ -202,7 +202,8 @@ def appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
     """
     items = [*before] if isinstance(before, Sequence) else []
     if after is UNKNOWN:
-        added = [item for write in _writes_in(update) for item in _items_of(write)]
+        writes = update["$writes"] if is_several(update) else [update]
+        added = [item for write in writes for item in _items_of(write)]
         return added, [*items, *added]
     if not isinstance(after, Sequence):
         return {api.DECLARED_RESET: after}, after
@@ -212,10 +213,6 @@ def appended(before: Any, update: Any, after: Any) -> tuple[Any, Any]:
         and api.is_equal(_identities(items[start:]), _identities(after[start:size]))
     )
     return (list(after[size:]) if same else {api.DECLARED_RESET: list(after)}), after
-
-
-def _writes_in(update: Any) -> list[Any]:
-    return list(update["$writes"]) if is_several(update) else [update]
 
 
 def _items_of(update: Any) -> list[Any]:

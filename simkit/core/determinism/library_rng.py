@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from types import FunctionType
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from simkit.core.determinism.draws import NODE, Recoded
 from simkit.core.determinism.worlds import World, current_world
@@ -66,20 +66,16 @@ def _numpy_state_of(seed: int) -> Any:
     return sys.modules["numpy.random"].RandomState(seed).get_state()
 
 
-class _Variable:
+class _Variable(NamedTuple):
     """A variable of a module, mostly with the last value given out; the next follows from it."""
 
-    def __init__(
-        self,
-        module: str,
-        name: str,
-        kind: str,
-        first: Any = None,
-        fresh: Callable[[World, Any], Any] | None = None,
-    ) -> None:
-        """``first`` is its value in a new world; ``fresh`` makes it from the process's value."""
-        self.module, self.name, self.kind, self.first = module, name, kind, first
-        self.fresh = fresh
+    module: str
+    name: str
+    kind: str
+    first: Any = None
+    """Its value in a new world."""
+    fresh: Callable[[World, Any], Any] | None = None
+    """Function that makes it from the process's value."""
 
 
 def _log_start(world: World, now: Any) -> Any:

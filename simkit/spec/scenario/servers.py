@@ -137,10 +137,6 @@ class HttpAnswer(fields.YamlModel):
     """The virtual time before the answer, in milliseconds."""
 
 
-def _answer(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"text": value}
-
-
 def _route(route: str) -> str:
     """Return a route; reject one without a method or an address."""
     method, _, url = route.partition(" ")
@@ -155,7 +151,7 @@ def _route(route: str) -> str:
 Routes = dict[
     Annotated[str, AfterValidator(_route)],
     Annotated[
-        tuple[Annotated[HttpAnswer, BeforeValidator(_answer)], ...],
+        tuple[Annotated[HttpAnswer, fields.text_as("text")], ...],
         fields.OneOrMore(str, dict),
         Field(min_length=1),
     ],

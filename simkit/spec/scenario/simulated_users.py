@@ -38,12 +38,8 @@ class PlainMessage(fields.Choice):
         return {"json": self.json_} if self.text is None else self.text
 
 
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"text": value}
-
-
 UserMessages = Annotated[
-    tuple[Annotated[PlainMessage, BeforeValidator(_plain), fields.OrText], ...],
+    tuple[Annotated[PlainMessage, fields.text_as("text"), fields.OrText], ...],
     Field(min_length=1),
     fields.OneOrMore(),
 ]
