@@ -62,10 +62,10 @@ def surroundings(
     modules belong to the process: concurrent scenarios share them.
     """
     screen = {"COLUMNS": WIDTH} if app.options.input == TURNS else {}
-    names = [name for protocol in PROTOCOLS.values() for name in protocol.keys]
+    names = {name: protocol.asks_key for protocol in PROTOCOLS.values() for name in protocol.keys}
     keys = dict.fromkeys(names, DUMMY_KEY)
     if keeps_keys:
-        keys = {name: NO_KEY for name in names if name not in os.environ}
+        keys = {name: NO_KEY for name, asks in names.items() if asks and name not in os.environ}
     offline = {name: value for name, value in _OFFLINE.items() if name not in os.environ}
     folders = app.folders()
     with (

@@ -162,6 +162,7 @@ PROTOCOL: Final = values.Protocol(
     name="ollama",
     variables={"OLLAMA_HOST": "{url}"},
     keys=("OLLAMA_API_KEY",),
+    asks_key=False,
     speaks=lambda request: _is_chat(request) or _is_generate(request),
     parse_request=_parse_request,
     served=_served,

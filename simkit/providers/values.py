@@ -172,7 +172,7 @@ class Protocol(msgspec.Struct, frozen=True):
     variables: Mapping[str, str]
     """Environment variables that point a client at a loopback server; ``{url}`` is its address."""
     keys: tuple[str, ...]
-    """Environment variables that clients require on creation."""
+    """Environment variables with its keys."""
     speaks: Callable[[HttpRequest], bool]
     """Returns whether a request is a model call of this protocol, by method and path; where other
     services have such paths, too, also by the keys of the body."""
@@ -196,5 +196,7 @@ class Protocol(msgspec.Struct, frozen=True):
     parse_again: Callable[[HttpRequest, MessageCache], ParsedRequest] | None = None
     """Parses a request as ``parse_request`` does, but each message once; None if this protocol
     cannot."""
+    asks_key: bool = True
+    """Whether clients require a key on creation; Ollama's own server asks for none."""
     keeps_conversations: bool = False
     """Whether a request may continue an earlier response by its id."""

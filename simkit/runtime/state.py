@@ -167,7 +167,8 @@ class State:
         """Check a value with the channel's schema; of a growing list, only the new items."""
         schema = channel.schema
         before = 0
-        if channel.reducer == "append" and not is_reset(delta) and _speaks_of_items(schema):
+        is_of_items = isinstance(schema, dict) and set(schema) <= {"type", "items"}
+        if channel.reducer == "append" and not is_reset(delta) and is_of_items:
             new = channel.reduce(None, delta)
             before, value = len(value) - len(new), new
         for path, text in schema_errors(schema, plain(value), self._schemas):
@@ -288,10 +289,6 @@ def messages_in(delta: Any, logged: Callable[[Any], Message]) -> Any:
         elif item is not None:
             messages.append(logged(item))
     return messages
-
-
-def _speaks_of_items(schema: JsonValue) -> bool:
-    return isinstance(schema, dict) and set(schema) <= {"type", "items"}
 
 
 def _reduced_by_user(function: Callable[..., Any], current: Any, delta: Any) -> tuple[Any, str]:

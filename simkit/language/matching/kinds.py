@@ -310,7 +310,7 @@ def _check_key(key: str, operand: Any, kind: Kind, at: Path) -> None:
     if kind.is_lower and name != name.lower():
         problem = f"the key `{key}` can never match {kind.noun}: their names are in small letters"
         raise MatcherError((*at, key), problem, "", (), f"Write `{name.lower()}`.")
-    field = (kind.fields or {}).get(name) or (None if _is_path(name) else kind.others)
+    field = (kind.fields or {}).get(name) or (None if "." in name or "[" in name else kind.others)
     if field is not None:
         check_kind(operand, field, (*at, key))
 
@@ -343,11 +343,6 @@ def _naming_operator(key: str, problem: MatcherError) -> MatcherError:
         return problem
     advice = f"Write `{name}`: without `$` it is a key."
     return MatcherError(problem.path, problem.what, "", (), advice)
-
-
-def _is_path(key: str) -> bool:
-    """Return whether a key may be a path to an inner value."""
-    return "." in key or "[" in key
 
 
 def _never(problem: str, kind: Kind, at: Path) -> MatcherError:
