@@ -405,9 +405,9 @@ class OneOrMore:
         return {"anyOf": [next(form["items"] for form in forms if "items" in form), *forms]}
 
 
-def text_as(key: str) -> BeforeValidator:
-    """Return the validator that reads a plain text as a mapping with this one key."""
-    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
+def text_as(key: str, *also: type) -> BeforeValidator:
+    """Return the validator that reads a text as a mapping with this one key; ``also`` numbers."""
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, (str, *also)) else value)
 
 
 Flag = StrictBool

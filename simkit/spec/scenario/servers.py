@@ -151,7 +151,7 @@ def _route(route: str) -> str:
 Routes = dict[
     Annotated[str, AfterValidator(_route)],
     Annotated[
-        tuple[Annotated[HttpAnswer, fields.text_as("text")], ...],
+        tuple[Annotated[HttpAnswer, fields.text_as("text", int, float)], ...],
         fields.OneOrMore(str, dict),
         Field(min_length=1),
     ],

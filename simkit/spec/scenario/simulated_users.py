@@ -39,7 +39,7 @@ class PlainMessage(fields.Choice):
 
 
 UserMessages = Annotated[
-    tuple[Annotated[PlainMessage, fields.text_as("text"), fields.OrText], ...],
+    tuple[Annotated[PlainMessage, fields.text_as("text", int, float), fields.OrText], ...],
     Field(min_length=1),
     fields.OneOrMore(),
 ]
