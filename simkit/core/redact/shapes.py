@@ -26,9 +26,9 @@ _START: Final = r"(?<![A-Za-z0-9+])(?<![A-Za-z0-9+/]{16}/)"
 _END: Final = r"(?![A-Za-z0-9_+=-]|/[A-Za-z0-9+/]{16})"
 """The edges of a key among base64's letters: of these, a slash may belong to a path."""
 
-_FRAGMENTS: Final = {"<edge>": EDGE, "<random>": _RANDOM, "<tangled>": _TANGLED, "<end>": _END} | {
-    "<start>": _START
-}
+_FRAGMENTS: Final = {
+    "edge": EDGE, "random": _RANDOM, "tangled": _TANGLED, "start": _START, "end": _END,
+}  # fmt: skip
 
 
 class _Shapes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +48,7 @@ class _Shapes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def _read() -> _Shapes:
     text = Path(__file__).with_name("secrets.yaml").read_text(encoding="utf-8")
     for name, pattern in _FRAGMENTS.items():
-        text = text.replace(name, pattern)
+        text = text.replace(f"<{name}>", pattern)
     return msgspec.yaml.decode(text, type=_Shapes)
 
 
@@ -159,8 +159,8 @@ def _secret_parts(value: Any) -> Iterator[str]:
 # Shapes: the prefixes that vendors document for their keys
 
 
-_IN_WORD: Final = r"(?:(?<=[A-Za-z0-9])(?<![A-Za-z0-9+/]{24}))"
-"""A place within a word, but not within a picture in base64."""
+_IN_WORD: Final = r"(?:(?<=[A-Za-z0-9])(?<![A-Za-z0-9+/]{24})(?![\w+/-]{0,60}AAAA))"
+"""A place within a word, but not within a picture or zero bytes in base64."""
 _IN_WORDS: Final = {
     "sk-": "(?:(?=sk-(?:admin|ant|or-v1|proj|svcacct)-)"
     "|(?<![AEIOUaeiou])(?=sk-[A-Za-z]*[0-9])(?=sk-[A-Za-z0-9]{20}))"

@@ -222,6 +222,16 @@ def test_a_key_of_random_characters_is_known_whatever_they_are(redactor: Redacto
             assert redactor.text(f"use {secret} now").startswith("use [redacted:"), secret
 
 
+def test_zero_bytes_in_base64_are_no_key(redactor: Redactor) -> None:
+    # As the frames of a binary stream, or silence in a recording.
+    random = Random(7)
+    for _ in range(3_000):
+        data = bytes(random.choice([0, 0, 0, random.randrange(256)]) for _ in range(200))
+        text = b64encode(data).decode()
+
+        assert redactor.text(text) == text
+
+
 @pytest.mark.parametrize("text", ORDINARY)
 def test_ordinary_text_stays(redactor: Redactor, text: str) -> None:
     assert redactor.text(text) == text
