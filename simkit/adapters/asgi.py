@@ -12,10 +12,9 @@ from typing import Any, Final
 
 from simkit.adapters.entry import found_as
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
-from simkit.adapters.input_shapes import USER, input_example, input_template
+from simkit.adapters.input_shapes import USER, given_input, input_example, input_template
 from simkit.core import errors
 from simkit.core.text import short
-from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import near
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
@@ -73,7 +72,7 @@ class AsgiDriver(FrameworkDriver):
     """
 
     name = "asgi"
-    app_options = ("input", "output", "post")
+    app_options = ("headers", "input", "output", "post")
 
     def __init__(self, subject: Any, app: App, adapter_context: AdapterContext) -> None:
         """Raise Unsupported without httpx, which speaks ASGI."""
@@ -98,10 +97,11 @@ class AsgiDriver(FrameworkDriver):
         if self._lifespan is None:
             self._lifespan = _Lifespan(self._subject, self._app.entry)
             await self._lifespan.begin()
-        values = {"user": turn.text if turn.value is None else turn.value, "session": turn.session}
-        path = str(compile_references(self._app.options.post).resolve(values))
-        body = self._body(path, values)
-        response = await self._clients.of(turn).post(path, json=body)
+        options = self._app.options
+        path, headers = given_input([str(options.post), options.headers], turn)
+        body = self._body(path, turn)
+        headers = {name: str(value) for name, value in headers.items()}
+        response = await self._clients.of(turn).post(path, json=body, headers=headers)
         if response.is_error:
             raise self._refusal(path, body, response.status_code, response.text)
         kind = response.headers.get("content-type", "").partition(";")[0]
@@ -114,15 +114,12 @@ class AsgiDriver(FrameworkDriver):
         assert self._lifespan is not None
         await self._subject({**scope, "state": dict(self._lifespan.state)}, receive, send)
 
-    def _body(self, path: str, values: Mapping[str, Any]) -> Any:
+    def _body(self, path: str, turn: UserTurn) -> Any:
         template = self._app.options.input
-        if isinstance(template, str):
-            return found_as(template)(values["user"])
-        if template is None and not isinstance(values["user"], str):
-            return values["user"]
+        if template is None and not isinstance(turn.message, str):
+            return turn.message
         fields = _fields_of(self._subject, path)
-        template = template or input_template(fields) or {"message": USER}
-        return compile_references(template).resolve(values)
+        return given_input(template or input_template(fields) or {"message": USER}, turn)
 
     def _reply_in(self, value: Any) -> Any:
         output = self._app.options.output
@@ -147,12 +144,18 @@ class AsgiDriver(FrameworkDriver):
                 f"`{self._app.entry}` takes no POST to `{path}`.\n{advice}", ("app", "post")
             )
         problem = f"POST {path} was answered with {status}: {short(text, _BODY_MAX)}"
-        if status == 422:
-            fields = _fields_of(self._subject, path)
-            sent_text = f"It was sent {short(json.dumps(body), _BODY_MAX)}."
-            advice = f" It takes: `app: {{input: {input_example(fields)}}}`." if fields else ""
-            return errors.FunctionFailed(f"{problem}\n{sent_text}{advice}")
-        return errors.FunctionFailed(problem)
+        headers = _headers_of(self._subject, path)
+        if status in (401, 403):
+            headers = headers or {"authorization"}
+        elif status != 422:
+            return errors.FunctionFailed(problem)
+        advice = f"It was sent {short(json.dumps(body), _BODY_MAX)}."
+        if headers := headers - {name.lower() for name in self._app.options.headers}:
+            example = ", ".join(f"{name}: …" for name in sorted(headers))
+            advice += f" It may want headers: `app: {{headers: {{{example}}}}}`."
+        elif status == 422 and (fields := _fields_of(self._subject, path)):
+            advice += f" It takes: `app: {{input: {input_example(fields)}}}`."
+        return errors.FunctionFailed(f"{problem}\n{advice}")
 
 
 class _Lifespan:
@@ -215,18 +218,28 @@ def _describes(template: str, path: str) -> bool:
     return len(parts) == len(values) and all(p == v or p.startswith("{") for p, v in pairs)
 
 
-def _fields_of(subject: Any, path: str) -> Mapping[str, Any]:
-    """Return the fields that the body of a path requires, as the application describes it."""
+def _operation(subject: Any, path: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return what an application's OpenAPI document says of a path, and its schemas."""
     describe = getattr(subject, "openapi", None)
     document = describe() if callable(describe) else {}
     paths = document.get("paths", {})
-    template = next((name for name in paths if _describes(name, path)), "")
-    operation = paths.get(template, {}).get("post", {})
+    template = next((name for name in paths if _describes(name, path.partition("?")[0])), "")
+    schemas = document.get("components", {}).get("schemas", {})
+    return paths.get(template, {}).get("post", {}), schemas
+
+
+def _headers_of(subject: Any, path: str) -> set[str]:
+    """Return the names of the headers that a path requires."""
+    parameters = _operation(subject, path)[0].get("parameters", ())
+    return {p["name"].lower() for p in parameters if p["in"] == "header" and p.get("required")}
+
+
+def _fields_of(subject: Any, path: str) -> Mapping[str, Any]:
+    """Return the fields that the body of a path requires."""
+    operation, schemas = _operation(subject, path)
     content = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
     schema = content.get("schema", {})
-    name = schema.get("$ref", "").rpartition("/")[2]
-    schemas = document.get("components", {}).get("schemas", {})
-    schema = schemas.get(name, schema)
+    schema = schemas.get(schema.get("$ref", "").rpartition("/")[2], schema)
     fields = schema.get("properties", {})
     defs = {"components": {"schemas": schemas}}
     return {key: {**fields[key], **defs} for key in schema.get("required", ()) if key in fields}

@@ -371,10 +371,10 @@ class FunctionDriver(FrameworkDriver):
 
     def reply_to(self, turn: UserTurn) -> Any:
         """Return what the function replies to the user's message, or to what is made of it."""
-        value = turn.text if turn.value is None else turn.value
+        value = turn.message
         path: SourcePath = ("turns", self._adapter_context.recorder.turn - 1, "user")
         if self._app.options.input is not None:
-            value, path = given_input(self._app.options.input, value), ("app", "input")
+            value, path = given_input(self._app.options.input, turn), ("app", "input")
         responder = self._responders.of(turn)
         if not isinstance(value, str):
             value = fitted(value, parameter_type(responder), self._app.entry, path)

@@ -32,6 +32,7 @@ from simkit.core.errors import ScriptBroken
 from simkit.language.json_schema.examples import example_of, type_of
 from simkit.language.paths import compile as compile_references
 from simkit.language.yaml import SourcePath
+from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.writing import flow
 
 USER: Final = "${user}"
@@ -48,11 +49,11 @@ Fields = Mapping[str, Any]
 """Name of a field to the JSON Schema of its value."""
 
 
-def given_input(template: str | Mapping[str, Any] | Sequence[Any], value: Any) -> Any:
+def given_input(template: str | Mapping[str, Any] | Sequence[Any], turn: UserTurn) -> Any:
     """Return the input that `app: {input: …}` makes of the user's message."""
     if isinstance(template, str):
-        return found_as(template)(value)
-    return compile_references(template).resolve({"user": value})
+        return found_as(template)(turn.message)
+    return compile_references(template).resolve({"user": turn.message, "session": turn.session})
 
 
 def input_fields(kind: Any) -> Fields | None:

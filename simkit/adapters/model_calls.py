@@ -357,9 +357,7 @@ class OtherRequests:
             self._record_unread(request)
             return decision
         decision = self.counted(request)
-        if decision is None:
-            return answer_to_library(request, self.home)
-        return decision
+        return answer_to_library(request, self.home) if decision is None else decision
 
     def _record_unread(self, request: HttpRequest) -> None:
         """Record a request to a model's provider in an interface that simkit cannot parse."""

@@ -282,13 +282,9 @@ def _has_shape_at(key: str, operand: Any, read: Any) -> bool:
     if _is_spoken(read) or not is_object(read):
         return _is_spoken(read)
     inner = getter(unescaped(key))(read)
-    if inner is ABSENT:
-        return not _asks(operand)
-    return _has_shape(operand, inner)
+    return not _asks(operand) if inner is ABSENT else _has_shape(operand, inner)
 
 
 def _asks(matcher: Any) -> bool:
     """Return whether a matcher fails for an absent value."""
-    if isinstance(matcher, Mapping):
-        return not any(key in _OF_ABSENT for key in matcher)
-    return True
+    return not isinstance(matcher, Mapping) or not any(key in _OF_ABSENT for key in matcher)

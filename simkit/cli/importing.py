@@ -159,10 +159,8 @@ def _missing(export: Export, conversations: Sequence[RecordedConversation]) -> I
 def _nothing_told(file: str, export: Export, conversations: Sequence[RecordedConversation]) -> str:
     if not conversations:
         return f"{file}: it is an export of {export.format}, and has no model call"
-    lines = [line for conversation in conversations for line in conversation.refused]
-    return "\n".join(
-        [f"{file}: no scenario can be made of it", *(f"  {line}" for line in dict.fromkeys(lines))]
-    )
+    lines = dict.fromkeys(f"\n  {line}" for row in conversations for line in row.refused)
+    return f"{file}: no scenario can be made of it{''.join(lines)}"
 
 
 def _free_names(conversations: Sequence[RecordedConversation]) -> Iterator[str]:

@@ -63,7 +63,7 @@ def replay(options: ReplayOptions) -> int:
     selection = options.plan.selection(cache)
     if selection is None:
         if options.form == "json":
-            _say_json([], "")
+            _say_json([], options)
         return 0
     _check_files(options)
     if options.update:
@@ -80,20 +80,20 @@ def replay(options: ReplayOptions) -> int:
     return _replay(options, selection, cache)
 
 
-def _say_json(results: Sequence[Result], show: str) -> None:
+def _say_json(results: Sequence[Result], options: ReplayOptions) -> None:
     from simkit import __version__
     from simkit.core.compat import libraries
-    from simkit.report.contexts import call_object
+    from simkit.report.contexts import context_objects
     from simkit.report.results import json_text
     from simkit.trace.store import read_trace
     from simkit.trace.views import view_of
 
     echo_json(json_text(results, __version__, libraries()))
-    if (answered := current_answer()) is not None and show:
+    if (answered := current_answer()) is not None and options.show:
         for scenario in answered.fields["scenarios"]:
-            file = scenario["trace"]
-            calls = view_of(read_trace(file).events).calls.values() if file else ()
-            scenario["contexts"] = [*map(call_object, calls)]
+            events = read_trace(scenario["trace"]).events if scenario["trace"] else ()
+            chosen = context_objects(view_of(events), options.turn, options.agent)
+            scenario["contexts"] = chosen
 
 
 def _check_files(options: ReplayOptions) -> None:
@@ -138,7 +138,7 @@ def _replay(options: ReplayOptions, selection: Selection, cache: DocumentCache) 
     notes = [kept_run.close(results), *(ran.note for ran in rans)]
     printer.note(next(filter(None, notes), ""))
     if options.form == "json":
-        _say_json(results, options.show)
+        _say_json(results, options)
     else:
         printer.finish(results, selection.deselected, time.perf_counter() - started)
         pictures = {ran.result.id: ran.picture for ran in rans if ran.picture}

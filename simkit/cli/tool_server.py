@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
 from importlib import import_module
+from subprocess import DEVNULL, run
 from typing import Any, Final
 
-from simkit.checks.claims import listed
+from simkit.cli.init.files import SKILL
 from simkit.core.errors import Unsupported
 from simkit.core.requirements import install_command
 from simkit.core.stopping import BROKEN
 
 INSTRUCTIONS: Final = (
     "simkit tests what each agent of a multi-agent pipeline is sent, offline and the same every "
-    "time. Loop: replay, read the findings, look at a context, change the code or the claim, "
-    "replay again; then mutate shows what no claim notices."
+    "time. Call `guide` first: it says how scenario files are written. Then init, replay, read "
+    "the findings, look at a context, change the code or the claim, replay again; mutate last."
 )
 
 
@@ -31,10 +31,7 @@ def answer_of(command: str, arguments: Sequence[str] = (), *options: str) -> dic
     """Run a command with ``--format json``; return its answer. No argument is read as an option."""
     words = [sys.executable, "-m", "simkit", command, *options, "--format", "json", "--"]
     try:
-        done = subprocess.run(
-            [*words, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
+        done = run([*words, *arguments], stdin=DEVNULL, capture_output=True, text=True, check=False)
     except (OSError, ValueError) as problem:  # A character that no command line has.
         return _refused("UsageError", f"an argument of `{command}` cannot be passed on: {problem}")
     try:
@@ -46,6 +43,22 @@ def answer_of(command: str, arguments: Sequence[str] = (), *options: str) -> dic
 
 def _refused(kind: str, message: str) -> dict[str, Any]:
     return {"exit_code": BROKEN, "error": {"type": kind, "message": message}}
+
+
+def guide() -> dict[str, Any]:
+    """Return how scenarios are written: concepts, the loop, ten mistakes. Read it first."""
+    return {"exit_code": 0, "text": SKILL.read_text(encoding="utf-8")}
+
+
+def init(
+    app: str, options: list[str] | None = None, replies: list[str] | None = None
+) -> dict[str, Any]:
+    """Run an app (MODULE:NAME) once without a model, and write a first scenario that holds.
+
+    ``options`` are KEY=VALUE below `app:` (`env.SHOP=test`), ``replies`` what its models answer.
+    """
+    given = [f"--option={pair}" for pair in options or ()]
+    return answer_of("init", (), f"--app={app}", *given, *(f"--reply={r}" for r in replies or ()))
 
 
 def validate(paths: list[str]) -> dict[str, Any]:
@@ -65,17 +78,14 @@ def explain(id: str) -> dict[str, Any]:
 
 def context(path: str, agent: str = "", turn: int = 0) -> dict[str, Any]:
     """Run one scenario, and return what each agent was sent and what was left out."""
-    answer = answer_of("replay", [path], "--show", "context")
+    chosen = [f"--agent={agent}"] * bool(agent) + [f"--turn={turn}"] * bool(turn)
+    answer = answer_of("replay", [path], "--show=context", *chosen)
     calls = [
         {"scenario": scenario["name"], **call}
         for scenario in answer.get("scenarios", ())
         for call in scenario["contexts"]
     ]
-    chosen = [c for c in calls if agent in ("", c["agent"]) and turn in (0, c["turn"])]
-    if calls and not chosen:
-        known = dict.fromkeys(f"{call['agent']} in turn {call['turn']}" for call in calls)
-        return _refused("UsageError", f"there is no such model call; there are: {listed(known)}")
-    return {"error": answer.get("error"), "exit_code": answer.get("exit_code"), "calls": chosen}
+    return {"error": answer.get("error"), "exit_code": answer.get("exit_code"), "calls": calls}
 
 
 def coverage(paths: list[str]) -> dict[str, Any]:
@@ -84,11 +94,12 @@ def coverage(paths: list[str]) -> dict[str, Any]:
 
 
 def mutate(paths: list[str], most: int = 100) -> dict[str, Any]:
-    """Mutate runs; return the mutants that no claim catches, each with a claim that would."""
+    """Mutate runs; return the mutants: those with `killed_by` null have the claim that would
+    catch them under `expect`."""
     return answer_of("mutate", paths, f"--max={most}")
 
 
-TOOLS: Final = (validate, replay, explain, context, coverage, mutate)
+TOOLS: Final = (guide, init, validate, replay, explain, context, coverage, mutate)
 
 
 def serve_tools() -> int:

@@ -128,9 +128,7 @@ def check_restarts(
 
 def _advice(advice: str, says_more: bool) -> str:
     """Return the advice to do without restarts, behind what the error says itself."""
-    if says_more:
-        return f"Or {advice[0].lower()}{advice[1:]}"
-    return f"{advice} {_RESTARTABLE}"
+    return f"Or {advice[0].lower()}{advice[1:]}" if says_more else f"{advice} {_RESTARTABLE}"
 
 
 _NO_CLAIMS: Final = Expect.model_validate({})

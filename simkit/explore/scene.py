@@ -182,9 +182,7 @@ class TurnCalls:
         None if it need not call one.
         """
         tools, is_forced = self.tools_for(request)
-        if not is_forced:
-            return None
-        return self._least_called(request.agent, tools)[0]
+        return self._least_called(request.agent, tools)[0] if is_forced else None
 
     def _least_called(self, agent: str, tools: Sequence[str]) -> list[str]:
         counts = {tool: self._called[agent, tool] for tool in tools}

@@ -76,9 +76,7 @@ def need(record: Record, key: str, kind: type[T], at: str = "") -> T:
 def maybe(record: Record, key: str, default: T, at: str = "") -> T:
     """Return an optional field of the default's type; the default if it is missing or null."""
     value = record.get(key)
-    if value is None:
-        return default
-    return typed(value, type(default), under(at, key))
+    return default if value is None else typed(value, type(default), under(at, key))
 
 
 def records(record: Record, key: str, at: str = "") -> list[tuple[Record, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final
 
 from simkit.checks.provenance import left_out_text
@@ -25,19 +25,25 @@ def context_lines(
     view: View, turn: int | None = None, agent: str = "", paint: Paint = plain
 ) -> Iterator[str]:
     """Yield the selected contexts, complete, in the order of the calls."""
-    for turn_view in view.turns:
-        if turn is not None and turn_view.number != turn:
-            continue
-        for call in turn_view.calls:
-            if not agent or call.agent == agent:
-                calls = turn_view.calls_by_agent[call.agent]
-                title = _title(call, calls, run_ids(call.agent, turn_view.runs, calls))
-                yield from _call_lines(call, title, paint)
-                yield ""
+    for call in _selected(view, turn, agent):
+        turn_view = view.turns[call.turn - 1]
+        calls = turn_view.calls_by_agent[call.agent]
+        title = _title(call, calls, run_ids(call.agent, turn_view.runs, calls))
+        yield from _call_lines(call, title, paint)
+        yield ""
 
 
-def call_object(call: CallView) -> dict[str, Any]:
-    """Return the JSON object of a model call: its messages, what was left out, and the reply."""
+def _selected(view: View, turn: int | None, agent: str) -> Iterator[CallView]:
+    calls = chain.from_iterable(turn_view.calls for turn_view in view.turns)
+    return (c for c in calls if turn in (None, c.turn) and agent in ("", c.agent))
+
+
+def context_objects(view: View, turn: int | None, agent: str) -> list[dict[str, Any]]:
+    """Return the selected contexts as JSON: messages, what was left out, and the reply."""
+    return [_call_object(call) for call in _selected(view, turn, agent)]
+
+
+def _call_object(call: CallView) -> dict[str, Any]:
     return {
         "turn": call.turn,
         "agent": call.agent,

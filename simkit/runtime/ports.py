@@ -152,6 +152,11 @@ class UserTurn(msgspec.Struct, frozen=True):
     paused_ms: int = 0
     """The virtual time up to its begin that the scenario let pass, which no limit counts."""
 
+    @property
+    def message(self) -> JsonValue:
+        """The message as the scenario gives it: a value, or its text."""
+        return self.text if self.value is None else self.value
+
 
 class Driver(Protocol):
     """Runs a pipeline turn by turn, and emits events."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from simkit.core.messages import ABSENT
 from simkit.core.output import note_secrets
 from simkit.language.paths import follow
-from simkit.language.yaml import Document, SourcePath, text_of
+from simkit.language.yaml import Document, SourcePath, near, text_of
 from simkit.spec.fields import Fault, kind_text, refusal, shown_value
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -53,7 +53,9 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
     if kind == "unknown_key":
         word = str(context["key"])
         detail = f"unknown {context['noun']} `{word}`"
-        return Fault((*path, word), detail, word, tuple(context["known"]), key=True)
+        known = tuple(context["known"])
+        advice = _OF_UNKNOWN.get(context["noun"], "") if _is_other(value, word, known) else ""
+        return Fault((*path, word), detail, word, known, advice, key=True)
     if kind == "missing":
         key = str(first["loc"][-1])
         return Fault(path, f"key `{key}` is missing", advice=_ADDED.get(key, ""))
@@ -79,6 +81,17 @@ _ADDED: Final = {
     "turns": "Write what the user says: `turns: [{user: Hello}]`.",
 }
 """Advice for a missing key that is true for any file."""
+
+_OF_UNKNOWN: Final = {
+    "key of a reply line": "If this mapping is what the model answers, write `json: {…}` around it."
+}
+"""Advice for a mapping with none of the keys, nor one near them, by what they are keys of."""
+
+
+def _is_other(value: Mapping[str, Any], word: str, known: Sequence[str]) -> bool:
+    """Return whether a mapping has none of the keys, so that it is no misspelt one."""
+    return not near(word, known) and {*value}.isdisjoint(known)
+
 
 _OF_MAPPINGS: Final = ("model_type", "model_attributes_type", "dict_type")
 _NAMED: Final = "Write names and values: `key: value`, or braces around all: `{…}`."

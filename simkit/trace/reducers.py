@@ -201,9 +201,7 @@ def append(current: Any, update: Any, last: int = 0) -> Any:
 
 def merge(current: Any, update: Any) -> Any:
     """Return the mapping with the update's keys."""
-    if update is None:
-        return current
-    return {**(current or {}), **update}
+    return current if update is None else {**(current or {}), **update}
 
 
 def merge_deep(current: Any, update: Any) -> Any:
@@ -220,9 +218,7 @@ def merge_deep(current: Any, update: Any) -> Any:
 
 def add(current: Any, update: Any) -> Any:
     """Return the sum."""
-    if update is None:
-        return current
-    return (current or 0) + update
+    return current if update is None else (current or 0) + update
 
 
 def union(current: Any, update: Any) -> Any:

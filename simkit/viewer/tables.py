@@ -57,9 +57,7 @@ class Tables:
 
     def value(self, value: Any) -> int:
         """Return the index of a value as text: JSON, unless it is a text; -1 for None."""
-        if value is None:
-            return -1
-        return self.text(value_text(value))
+        return -1 if value is None else self.text(value_text(value))
 
     def message(self, message: Message) -> int:
         """Return the index of a message; its section belongs to the context's part."""

@@ -24,7 +24,7 @@ async def ask(messages):
 """
 FASTAPI = f"""{ASK}
 from contextlib import asynccontextmanager
-from fastapi import Cookie, FastAPI, Response
+from fastapi import Cookie, FastAPI, Header, HTTPException, Request, Response
 from pydantic import BaseModel
 
 events = []
@@ -61,6 +61,16 @@ def in_thread(ask_: Ask):
 @app.post("/rooms/{{room}}")
 async def room(room: str, ask_: Ask):
     return room + ": " + await ask([{{"role": "user", "content": ask_.question}}])
+
+@app.post("/mine")
+async def mine(ask_: Ask, x_user: str = Header()):
+    return x_user + ": " + await ask([{{"role": "user", "content": ask_.question}}])
+
+@app.post("/locked")
+async def locked(ask_: Ask, request: Request):
+    if "authorization" not in request.headers:
+        raise HTTPException(401, "who are you?")
+    raise HTTPException(403, "not you")
 
 @app.post("/fails")
 async def fails(ask_: Ask):
@@ -178,10 +188,16 @@ def test_a_session_keeps_its_cookies_and_the_whole_answer_is_the_reply(tmp_path:
             ', post: /chat, input: {question: "${user}", language: de}, output: language',
             "de",
         ),
+        (FASTAPI, ', post: /mine, headers: {X-User: "${session}"}', "s1: hello you"),
+        (
+            FASTAPI,
+            ', post: /chat, input: {question: "${user}", language: "${session}"}, output: language',
+            "s1",
+        ),
         (STARLETTE, ", post: /chat", "hello you "),
         (BARE, ", post: /, output: text", "hello you"),
     ],
-    ids=["thread", "session in the path", "input", "stream", "a function"],
+    ids=["thread", "session in the path", "input", "header", "session", "stream", "a function"],
 )
 def test_any_application_is_asked_as_it_is(tmp_path: Path, code: str, app: str, reply: str) -> None:
     turns = f"  - {{user: hi, replies: {{desk: hello you}}, expect: {{reply: {reply!r}}}}}\n"
@@ -237,10 +253,25 @@ def test_a_mistake_of_the_file_names_its_place(
             ", post: /chat, input: {text: hi}",
             {"$ends": '"hi"}. It takes: `app: {input: {question: "$${user}"}}`.'},
         ),
+        (
+            FASTAPI,
+            ", post: /mine",
+            {"$ends": "It may want headers: `app: {headers: {x-user: …}}`."},
+        ),
+        (
+            FASTAPI,
+            ", post: /locked",
+            {"$ends": "It may want headers: `app: {headers: {authorization: …}}`."},
+        ),
+        (
+            FASTAPI,
+            ", post: /locked, headers: {Authorization: Bearer x}",
+            {"$ends": 'not you"}\nIt was sent {"question": "hi"}.'},
+        ),
         (STARLETTE, ", post: /refuses", "POST /refuses was answered with 429: too many requests"),
         (CLOSED, ", post: /chat", "`web:app` did not start: the database is away"),
     ],
-    ids=["raises", "other input", "status", "start"],
+    ids=["raises", "other input", "header", "nobody", "somebody else", "status", "start"],
 )
 def test_an_error_of_the_application_is_the_turns(
     tmp_path: Path, code: str, app: str, error: Any
@@ -255,10 +286,14 @@ def test_an_error_of_the_application_is_the_turns(
 def test_init_asks_for_the_path_only_where_there_are_several(project: Path, simkit: Call) -> None:
     write("web.py", FASTAPI)
     several = simkit("init", "--app", "web:app")
+    refused = simkit("init", "--app", "web:app", "--option", "post=/mine")
+    misspelt = simkit("init", "--app", "web:app", "--option", "header.a=b")
     write("web.py", FASTAPI[: FASTAPI.index('@app.post("/threads")')])
     single = simkit("init")
 
-    assert several.code == 2
+    assert several.code == refused.code == misspelt.code == 2
+    assert refused.err.endswith("  Here: `--option headers.NAME=VALUE`.\n")
+    assert "did you mean `headers`?   known: call," in misspelt.err
     assert "`app: {post: /chat}` or `app: {post: /threads}`" in several.err
     assert "Here: `--option post=/chat` or `--option post=/threads`" in several.err
     assert (single.code, single.err) == (0, "")

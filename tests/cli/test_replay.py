@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,11 +68,18 @@ def test_contexts_are_a_key_of_the_answer(simkit: Call) -> None:
     bad = "expect: {context: {a: {includes: [{$contains: goodbye}]}}}"
     write("scenarios/one.scenario.yaml", ECHO + GOOD.replace("expect: {reply: hello}", bad))
 
-    done = simkit("replay", "scenarios/one.scenario.yaml", "--format", "json", "--show", "context")
+    words = ("replay", "scenarios/one.scenario.yaml", "--format", "json", "--show", "context")
+
+    def chosen(*options: str) -> Any:
+        return json.loads(simkit(*words, *options).out)["scenarios"][0]["contexts"]
+
+    done = simkit(*words)
 
     (scenario,) = json.loads(done.out)["scenarios"]
     (call,) = scenario["contexts"]
     assert (call["turn"], call["reply"]["content"]) == (1, "hello")
+    assert len(chosen("--agent", "a", "--turn", "1")) == 1
+    assert chosen("--agent", "b") == []
     assert [message["content"] for message in call["messages"]][-1] == "hi"
     # What people see of a claim is never empty for programs.
     (finding,) = scenario["findings"]

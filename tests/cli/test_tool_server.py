@@ -37,7 +37,22 @@ def test_a_context_has_its_messages_and_the_reply(project: Path) -> None:
     assert call["reply"]["content"] == "hello"
     assert tool_server.context("nowhere.scenario.yaml")["error"]["type"] == "SourceError"
     nobody = tool_server.context(GOOD, agent="nobody")["error"]
-    assert nobody["message"] == "there is no such model call; there are: a in turn 1"
+    assert nobody["message"] == "there is no agent 'nobody'; agents of the whole run: a"
+    assert tool_server.context(GOOD, turn=2)["error"]["message"].startswith("there is no turn 2")
+
+
+@pytest.mark.slow
+def test_an_agent_that_knows_nothing_else_finds_how_to_begin(project: Path) -> None:
+    write("desk.py", "import os\nfrom openai import OpenAI\n\ndef ask(text):\n"
+          "    messages = [{'role': 'user', 'content': os.environ['SHOP'] + text}]\n"
+          "    done = OpenAI().chat.completions.create(model='m', messages=messages)\n"
+          "    return done.choices[0].message.content\n")  # fmt: skip
+
+    answer = tool_server.init("desk:ask", options=["env.SHOP=Ada's"], replies=["Gladly."])
+
+    assert "## Ten mistakes" in tool_server.guide()["text"]
+    assert (answer["error"], answer["exit_code"]) == (None, 0)
+    assert "Gladly." in Path("scenarios/desk.scenario.yaml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +88,7 @@ def test_the_official_client_lists_and_calls_the_tools(project: Path) -> None:
 
     names, done, refused = anyio.run(talk)
 
-    assert names == [tool.__name__ for tool in tool_server.TOOLS] == [*calls]
+    assert names[2:] == [tool.__name__ for tool in tool_server.TOOLS[2:]] == [*calls]
     answers = [json.loads(result.content[0].text) for result in done]
     assert [answer["exit_code"] for answer in answers] == [0] * len(calls)
     assert answers[1]["summary"]["held"] == 3

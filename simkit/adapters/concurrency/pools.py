@@ -147,9 +147,7 @@ def _is_heard(context: dict[str, Any]) -> bool:
         return False
     task = context.get("future") or context.get("task")
     losses: Losses | None = getattr(task, _LOSSES, _runs.current())
-    if losses is None:
-        return hasattr(task, _LOSSES)
-    return losses.takes("task", problem)
+    return hasattr(task, _LOSSES) if losses is None else losses.takes("task", problem)
 
 
 def _in_any_loop(before: Replacement) -> Replacement:

@@ -27,11 +27,11 @@ def given_to(graph: Pregel, app: api.App, turn: api.UserTurn) -> Any:
     `app.input` defines it. Without it, a user's message that is a mapping is the input, and any
     other one joins `messages`, or is the one text that the graph takes.
     """
-    text, template = turn.text if turn.value is None else turn.value, app.options.input
+    text, template = turn.message, app.options.input
     if template is not None:
         if isinstance(template, Mapping):
             _check_keys(template, graph, app)
-        return api.given_input(template, text)
+        return api.given_input(template, turn)
     if isinstance(text, Mapping):
         return dict(text)
     keys = _keys(graph)

@@ -344,7 +344,7 @@ def turn_response(
         "turn": number,
         "session": turn.session,
         "project": turn.project,
-        "user": turn.text if turn.value is None else turn.value,
+        "user": turn.message,
         "resumes": turn.resumes,
         "state": initial_state,
     }

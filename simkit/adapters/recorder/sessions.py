@@ -140,9 +140,7 @@ class Session:
 
     def number_of(self, mark: histories.Print) -> int:
         """Return the number of the last logged message with a print; 0 if there is none."""
-        if mark in self._several:
-            return self._several[mark][-1]
-        return self._numbers.get(mark, 0)
+        return self._several[mark][-1] if mark in self._several else self._numbers.get(mark, 0)
 
     def renumbered_since(self, repeats: int) -> dict[int, int]:
         """Return what were the last numbers of messages that were repeated since, and what are."""

@@ -231,9 +231,7 @@ class _Transport(asyncio.Transport):
         return self._is_closing
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        if self._real is None:
-            return default
-        return self._real.transport.get_extra_info(name, default)
+        return default if self._real is None else self._real.transport.get_extra_info(name, default)
 
     def close(self) -> None:
         if self._is_closing:

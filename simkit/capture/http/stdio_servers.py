@@ -102,9 +102,7 @@ class _Connection:
 
     def is_busy(self) -> bool:
         """Return whether a line waits for its answer, or its process ends."""
-        if self._lock.locked():
-            return True
-        return not self._is_over and _is_readable(self._reads)
+        return self._lock.locked() or (not self._is_over and _is_readable(self._reads))
 
     def settle(self) -> None:
         """Wait until nothing waits for an answer: a client that asks at once would see chance."""

@@ -110,9 +110,7 @@ def waits_outside(loop: asyncio.AbstractEventLoop) -> bool:
     A loop that does not show it, such as that of Windows (a proactor), may wait for anything.
     """
     selector = compat.selector_of(loop)
-    if not hasattr(selector, "get_map"):
-        return True
-    return len(selector.get_map() or ()) > 1
+    return not hasattr(selector, "get_map") or len(selector.get_map() or ()) > 1
 
 
 class ThreadTimer(Timer):

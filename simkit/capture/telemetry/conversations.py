@@ -186,13 +186,9 @@ class _Growing:
         """Return the conversation, with what it lacks."""
         turns = [turn for turn, _ in self._turns]
         own = next((unit.own for unit in self._units if unit.own), {})
-        name = (
-            str(own.get(names.SCENARIO, ""))
-            or short(turns[0].user, _TEXT_MAX)
-            or "an imported trace"
-        )
+        name = str(own.get(names.SCENARIO) or short(turns[0].user, _TEXT_MAX))
         refused, missing = [*self._refusals(turns)], [*self._missing(turns)]
-        return RecordedConversation(name, turns, missing, refused, own)
+        return RecordedConversation(name or "an imported trace", turns, missing, refused, own)
 
     def _refusals(self, turns: Sequence[RecordedTurn]) -> Iterator[str]:
         for number, turn in enumerate(turns, 1):

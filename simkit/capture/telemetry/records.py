@@ -97,11 +97,8 @@ def _nanoseconds(value: Any) -> int:
 
 def steps_of_agents(records: Sequence[Mapping[str, Any]], problems: list[str]) -> list[Step]:
     """Return the step of each span."""
-    groups = {
-        str(record["id"]): str(record.get("group_id") or "")
-        for record in records
-        if record.get("object") == "trace"
-    }
+    traces = [record for record in records if record.get("object") == "trace"]
+    groups = {str(trace["id"]): str(trace.get("group_id") or "") for trace in traces}
     steps = []
     for record in records:
         if record.get("object") != "trace":

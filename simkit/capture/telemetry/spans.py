@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.exports import UNREADABLE, Span, reading
+from simkit.capture.telemetry.exports import UNREADABLE, Span, mapping_or_empty, reading
 from simkit.capture.telemetry.messages import (
     ContentMissing,
     answer_in,
@@ -423,9 +423,5 @@ def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
 
 
 def _is_offer(item: Any) -> bool:
-    return (
-        isinstance(item, Mapping)
-        and item.get("role") == "tool"
-        and isinstance(item.get("content"), Mapping)
-        and item["content"].get("type") == "function"
-    )
+    content = mapping_or_empty(mapping_or_empty(item).get("content"))
+    return content.get("type") == "function" and item["role"] == "tool"

@@ -255,7 +255,7 @@ def steps(word: str) -> int:
     epilog="Exit codes: 0 the agent closed the pipe, 2 the SDK of MCP is not installed.",
 )
 def mcp_command() -> int:
-    """Serve validate, replay, explain, context, coverage and mutate as tools of MCP.
+    """Serve the skill, init, validate, replay, explain, context, coverage, mutate as tools of MCP.
 
     A coding agent starts this itself: `{"mcpServers": {"simkit": {"command": "simkit", "args":
     ["mcp"]}}}`. Paths are those of the folder in which it is started.

@@ -280,8 +280,9 @@ def _first_scenario(request: AppRequest, scenario: Path) -> FirstScenario:
                 manners = others
             else:
                 # The place is in a file that is not there.
-                problem_text = problem.what if isinstance(problem, SourceError) else str(problem)
-                raise SimkitError(_advised(problem_text, request.name)) from problem
+                place = f"{problem.where}: " if isinstance(problem, SourceError) else ""
+                text = str(problem).removeprefix(place)
+                raise SimkitError(_advised(text, request.name)) from problem
 
 
 def _with_what_lacks(request: AppRequest, problem: SimkitError) -> AppRequest | None:
@@ -348,6 +349,8 @@ def _advised(problem: str, name: str) -> str:
         return f"{problem}\n  Here: {ways}."
     if given := input_advised(problem):
         return f"{problem}\n  Here: `--option {shell_word(f'input={given}')}`."
+    if "app: {headers:" in problem:
+        return f"{problem}\n  Here: `--option headers.NAME=VALUE`."
     if "app: {setup:" in problem:
         return f"{problem}\n  Here: `--option setup=MODULE:FUNCTION`."
     if "app: {path:" in problem:

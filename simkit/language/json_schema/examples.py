@@ -239,9 +239,7 @@ class _Simplest:
 
     def choice(self, options: Any) -> Any:
         """Return the character that reads best; of other things the first."""
-        if isinstance(options[0], str):
-            return min(options, key=_rank)
-        return options[0]
+        return min(options, key=_rank) if isinstance(options[0], str) else options[0]
 
     def shuffle(self, options: Any) -> None:
         """Leave the order as it is."""

@@ -337,9 +337,7 @@ def _distance(miss: Miss) -> float:
         return 1.0  # Roles with similar letters are not nearer to each other.
     if miss.operator:
         searched = values.searched_text(miss.actual)
-        if searched is None:
-            return 1.0
-        return 1.0 - nearest_place(searched, expected)[0]
+        return 1.0 if searched is None else 1.0 - nearest_place(searched, expected)[0]
     actual = (
         values.text_of(miss.actual)
         if isinstance(miss.actual, values.TEXT_KINDS)

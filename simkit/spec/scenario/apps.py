@@ -127,6 +127,9 @@ class AppOptions(fields.YamlModel):
     post: fields.TextValue | None = None
     """The path of an ASGI application (FastAPI, Starlette) to which each user message is posted:
     `/chat`, with `${session}` in it if you like."""
+    headers: dict[str, fields.TextValue] = Field(default_factory=dict)
+    """Headers of these requests, with `${session}` in values if you like:
+    `{authorization: Bearer test}`."""
     config: dict[str, Any] = Field(default_factory=dict)
     """Config of a graph's calls: `configurable`, `recursion_limit`, `context`, … with
     `${session}` and `${project}` in values."""

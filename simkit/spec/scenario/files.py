@@ -367,7 +367,8 @@ def _in_file(
         apps.check_program(document, named.app)
     options = named.app
     if scenario is not None and "app" in scenario.model_fields_set:
-        options = scenario.app
+        own = {key: getattr(scenario.app, key) for key in scenario.app.model_fields_set}
+        options = named.app.model_copy(update=own)
     if app.entry and ":" not in app.entry and options.input != apps.TURNS:
         raise document.error(
             ("code",),

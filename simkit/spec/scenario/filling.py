@@ -40,11 +40,8 @@ from simkit.spec.scenario.wrong_references import (
 )
 
 _PLACES: Final = (("app", "config"), ("app", "store"))
-_AT_WORK: Final = {
-    "user": (("app", "input"), ("app", "post")),
-    "session": (*_PLACES, ("app", "post")),
-    "project": _PLACES,
-}
+_REQUEST: Final = (("app", "headers"), ("app", "input"), ("app", "post"))
+_AT_WORK: Final = {"user": _REQUEST, "session": (*_PLACES, *_REQUEST), "project": _PLACES}
 """References that are resolved while the pipeline runs, and the keys that may contain them."""
 _PERSONA: Final = "persona"
 """The reference to the simulated user of a turn."""

@@ -191,11 +191,9 @@ def failure_of(error: str | ErrorLine) -> m.Fails:
 
 def _line(value: Any) -> Any:
     if isinstance(value, dict):
-        if "text" in value and ("calls" in value or "handoff" in value):
-            rest = {k: v for k, v in value.items() if k != "text"}
-            fields.one_key(rest, "key of a reply line", ANSWERS, AROUND)
-        else:
-            fields.one_key(value, "key of a reply line", ANSWERS, AROUND)
+        has_text = "text" in value and ("calls" in value or "handoff" in value)
+        rest = {k: v for k, v in value.items() if k != "text"} if has_text else value
+        fields.one_key(rest, "key of a reply line", ANSWERS, AROUND)
         check_beside(value)
         return value
     if isinstance(value, list):

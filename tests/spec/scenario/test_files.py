@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from simkit.core.errors import SourceError
+from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Library, moved_paths
 from simkit.spec.scenario.items import items_in
 
@@ -59,3 +61,29 @@ def test_keys_that_name_files(text: str, folder: str, keys: dict[str, Any], tmp_
     root.mkdir()
 
     assert moved(root, text, folder) == keys
+
+
+def test_the_options_of_a_scenario_add_to_those_of_its_pipelines_file(tmp_path: Path) -> None:
+    (tmp_path / "shop.pipeline.yaml").write_text(
+        "pipeline: shop\ncode: shop:app\napp: {post: /chat, headers: {a: b}}\n"
+    )
+    (tmp_path / "a.scenario.yaml").write_text(
+        "scenario: a\npipeline: shop.pipeline.yaml\napp: {headers: {c: d}}\n"
+        "turns: [{user: hi, replies: {desk: {items: []}}}]\n"
+    )
+    library = Library()
+    (item,) = items_in(str(tmp_path / "a.scenario.yaml"), library.cache)
+    with pytest.raises(SourceError, match=r"what the model answers, write `json: .* around it"):
+        library.prepared(item)
+    text = (tmp_path / "a.scenario.yaml").read_text()
+    (tmp_path / "a.scenario.yaml").write_text(text.replace("{items: []}", "{txt: a}"))
+    library = Library()
+    with pytest.raises(SourceError, match="did you mean `text`") as near:
+        library.prepared(item)
+    (tmp_path / "a.scenario.yaml").write_text(text.replace("{items: []}", "hello"))
+
+    app = Library().prepared(item).pipeline
+
+    assert near.value.advice == ""
+    assert isinstance(app, App)
+    assert (app.options.post, app.options.headers) == ("/chat", {"c": "d"})
