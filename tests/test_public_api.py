@@ -42,7 +42,7 @@ NAMES = {
         *("ToolFailure", "ToolRequest", "TraceRecorder", "Unsupported", "Usage", "UseTool"),
         *("UserTurn", "attachment_text", "canonical", "choose_method", "compile_references"),
         *("copy_plain", "empty_value", "fields_of", "forget_modules", "found_as"),
-        *("given_input", "input_advice", "input_example", "input_fields"),
+        *("given_input", "halt_in", "input_advice", "input_example", "input_fields"),
         *("function_name", "home_of", "is_annotated", "is_equal", "is_factory", "is_intercepted"),
         *("keep_in_step", "leading_equal", "leading_same", "let_others_begin", "lookup"),
         *("make_run_options", "names_of", "nearest_name", "observe_result", "parse_arguments"),

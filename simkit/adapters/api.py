@@ -67,6 +67,7 @@ from simkit.core.errors import ScriptBroken as ScriptBroken
 from simkit.core.errors import ScriptMisfit as ScriptMisfit
 from simkit.core.errors import SimkitError as SimkitError
 from simkit.core.errors import Unsupported as Unsupported
+from simkit.core.errors import halt_in as halt_in
 from simkit.core.messages import ABSENT as ABSENT
 from simkit.core.messages import HANDOFF_PREFIX as HANDOFF_PREFIX
 from simkit.core.messages import ROLE_ALIASES as ROLE_ALIASES

@@ -385,7 +385,7 @@ class CodeDriver:
             named, raised = app.options.errors, refusals.raised_by(problem)
             if isinstance(problem, errors.SimkitError) and not refusals.name_of(raised, named):
                 raise
-            failure = refusals.failure_of(raised, gate.last_failure, app.entry, named)
+            failure = refusals.failure_of(problem, gate.last_failure, app.entry, named)
             if type(failure) is errors.FunctionFailed:
                 advice = self._driver.input_advice(turn, raised)
                 failure = errors.FunctionFailed(f"{failure}\n{advice}") if advice else failure

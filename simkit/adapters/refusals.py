@@ -319,21 +319,29 @@ def failure_of(
 
     ``named`` are the scenario's names for exceptions of the code, with their classes.
     """
-    name = name_of(problem, named)
+    raised = raised_by(problem)
+    name = name_of(raised, named)
     if name:
-        return errors.FrameworkFailed(str(problem), name)
-    if fails is not None and (_status_of(problem) == fails.status or _is_a_clients(problem)):
+        return errors.FrameworkFailed(str(raised), name)
+    if fails is not None and (_status_of(raised) == fails.status or _is_a_clients(raised)):
         return errors.ModelError(fails.message, fails.kind, fails.status)
-    where = raised_at(problem, home_of(entry))
+    where = raised_at(raised, home_of(entry)) or raised_at(problem, home_of(entry))
     return errors.FunctionFailed(
-        f"`{entry}` raised {exception_text(problem)}{', at ' if where else ''}{where}"
+        f"`{entry}` raised {exception_text(raised)}{', at ' if where else ''}{where}"
     )
 
 
 def raised_by(problem: BaseException) -> BaseException:
-    """Return the exception that the code or its framework itself raised."""
+    """Return the exception that the code or its framework itself raised.
+
+    A task group's single failure is that failure: anyio wraps whatever happens while a client of
+    MCP is open.
+    """
     is_told = isinstance(problem, errors.FrameworkFailed) and problem.__cause__ is not None
-    return problem.__cause__ or problem if is_told else problem
+    raised = problem.__cause__ or problem if is_told else problem
+    while isinstance(raised, BaseExceptionGroup) and len(raised.exceptions) == 1:
+        raised = raised.exceptions[0]
+    return raised
 
 
 def name_of(problem: BaseException, named: Mapping[str, str]) -> str:

@@ -210,8 +210,15 @@ class _Listener(ChunkRecorder):
             except NotDecodable as error:
                 problem = str(error)
         if self._session.is_asked:
-            status = f"HTTP status {answer.status}" if isinstance(answer, HttpResponse) else ""
-            self._session.end(problem or status, "")
+            self._session.end(problem or _unanswered(answer), "")
+
+
+def _unanswered(response: HttpResponse | NoResponse) -> str:
+    """Return how a server has ended that has sent this, and no answer."""
+    if isinstance(response, NoResponse) or response.ends:
+        return "the connection broke before the answer"
+    text = short(response.body.decode(errors="replace"), 200) or "empty"
+    return f"a response without an answer, HTTP status {response.status}: {text}"
 
 
 class ScriptedServers:
@@ -230,7 +237,7 @@ class ScriptedServers:
         ``folder`` is where files of cards are.
         """
         traffic, self._use = others if isinstance(others, GatedTraffic) else None, use
-        self.ends: list[str] = []
+        self.ends: dict[str, None] = {}
         """How servers have ended before their time."""
         self._matchers = {name: _matcher_of(name, server) for name, server in servers.items()}
         self._mcp = {
@@ -269,7 +276,7 @@ class ScriptedServers:
         self, name: str, server: McpServer, use: ToolUse, traffic: GatedTraffic | None
     ) -> DeclaredServer | ForeignServer:
         def ended(how: str) -> None:
-            self.ends.append(f"server `{name}` {how}")
+            self.ends[f"server `{name}` {how}"] = None
 
         if server.source == DECLARED:
             return DeclaredServer(name, server, use, ended)

@@ -277,7 +277,8 @@ class ToolUse:
             try:
                 if not call.result_name:
                     server = call.request.server
-                    raise _no_result(server, call.tool, call.args, recorder.turn)
+                    prefix = f"{server}/" if len(self.served[call.tool]) > 1 else ""
+                    raise _no_result(server, prefix + call.tool, call.args, recorder.turn)
                 answer = self._tools.call(call.request.agent, call.result_name, call.args)
             except (ToolMissing, ScriptBroken) as problem:
                 raise self._gate.halt(problem) from problem

@@ -400,7 +400,7 @@ class RunHalted(BaseException):
         self.cause = cause
 
 
-def halt_in(problem: BaseException) -> RunHalted | None:
+def halt_in(problem: BaseException | None) -> RunHalted | None:
     """Return the RunHalted that an exception is, or that a group has: a task group raises those."""
     if isinstance(problem, BaseExceptionGroup):
         return next(filter(None, map(halt_in, problem.exceptions)), None)

@@ -144,11 +144,17 @@ def test_a_recorded_server_is_replayed_without_its_command(
 class OverHttp(BaseHTTPRequestHandler):
     """The same server by hand, over streamable HTTP: as JSON, or as a stream."""
 
-    streams = False
+    streams, dies = False, ""
 
     def do_POST(self) -> None:
         """Answer a request, or accept a notification."""
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.dies and request["method"] == "tools/call":
+            self.send_response(503 if self.dies == "busy" else 200)
+            self.send_header("content-length", "4")
+            self.end_headers()
+            self.wfile.write(b"busy" if self.dies == "busy" else b"")
+            return
         names = {"sys": SimpleNamespace(stdin=[json.dumps(request)], stdout=sys.stdout)}
         answers: list[str] = []
         source = BY_HAND_SERVER.replace("import json, sys", "import json").replace("DIES", "None")
@@ -228,6 +234,25 @@ def test_a_recorded_server_over_http_is_replayed_without_a_socket(
     moved = code.replace(address, "https://files.example.com/mcp")
 
     assert digest_of(scenario(tmp_path, rest, moved, "", entry)) == real
+
+
+@pytest.mark.parametrize(
+    ("dies", "how"),
+    [
+        ("cut", "the connection broke before the answer"),
+        ("busy", "a response without an answer, HTTP status 503: busy"),
+    ],
+)
+def test_a_real_server_over_http_that_ends_is_the_cause_of_what_follows(
+    tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch, dies: str, how: str
+) -> None:
+    monkeypatch.setattr(OverHttp, "dies", dies)
+    code = HTTP_BY_HAND.replace("ADDRESS", repr(address)).replace("ACCEPT", "'application/json'")
+    rest = REAL.replace("match: {$contains: server.py}, ", "") + READS
+
+    problem, *_ = problems_of(simulate(scenario(tmp_path, rest, code, "")))
+
+    assert f"server `files` ended in the call of read_file: {how}" in problem
 
 
 def test_a_recording_says_what_the_server_lists_otherwise_today(tmp_path: Path) -> None:

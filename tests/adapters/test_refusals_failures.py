@@ -48,6 +48,18 @@ def test_a_failure_with_the_status_that_was_served_is_the_models(name: str) -> N
     assert (failure.type, str(failure)) == ("rate_limit", "Slow down.")
 
 
+def test_the_one_failure_of_a_task_group_counts_as_it_would_alone() -> None:
+    problem = ValueError("busy")
+    problem.status = 429  # type: ignore[attr-defined]
+    groups = ExceptionGroup("tasks", [ExceptionGroup("tasks", [problem])])
+
+    assert failure_of(groups, Fails("rate_limit", 429, "Slow."), "app:answer").type == "rate_limit"
+    text = "`app:answer` raised ValueError: busy"
+    assert str(failure_of(groups, None, "app:answer")) == text
+    two = ExceptionGroup("tasks", [problem, KeyError("b")])
+    assert "raised ExceptionGroup: tasks (2 sub-exc" in str(failure_of(two, None, "app:answer"))
+
+
 HANDLED_ONCE = """
 from openai import OpenAI, OpenAIError
 

@@ -255,6 +255,9 @@ def test_what_a_tool_is_not_given_is_an_error_of_the_tool_or_of_the_scenario(
     (problem, *_) = problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + absent)))
     assert "server `files` has no result for tool `read_file` in turn 1." in problem
     assert "`tool_results: {read_file: …}`" in problem
+    shared = FILES + "  drive: {mcp: {tools: {read_file: {args: {path: string}}}}}\n"
+    (problem, *_) = problems_of(simulate(scenario(tmp_path, BY_HAND, shared + absent)))
+    assert "`tool_results: {files/read_file: …}`" in problem
 
 
 def test_a_server_that_does_not_start_says_why_and_ends(tmp_path: Path) -> None:
@@ -297,6 +300,8 @@ def test_tools_may_change_after_a_call_and_clients_are_told(tmp_path: Path) -> N
     reads = READS.replace("reply: You buy milk.", "reply: You buy milk. read_page")
 
     assert problems_of(simulate(scenario(tmp_path, code, changing + reads))) == []
+    fails = changing.replace("mcp:\n", "mcp:\n      fails: {at: read_page, text: Killed}\n")
+    assert problems_of(simulate(scenario(tmp_path, code, fails + reads))) == []
 
 
 def test_a_server_asks_the_user_its_client_or_the_scenario(tmp_path: Path) -> None:

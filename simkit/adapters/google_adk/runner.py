@@ -157,11 +157,7 @@ class _Halts(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record has another subject."""
-        problem = record.exc_info[1] if record.exc_info else None
-        if isinstance(problem, BaseExceptionGroup):
-            problem = problem.subgroup(api.RunHalted)
-            return problem is None
-        return not isinstance(problem, api.RunHalted)
+        return record.exc_info is None or api.halt_in(record.exc_info[1]) is None
 
 
 @contextmanager

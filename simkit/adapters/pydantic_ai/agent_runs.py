@@ -401,15 +401,6 @@ class AgentRunLog:
         for thing, otherwise in agent_run.holder:
             self._state.look(thing, otherwise, agent_run.run or agent_run.outer)
 
-    def halted(self, problem: BaseException) -> BaseException:
-        """Return the reason why the run cannot continue behind an exception, else the exception."""
-        cause: BaseException | None = problem
-        if isinstance(problem, BaseExceptionGroup):
-            cause = problem.subgroup(api.RunHalted)
-            while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]
-        return cause or problem
-
 
 def _requests_in(output: Any) -> list[m.ToolCallPart]:
     if not isinstance(output, DeferredToolRequests):

@@ -283,7 +283,7 @@ async def _iterate(
             async with before(self, user_prompt, **kwargs) as run:
                 yield run
         except BaseException as problem:
-            cause = log.halted(problem)
+            cause = api.halt_in(problem) or problem
             log.failed(agent_run, cause)
             if cause is not problem:
                 raise cause from None
@@ -369,7 +369,7 @@ def _with_step(log: AgentRunLog, step: Any, function: api.Replacement) -> api.Re
                 log.started(agent_run)
                 result = await function(ctx)
             except BaseException as problem:
-                log.failed(agent_run, log.halted(problem))
+                log.failed(agent_run, api.halt_in(problem) or problem)
                 raise
             # The value of an end, or the next node.
             log.ended(agent_run, result.data if type(result).__name__ == "End" else result)

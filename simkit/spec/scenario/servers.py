@@ -197,8 +197,9 @@ def _check_mcp(server: McpServer) -> None:
             f"a {server.source} server says itself what it has: `{others[0]}` is for declared ones",
             advice="What its tools return can be replaced under `tool_results`.",
         )
+    later = server.changes.tools if server.changes else ()
     named = (
-        ("fails.at", server.fails.at if server.fails else "", (*server.tools, *_METHODS)),
+        ("fails.at", server.fails.at if server.fails else "", (*server.tools, *later, *_METHODS)),
         ("changes.after", server.changes.after if server.changes else "", (*server.tools,)),
     )
     for key, name, known in named:
