@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from simkit.spec.pipeline.mutants import PipelineMutant
 from tests.conftest import IS_NIGHTLY
-from tests.drawn_faults import ERROR, NOTHING, OTHER, RULE, Fault, draw, pipelines, result_of
+from tests.drawn_faults import (
+    ERROR,
+    NOTHING,
+    OTHER,
+    RULE,
+    Fault,
+    draw,
+    judged,
+    pipelines,
+    result_of,
+    written_faults,
+)
 
 SEED, COUNT = (datetime.now(UTC).toordinal(), 200) if IS_NIGHTLY else (0, 8)
 UNNOTICED_MAX = 0.25 if IS_NIGHTLY else 0.5
 """Of all 828 faults of 29 November 2026, 126 (0.15) turned nothing red, 290 a claim of a rule."""
+
+FAULTS = Path(__file__).with_name("drawn_faults.yaml")
 
 
 def fault(stem: str, *edits: Any) -> Fault:
@@ -39,6 +54,28 @@ def test_a_fault_is_red_at_the_claims_of_the_rules_that_it_breaks() -> None:
 
     assert result.verdict == RULE
     assert 99 in result.rules
+
+
+@pytest.mark.slow
+def test_nineteen_of_twenty_faults_are_red_at_a_claim_of_the_rule_that_they_break() -> None:
+    faults = written_faults(str(FAULTS))
+    if not IS_NIGHTLY:
+        faults = random.Random(SEED).sample(faults, 40)
+
+    unnoticed = [
+        (rule, each.mutant.text) for rule, each in faults if judged(rule, each).verdict != RULE
+    ]
+
+    assert len(unnoticed) <= len(faults) / 20, unnoticed
+
+
+@pytest.mark.slow
+def test_a_claim_of_the_same_fact_asserts_a_rule_where_a_planted_fault_turns_it_red() -> None:
+    short = fault("fitness_coach", {"set": "agents.nutrition.context", "to": ["instructions"]})
+
+    assert 24 not in result_of(short).rules
+    assert judged(24, short).verdict == RULE
+    assert judged(22, short).verdict == OTHER
 
 
 @pytest.mark.slow
