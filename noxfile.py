@@ -112,6 +112,9 @@ FRAMEWORKS = {
     "strands": ("strands-agents[openai]",),
 }
 
+# Pages on libraries that simkit's other tests do not need; smolagents is among the extra `dev`.
+PAGES = ("claude-agent-sdk", "litellm")
+
 # What has an environment of its own, and is run at night.
 BESIDE = (
     *(f"pairs({pair})" for pair in PAIRS),
@@ -127,6 +130,7 @@ BESIDE = (
     *(f"digests-{python}" for python in PYTHONS),
     *(f"google_adk_digests-{python}" for python in PYTHONS),
     *(f"frameworks({framework})" for framework in FRAMEWORKS),
+    *(f"pages({page})" for page in PAGES),
 )
 
 
@@ -383,6 +387,16 @@ def frameworks(session: nox.Session, framework: str) -> None:
     session.run(*run, *session.posargs)
     if framework == "llama-index":
         session.run(*ALL_TESTS, "tests/test_docs.py", "-k", "frameworks")
+
+
+@nox.session(python="3.11")
+@nox.parametrize("page", PAGES, ids=PAGES)
+def pages(session: nox.Session, page: str) -> None:
+    """The example of a page runs with the newest version of its library."""
+    session.install("-e", ".", "hypothesis", "pytest-xdist", page)
+    # The home of Claude Code's own settings and records.
+    env = {"CLAUDE_CONFIG_DIR": str(Path(session.create_tmp(), "claude").resolve())}
+    session.run(*ALL_TESTS, "tests/test_docs.py", "-k", page, *session.posargs, env=env)
 
 
 def drawing_tests() -> list[str]:
