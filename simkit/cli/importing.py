@@ -80,7 +80,7 @@ def import_trace(
     if not write_new(place, scenarios_text(file, export, trees)):
         raise SimkitError(f"{place}: there is such a file, and nothing is written over it")
     turns = sum(len(tree["turns"]) for tree in trees)
-    answer(scenarios=titles)
+    answer(scenarios=[{"name": title} for title in titles])
     echo(f"{place}: written: {counted(len(trees), 'scenario')}, {counted(turns, 'turn')}")
     if not pipeline:
         echo(f"Next: `simkit replay {shell_word(str(place))}`")

@@ -253,16 +253,8 @@ def test_a_mistake_of_the_file_names_its_place(
             ", post: /chat, input: {text: hi}",
             {"$ends": '"hi"}. It takes: `app: {input: {question: "$${user}"}}`.'},
         ),
-        (
-            FASTAPI,
-            ", post: /mine",
-            {"$ends": "It may want headers: `app: {headers: {x-user: …}}`."},
-        ),
-        (
-            FASTAPI,
-            ", post: /locked",
-            {"$ends": "It may want headers: `app: {headers: {authorization: …}}`."},
-        ),
+        (FASTAPI, ", post: /mine", {"$ends": "`app: {headers: {x-user: …}}`."}),
+        (FASTAPI, ", post: /locked", {"$ends": "`app: {headers: {authorization: …}}`."}),
         (
             FASTAPI,
             ", post: /locked, headers: {Authorization: Bearer x}",

@@ -49,6 +49,7 @@ VALUES = {
     "config": "{recursion_limit: 3}",
     "input": '{text: "${user}"}',
     "output": "text",
+    "headers": "{x-user: ada}",
     "post": "/chat",
     "run_options": "{context: 1}",
     "store": "{notes: [notes]}",

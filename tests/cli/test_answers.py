@@ -16,6 +16,7 @@ from jsonschema.exceptions import ValidationError, best_match
 from simkit.cli.commands import cli
 from simkit.core import answers
 from tests.cli.projects import BAD, ECHO, MISSPELT, Call, write
+from tests.cli.projects import GOOD as HELD
 
 SCHEMA: Final = json.loads(answers.SCHEMA.read_text(encoding="utf-8"))
 
@@ -47,12 +48,61 @@ IN_OTHER_FILES: Final = {
     "mcp": "speaks MCP on stdout; `tests/cli/test_tool_server.py`",
     "serve": "answers until it is stopped; `tests/cli/test_serve.py`",
 }
-REFUSED: Final[dict[str, tuple[str, ...]]] = {
-    **dict.fromkeys(ANSWERED, ("--nonsense",)),
-    "live": (GOOD, "--k", "40"),
-    "mcp": ("--nonsense",),
-    "serve": ("nowhere.scenario.yaml",),
+LEAK: Final = "key: sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 3 + "\n"
+WITH_FINDINGS: Final[dict[str, tuple[str, ...]]] = {
+    "replay": ("bad.scenario.yaml",),
+    "record": ("bad.scenario.yaml", "--mode", "none"),
+    "judge": ("bad",),
+    "validate": ("warned.scenario.yaml", "--strict"),
+    "expect": ("bare.scenario.yaml",),
+    "bdd steps": ("nonsense",),
+    "explore": ("caught.scenario.yaml", "--runs", "5"),
+    "coverage": (GOOD, "--fail-under", "100"),
+    "mutate": ("bare.scenario.yaml", "--max", "40", "--fail-under", "100"),
+    "diff": ("bad", "good"),
+    "cassettes": ("scan", "leaks"),
+    "import": ("run.jsonl", "--pipeline", "other.pipeline.yaml"),
 }
+"""The words of a call that finds something, by command."""
+FINDS_NOTHING: Final = {"init", "schema", "doctor", "explain", "view", "graph", "export"}
+NO_FILE: Final = ("nowhere.scenario.yaml",)
+WITHOUT_RESULT: Final[dict[str, tuple[tuple[str, ...], ...]]] = {
+    **dict.fromkeys(ANSWERED, (("--nonsense",), NO_FILE, ("bytes.scenario.yaml",))),
+    "judge": (NO_FILE, ("cut.jsonl",), ("bytes.scenario.yaml",)),
+    "init": (("--app", "no.such:thing"), ("--option", "x"), ("bytes.scenario.yaml",)),
+    "schema": (("nonsense",), ("scenario", "-o", "no/such/folder.json")),
+    "explain": (("ZZZ-99",), ("words", "of", "nobody")),
+    "bdd steps": (("--nonsense",),),
+    "diff": (NO_FILE, ("cut.jsonl", "cut.jsonl"), ()),
+    "graph": (NO_FILE, ("cut.jsonl",)),
+    "cassettes": (("scan", *NO_FILE), ("import", "cut.jsonl", "new.yaml"), ("nonsense",)),
+    "import": (NO_FILE, ("bytes.scenario.yaml",), ("run.jsonl", "-o", "cut.jsonl")),
+    "export": (NO_FILE, ("cut.jsonl",), ("-o", "cut.jsonl")),
+    "live": (NO_FILE, (GOOD, "--k", "40")),
+    "mcp": (("--nonsense",),),
+    "serve": (NO_FILE, ("--nonsense",)),
+}
+"""The words of calls that have no result, by command."""
+
+
+def with_no_other_keys(schema: Any) -> Any:
+    """Return a schema that refuses keys of which it does not speak."""
+    if isinstance(schema, list):
+        return [with_no_other_keys(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: with_no_other_keys(item) for key, item in schema.items()}
+    is_named = "properties" in inner and inner.get("type") == "object"
+    return {"additionalProperties": False, **inner} if is_named else inner
+
+
+def closed_answer(command: str) -> Any:
+    """Return the schema of the keys that a command's answer may have, also with an error."""
+    own = SCHEMA["$defs"].get(command, {})
+    keys = dict(SCHEMA["properties"])
+    for part in own.get("anyOf", (own,)):
+        keys |= part.get("properties", {})
+    return with_no_other_keys({"type": "object", "properties": keys, "$defs": SCHEMA["$defs"]})
 
 
 def leaves(group: click.Group, *above: str) -> dict[str, click.Command]:
@@ -73,8 +123,8 @@ def _deepest(error: ValidationError) -> str:
 def answer_of(text: str, command: str) -> dict[str, Any]:
     """Return the one object of an output, which must be as the schema says."""
     answer: dict[str, Any] = json.loads(text)
-    problems = [_deepest(error) for error in Draft202012Validator(SCHEMA).iter_errors(answer)]
-    assert problems == []
+    for schema in (SCHEMA, closed_answer(command)):
+        assert [_deepest(e) for e in Draft202012Validator(schema).iter_errors(answer)] == []
     assert answer["command"] == command
     return answer
 
@@ -82,7 +132,7 @@ def answer_of(text: str, command: str) -> dict[str, Any]:
 def test_all_commands_are_held() -> None:
     named = {name for name in SCHEMA["properties"]["command"]["enum"] if name}
 
-    assert {*ANSWERED, *IN_OTHER_FILES} == {*leaves(cli)} == named == {*REFUSED}
+    assert {*ANSWERED, *IN_OTHER_FILES} == {*leaves(cli)} == named == {*WITHOUT_RESULT}
 
 
 @pytest.mark.parametrize("command", ANSWERED)
@@ -98,13 +148,64 @@ def test_a_command_answers(simkit: Call, command: str) -> None:
     assert answer["messages"] == done.err.splitlines()
 
 
-@pytest.mark.parametrize("command", REFUSED)
-def test_a_command_refuses(simkit: Call, command: str) -> None:
-    done = simkit(*command.split(), *REFUSED[command], "--format=json")
+@pytest.fixture
+def anywhere(simkit: Call) -> Call:
+    """Call the command line where there is something to find, and something broken."""
+    write("bad.scenario.yaml", ECHO + BAD)
+    other = ECHO.replace("a: {", "unused: {instructions: Say., handoffs: []}, a: {")
+    write("warned.scenario.yaml", other + HELD)
+    write("bare.scenario.yaml", ECHO + HELD.replace(", expect: {reply: hello}", ""))
+    write("caught.scenario.yaml", ECHO.replace("handoffs: []", "handoffs: [a]") + HELD)
+    write("other.pipeline.yaml", ECHO.replace("Say.", "Speak."))
+    write("leaks/leak.yaml", LEAK)
+    write("cut.jsonl", '{"event": ')
+    Path("bytes.scenario.yaml").write_bytes(b"\xff\xfe\x00")
+    for folder, file in (("bad", "bad.scenario.yaml"), ("good", GOOD)):
+        simkit("replay", "-q", file)
+        Path(".simkit").rename(folder)
+    simkit("replay", "-q", GOOD)
+    simkit("export", "-o", "run.jsonl")
+    return simkit
+
+
+def test_each_command_is_held_in_each_outcome() -> None:
+    assert {*WITH_FINDINGS} | FINDS_NOTHING == {*ANSWERED}
+
+
+@pytest.mark.parametrize("command", WITH_FINDINGS)
+def test_a_command_finds(anywhere: Call, command: str) -> None:
+    done = anywhere(*command.split(), *WITH_FINDINGS[command], "--format", "json")
 
     answer = answer_of(done.out, command)
-    assert answer["exit_code"] == done.code == 2
-    assert answer["error"]["message"] in done.err.replace("Error: ", "")
+    assert (answer["exit_code"], done.code, answer["error"]) == (1, 1, None)
+
+
+@pytest.mark.parametrize("command", WITHOUT_RESULT)
+def test_a_command_has_no_result(anywhere: Call, command: str) -> None:
+    for words in WITHOUT_RESULT[command]:
+        done = anywhere(*command.split(), *words, "--format", "json")
+
+        answer = answer_of(done.out, command)
+        assert (answer["exit_code"], done.code) == (2, 2), words
+        # A list may have what is broken beside what is not.
+        assert answer["error"] or "bytes" in str(answer) or "cut" in str(answer), words
+        assert answer["messages"] == [*filter(None, done.err.splitlines())], words
+        if answer["error"]:
+            assert answer["error"]["message"] in done.err.replace("Error: ", "")
+
+
+def test_the_schema_names_what_is_inside() -> None:
+    def bare(schema: Any, at: str) -> list[str]:
+        if isinstance(schema, list):
+            return [place for n, item in enumerate(schema) for place in bare(item, f"{at}[{n}]")]
+        if not isinstance(schema, dict):
+            return []
+        names = {"object": ("properties", "additionalProperties"), "array": ("items",)}
+        needs = names.get(str(schema.get("type")), ())
+        own = [at] if needs and not any(name in schema for name in needs) else []
+        return own + [place for k, item in schema.items() for place in bare(item, f"{at}.{k}")]
+
+    assert bare(SCHEMA["$defs"], "") == []
 
 
 def test_an_error_of_a_file_has_its_parts(simkit: Call) -> None:

@@ -26,6 +26,7 @@ from simkit.providers.protocols import protocol_of
 from simkit.providers.values import OutgoingReply
 from simkit.session.live.trials import Trial
 from tests.cli.projects import Call, Done
+from tests.cli.test_answers import answer_of
 from tests.conftest import IS_NIGHTLY
 from tests.recording import Provider, completion
 from tests.recording import server as server
@@ -124,7 +125,7 @@ def simkit(desk: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 def report_of(done: Done) -> Any:
     """Returns the JSON report of a command."""
-    return json.loads(done.out)
+    return answer_of(done.out, "live")
 
 
 def kept_files(folder: Path = Path("live")) -> list[str]:
