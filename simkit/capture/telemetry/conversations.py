@@ -123,6 +123,10 @@ class _Unit:
             if step.kind == "agent" and step.id not in around and not is_function:
                 yield f"agent {step.name!r} ran, and the trace has no model call of it"
         yield from self.root.missing if self.root.kind not in ("model", "tool") else ()
+        count = self.own.get(names.SPANS, len(self.steps))
+        if count != len(self.steps):
+            number, known = self.own[names.TURN], len(self.steps)
+            yield f"turn {number}: the file has {known} of its {count} spans"
 
     def outwards(self, step: Step) -> Iterator[Step]:
         """Yield the steps around a step, the nearest first."""

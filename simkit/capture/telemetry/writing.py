@@ -75,6 +75,7 @@ class _Writer:
         return given
 
     def _turn(self, turn: TurnView) -> None:
+        first = len(self._spans)
         messages = [_message(turn.message)] if turn.message is not None else []
         data = turn.message.data if turn.message is not None else None
         root = self._span(
@@ -109,6 +110,8 @@ class _Writer:
                 }
                 name = f"agent_handoff {event.to_agent}"
                 self._span(turn, handoff.id, event.at, name, attributes, root)
+        count = {names.SPANS: len(self._spans) - first}
+        self._spans[first]["attributes"] += _attributes(count)
 
     def _settings(self, turn: TurnView) -> list[JsonValue]:
         """Return the keys of its scenario whose values are not in the trace."""

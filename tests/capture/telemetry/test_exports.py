@@ -145,7 +145,7 @@ def _beginning(view: View) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("place", range(6))
-def test_a_run_without_one_of_its_spans_can_be_read(place: int) -> None:
+def test_a_run_without_one_of_its_spans_is_read_and_says_so(place: int) -> None:
     run = otlp_of(views(ROOT / "scenarios/customers/desk.scenario.yaml")[0])
     spans = run["resourceSpans"][0]["scopeSpans"][0]["spans"]
     spans[:] = [span for index, span in enumerate(spans) if index != place % len(spans)]
@@ -155,4 +155,7 @@ def test_a_run_without_one_of_its_spans_can_be_read(place: int) -> None:
 
     # The first is a turn's own span.
     assert place or "parent" in conversation.missing[0]
+    assert place == 0 or any(
+        " spans" in line and " of its " in line for line in conversation.missing
+    )
     assert imported_scenario(conversation, "n", "p.pipeline.yaml", {}, {})["turns"]
