@@ -27,6 +27,7 @@ from simkit.language.matching.expected import (
 )
 from simkit.language.matching.mappings import MESSAGE_FIELDS
 
+__tracebackhide__ = True
 __all__ = [
     "Expected", "absent", "all_of", "anything", "approx", "contains", "each", "either", "ends",
     "equal", "exact", "explained", "gt", "gte", "has", "in_order", "json_text", "keys", "length",

@@ -75,9 +75,9 @@ from simkit.core.messages import JsonValue as JsonValue
 from simkit.core.messages import Message as Message
 from simkit.core.messages import ToolCall as ToolCall
 from simkit.core.messages import Usage as Usage
+from simkit.core.text import guess as guess
 from simkit.language.paths import compile as _compile
 from simkit.language.paths import lookup as lookup
-from simkit.language.yaml import near as _near
 from simkit.providers.openai.items import arguments_of as _arguments_of
 from simkit.providers.values import Offer as Offer
 from simkit.runtime.ports import UserTurn as UserTurn
@@ -96,6 +96,5 @@ from simkit.trace.store import copied as _copied
 
 UseTool = _ToolUse
 compile_references = _compile
-nearest_name = _near
 parse_arguments = _arguments_of
 copy_plain = _copied

@@ -14,8 +14,7 @@ from simkit.adapters.entry import found_as
 from simkit.adapters.framework_driver import AdapterContext, FrameworkDriver, SessionMemory
 from simkit.adapters.input_shapes import USER, given_input, input_example, input_template
 from simkit.core import errors
-from simkit.core.text import short
-from simkit.language.yaml import near
+from simkit.core.text import guess, short
 from simkit.runtime.ports import UserTurn
 from simkit.spec.scenario.apps import App
 
@@ -138,8 +137,7 @@ class AsgiDriver(FrameworkDriver):
     def _refusal(self, path: str, body: Any, status: int, text: str) -> errors.SimkitError:
         paths = [*_post_paths(self._subject)]
         if status in (404, 405) and paths and path not in paths:
-            nearest = near(path, paths)
-            advice = f"Did you mean `{nearest}`?" if nearest else f"It has {', '.join(paths)}."
+            advice = guess(path, paths, "Did you mean `{}`?") or f"It has {', '.join(paths)}."
             return errors.ScriptBroken(
                 f"`{self._app.entry}` takes no POST to `{path}`.\n{advice}", ("app", "post")
             )

@@ -17,8 +17,7 @@ from typing import Any, Final
 from simkit.adapters.concurrency.pools import handle_loss
 from simkit.capture.http.places import CLIENTS, raised_at
 from simkit.core.errors import FunctionMissing, ProgramNamed, SimkitError
-from simkit.core.text import exception_text, short
-from simkit.language.yaml import near
+from simkit.core.text import exception_text, guess, short
 from simkit.runtime.functions import object_named
 from simkit.spec.pipeline.agents import listed
 from simkit.spec.scenario.code_names import it_has, names_in
@@ -48,9 +47,9 @@ def found_as(name: str) -> Any:
 def _instead(module: str, attribute: str) -> str:
     """Return advice: the name that was probably meant, or the names in a module."""
     module_object = sys.modules[module]
-    nearest = near(attribute, [name for name in vars(module_object) if not name.startswith("_")])
-    if nearest:
-        return f". Did you mean `{module}:{nearest}`?"
+    names_there = [name for name in vars(module_object) if not name.startswith("_")]
+    if hint := guess(attribute, names_there, f". Did you mean `{module}:{{}}`?"):
+        return hint
     file = getattr(module_object, "__file__", None)
     names = names_in(Path(file)) if file else []
     return f".{it_has(names)}" if names else ""
@@ -91,8 +90,9 @@ def made_by(entry: str, factory: Any, call: Callable[[Any], Any]) -> Any:
     needed = _required(_parameters(factory))
     if needed:
         raise FunctionMissing(
-            f"`{entry}` is a class that cannot be instantiated without {listed(needed)}.\nName "
-            "a function without parameters that returns one, or the object itself.",
+            f"`{entry}` is a class that cannot be instantiated without {listed(needed)}.\nWrite a "
+            "function that does it, `def make(): return "
+            f"{entry.partition(':')[2]}(…)`, and name that: `{entry.partition(':')[0]}:make`.",
             entry,
         )
     try:
@@ -202,7 +202,7 @@ def method_of(entry: str, subject: Any, method: str | None) -> Responder:
     if not candidates:
         raise FunctionMissing(
             f"`{entry}` is {subject_text}, not a function of the user's message, nor an object "
-            "with such a method.",
+            "with such a method.\nName one that takes the message: `def answer(text): …`.",
             entry,
         )
     only = next((names for names in (usual, public) if len(names) == 1), None)

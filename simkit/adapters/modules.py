@@ -25,7 +25,7 @@ from simkit.capture.http.places import is_library
 from simkit.core.compat import extra_for
 from simkit.core.errors import FunctionMissing, ScriptBroken
 from simkit.core.requirements import install_command
-from simkit.language.yaml import near
+from simkit.core.text import guess
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.code_names import folder_with
 
@@ -205,8 +205,9 @@ def check_folders(app: App) -> None:
             folder = Path(resolved)
             problem = f"`{path}` is a file" if folder.is_file() else f"there is no folder `{path}`"
             siblings = [folder_.name for folder_ in folder.parent.glob("*") if folder_.is_dir()]
-            nearest = near(folder.name, siblings)
-            hint = f" Did you mean `{(Path(path).parent / nearest).as_posix()}`?" if nearest else ""
+            hint = guess(
+                folder.name, siblings, f" Did you mean `{(Path(path).parent / '{}').as_posix()}`?"
+            )
             raise ScriptBroken(
                 f"{problem}, seen from the folder of this file.{hint}\n"
                 f"{_advice(app, home_of(app.entry))}",
@@ -260,9 +261,8 @@ def _advice(app: App, home: str) -> str:
         offer = hint_from(Path(app.folder))
         if offer:
             return offer
-        nearest = near(home, _others_beside(app, home))
-        if nearest:
-            return f"Did you mean {nearest!r}?"
+        if hint := guess(home, _others_beside(app, home), "Did you mean `{}`?"):
+            return hint
         return f"Name the folder that {home!r} is in, from this file's: `app: {{path: [..]}}`."
     path_text = _short_path(folder, app)
     where = "beside this file" if path_text == "." else "in another folder than this file"
@@ -271,7 +271,7 @@ def _advice(app: App, home: str) -> str:
 
 def _others_beside(app: App, home: str) -> list[str]:
     """Return the other modules and packages beside a file, and in its folders."""
-    folders = [Path(app.folder, path) for path in (".", *app.options.path)]
+    folders = [Path(), *(Path(app.folder, path) for path in (".", *app.options.path))]
     modules = [file.stem for folder in folders for file in folder.glob("*.py")]
     packages = [file.parent.name for folder in folders for file in folder.glob("*/*.py")]
     return sorted({*modules, *packages} - {home})

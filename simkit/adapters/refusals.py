@@ -31,7 +31,7 @@ from simkit.capture.http.refusals import (
 from simkit.capture.http.request_router import NoNetwork
 from simkit.core import errors
 from simkit.core.messages import HANDOFF_PREFIX, Fails
-from simkit.core.text import exception_text
+from simkit.core.text import exception_text, guess
 from simkit.language.yaml import near
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import PROTOCOLS, is_providers_host, unsupported_interface
@@ -204,8 +204,7 @@ def refuse_unreached(
             raise errors.ScriptMisfit(unknown.what, unknown.path)
         if tool not in recorder.offered:
             names = ", ".join(sorted(recorder.offered)) or "none"
-            nearest = near(tool, recorder.offered)
-            hint = f" Did you mean `{nearest}`?" if nearest else ""
+            hint = guess(tool, recorder.offered)
             raise errors.ScriptMisfit(
                 f"no model was offered tool `{tool}`.{hint} Offered: {names}.",
                 ("turns", recorder.turn - 1, "tool_results", tool),
@@ -301,10 +300,8 @@ def check_agents(app: App, known: Collection[str], agents_met: Collection[str]) 
 
 
 def _nothing(noun: str, name: str, app: App, known: Collection[str]) -> str:
-    nearest = near(name, known)
-    hint = f" Did you mean {nearest!r}?" if nearest else ""
     return (
-        f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{hint}\n"
+        f"no {noun} {name!r} worked, and `{app.entry}` has none of that name.{guess(name, known)}\n"
         f"Its {noun}s: {', '.join(known) or 'none'}."
     )
 

@@ -15,7 +15,8 @@ from simkit.adapters.recorder.trace import TraceRecorder
 from simkit.core import messages as m
 from simkit.core.errors import PipelineError, ScriptBroken, ScriptMisfit, WireInvalid, WordUnasked
 from simkit.core.messages import Answer, JsonValue, Message, ToolCall, Usage
-from simkit.language.yaml import SourcePath, near, path_text
+from simkit.core.text import guess
+from simkit.language.yaml import SourcePath, path_text
 from simkit.providers.failures import FAILURES, patience_ms
 from simkit.providers.http import HttpResponse, bytewise
 from simkit.providers.values import Offer, OutgoingReply
@@ -368,8 +369,7 @@ class ScriptedAnswers:
                 or "none"
             )
             targets = (target_of(offer.name) for offer in call.model_request.offers)
-            nearest = near(reply.to, filter(None, targets))
-            hint = f" Did you mean {nearest!r}?" if nearest else ""
+            hint = guess(reply.to, filter(None, targets))
             raise ScriptMisfit(
                 f"agent {call.run.agent!r} is offered no tool that passes control to "
                 f"{reply.to!r}.{hint} Offered: {names}.\n"

@@ -62,6 +62,7 @@ from simkit.core.text import shell_word
 from simkit.report.last_run import KEPT_AS
 from simkit.report.text import findings_text, note_unfailing
 from simkit.spec.scenario.files import Library
+from simkit.spec.scenario.items import missing
 from simkit.spec.scenario.model import unmet
 
 _LIBRARY: Final[pytest.StashKey[Library]] = pytest.StashKey()
@@ -194,6 +195,8 @@ _WITHOUT_PHRASE: Final = {
 
 def parse_error_text(problem: Any) -> str:
     """Return the error about an unreadable feature file, with its place."""
+    if isinstance(problem, FileNotFoundError):
+        return str(missing(os.path.relpath(problem.filename), ".feature"))
     errors = getattr(problem.__cause__, "errors", ())
     place = getattr(errors[0], "location", {}) if errors else {}
     column = place.get("column") or 1
@@ -202,19 +205,13 @@ def parse_error_text(problem: Any) -> str:
     if not errors or type(problem).__name__ != "GherkinParseError":
         problem_text = str(problem.message).strip()
     file = os.path.relpath(problem.filename)
-    advice = _PARSE_ADVICE.get(problem_text, "")
-    lines = [
-        f"{file}:{problem.line}:{column}: {problem_text}",
-        f"    {problem.line_content.strip()}",
-    ]
-    return clean("\n".join([*lines, *([f"  → {advice}"] if advice else [])]))
+    advice = _CELLS if "cell count" in problem_text else _FORM
+    where = f"{file}:{problem.line}:{column}"
+    return clean(f"{where}: {problem_text}\n    {problem.line_content.strip()}\n  → {advice}")
 
 
-_PARSE_ADVICE: Final = {
-    "inconsistent cell count within the table": (
-        "Give every row of the table as many cells, empty ones too: `| a |  |`."
-    )
-}
+_FORM: Final = "Write `Feature: NAME`, below it `Scenario: NAME`, below that Given, When, Then."
+_CELLS: Final = "Give every row of the table as many cells, also empty ones: `| a |  |`."
 
 
 def _column(feature: Any, step: Any) -> int:

@@ -29,7 +29,6 @@ import msgspec
 
 from simkit.bdd.cells import ROLES, TableInvalid, typed
 from simkit.providers.failures import FAILURES
-from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.model import ScenarioLimits
 
 _PART: Final = re.compile(r"\{(\w+)(?::(\w+))?\}|\(([^()]*)\)|(\[)|(\])|([^{}()\[\]]+)")
@@ -326,7 +325,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "a count, alone or after `at least`, `at most`, `more than`, `fewer than`, `about`",
     ),
     "failure": Kind(f"(?:{'|'.join(FAILURES)})", str, "rate_limit", "how a provider fails"),
-    "lint": Kind(f"(?:{'|'.join(LINTS)})", str, "CTX-02", "a lint's id"),
+    "lint": Kind(r"[A-Z]{3}-\d+", str, "CTX-02", "a lint's id"),
     "limit": Kind(
         _words(list(ScenarioLimits.model_fields)), lambda text: text.replace(" ", "_"),
         "handoffs per turn",

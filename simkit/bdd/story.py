@@ -19,7 +19,7 @@ from simkit.session.simulate import Conversation
 from simkit.spec.fields import FUNCTION_NAME
 from simkit.spec.scenario.code_names import as_imported
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import PIPELINE_SUFFIX
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.trace.views import View
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ class Story:
 
     def _parts(self) -> assembling.StoryParts:
         if not self.values.get("turns"):
-            raise self.error("the user has said nothing yet, so there is nothing to judge")
+            raise self.error("the user has said nothing yet, so there is nothing to judge", _SAY)
         return assembling.StoryParts(self.values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:
@@ -404,13 +404,13 @@ class Story:
         """Yield the turns of the user's last message, with their paths."""
         turns = self.values.get("turns")
         if not turns:
-            raise self.error("the user has said nothing yet that this could answer")
+            raise self.error("the user has said nothing yet that this could answer", _SAY)
         for place in range(len(turns) - self._times, len(turns)):
             yield ("turns", place), turns[place]
 
     def _pipeline_file(self, name: str) -> str:
         folder = Path(self._places.file).parent
-        if name.endswith(PIPELINE_SUFFIX):
+        if name.endswith((PIPELINE_SUFFIX, SCENARIO_SUFFIX)):
             found_files = [
                 place / name for place in (folder, self._root) if os.path.isfile(place / name)
             ][:1]
@@ -446,6 +446,7 @@ class Story:
         return self._places.position(self.lines[0])
 
 
+_SAY: Final = 'Write `When the user says "Hello"` before this line.'
 StepValues = Mapping[str, Any]
 """The values of a phrase's holes."""
 Tell = Callable[[Story, StepValues], Judgement | None]

@@ -190,6 +190,8 @@ def hint(keyword: str, step_text: str) -> str:
     for other in VOCABULARIES:
         if other is not ours and other.line(step_text) is not None:
             return f"`{step_text}` is said after `{other.keyword}`, not after `{ours.keyword}`"
+    if step_text.count('"') % 2:
+        return 'a text in the line has one `"`: close it with another'
     changed = ours.in_own_words(step_text)
     if changed:
         return f"did you mean `{changed}`?"

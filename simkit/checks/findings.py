@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from simkit.core.messages import JsonValue
-from simkit.language.yaml import near
+from simkit.core.text import guess
 from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.claims import Expect
 from simkit.trace import events as e
@@ -80,9 +80,7 @@ class FindingList(tuple[Finding, ...]):
         if not isinstance(item, str):
             return super().count(item)
         if item not in (CLAIM, *LINTS):
-            nearest = near(item, LINTS)
-            hint = f"; did you mean `{nearest}`?" if nearest else ""
-            raise ValueError(f"unknown lint `{item}`{hint}")
+            raise ValueError(f"unknown lint `{item}`{guess(item, LINTS, '; did you mean `{}`?')}")
         return sum(finding.id == item for finding in self)
 
 

@@ -201,7 +201,7 @@ def nearest(matcher: Matcher, messages: Sequence[Message]) -> list[Difference]:
         return []
     return [
         Difference(
-            f"messages[{first + place}]{_below(difference.at)}",
+            f"messages[{first + place}]{difference.at and '.'}{difference.at}",
             difference.expected,
             difference.actual,
             difference.note,
@@ -219,10 +219,6 @@ def _distance_from(matcher: Matcher, message: Message) -> float:
         if [miss.path for miss in misses] == [("role",)]:
             return _OTHER_ROLE
     return matcher.distance(message)
-
-
-def _below(path: str) -> str:
-    return f".{path}" if path else ""
 
 
 def distance_of_nearest(matcher: Matcher, messages: Sequence[Message]) -> float:

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from simkit.checks.claims import FindingBuilder, index_error, listed, not_observable
 from simkit.checks.findings import Finding, Path, Scope
 from simkit.core.messages import ABSENT
-from simkit.core.text import counted
+from simkit.core.text import counted, guess
 from simkit.language.matching import compile_matcher
 from simkit.language.matching.contradictions import Polarity
-from simkit.language.yaml import near
 from simkit.spec.scenario.claims import (
     ALL_AGENTS,
     EVERY,
@@ -48,8 +47,7 @@ def meant_tool(tool: str, calls: Iterable[CallView], tools: Iterable[ToolView]) 
 
 def _nearest_name(word: str, existing: Iterable[str]) -> str:
     names = [name for name in dict.fromkeys(existing) if name]
-    nearest = "" if word in names else near(word, names)
-    return f"; did you mean `{nearest}`?" if nearest else ""
+    return "" if word in names else guess(word, names, "; did you mean `{}`?")
 
 
 class Group(NamedTuple, Generic[ItemT]):

@@ -26,7 +26,7 @@ from simkit.capture.cassettes import (
     scan_file,
 )
 from simkit.core.answers import answer
-from simkit.core.errors import CassetteInvalid, SourceError
+from simkit.core.errors import CassetteInvalid
 from simkit.core.output import echo, echo_json
 from simkit.core.redact import Redactor
 from simkit.core.stopping import BROKEN
@@ -35,7 +35,13 @@ from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 from simkit.session.execution.recorded import FOLDER, cassette_path, simulation_of, user_cassettes
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import SCENARIO_SUFFIX, SIMULATION_SUFFIX, items_in, simulations_in
+from simkit.spec.scenario.items import (
+    SCENARIO_SUFFIX,
+    SIMULATION_SUFFIX,
+    items_in,
+    missing,
+    simulations_in,
+)
 from simkit.spec.scenario.simulations import prepare_simulation
 
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
@@ -209,7 +215,7 @@ def _folders(paths: Iterable[str]) -> Iterator[Path]:
     """Yield folders and those below them, except libraries and hidden ones."""
     for path in paths:
         if not Path(path).exists():
-            raise SourceError(path, "there is no such file or folder")
+            raise missing(path)
         for name, below, files in os.walk(path):
             if "pyvenv.cfg" in files:
                 below.clear()
@@ -227,7 +233,7 @@ def _scanned(paths: Sequence[str]) -> Iterator[Path]:
         elif Path(path).is_dir():
             yield from cassettes_in(path)
         else:
-            raise SourceError(path, "there is no such file or folder")
+            raise missing(path)
 
 
 def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:

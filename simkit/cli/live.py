@@ -36,6 +36,7 @@ from simkit.spec.scenario.items import (
     SIMULATION_SUFFIX,
     ScenarioCase,
     items_named,
+    missing,
     parted,
     simulations_in,
 )
@@ -174,7 +175,7 @@ def _simulations(path: str, expression: str, cache: DocumentCache) -> Iterator[S
     """Yield the simulations of a file, or the one that is named; raise SimkitError."""
     file, name = parted(path)
     if not Path(file).is_file():
-        raise SourceError(file, "there is no such file")
+        raise missing(file)
     cases = simulations_in(file, cache)
     if name:
         cases = items_named(file, cases, name)

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from simkit.cli.running import Job, Runner, Runs, entries_of_code
-from simkit.cli.selection import (
-    DEFAULT_PATH,
-    SelectedEntry,
-    Selection,
-    only,
-    paths_of,
-    paths_or_default,
-    select,
-)
+from simkit.cli.selection import SelectedEntry, Selection, only, paths_of, paths_or_default, select
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.output import echo
 from simkit.core.stopping import BROKEN
-from simkit.core.text import shell_word
-from simkit.language.yaml import DocumentCache
+from simkit.core.text import late_pattern, shell_word
+from simkit.language.yaml import DocumentCache, near
 from simkit.report.last_run import FOLDER, Ledger, RunEntry, failure_text
 from simkit.report.results import Result
 from simkit.report.scores import percent_text
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, ScenarioCase, misnamed
+
+_WORDS: Final = late_pattern(r"\w+")
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,15 +55,23 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return selection
 
     def _nothing_to_run(self, deselected: int) -> SourceError:
-        paths = self.paths or (DEFAULT_PATH,)
+        paths = paths_or_default(self.paths)
         places = ", ".join(paths)
         if self.expression:
-            fits = f"none of {deselected} fits -k {self.expression!r}"
-            return SourceError(places, f"nothing to run: {fits}")
+            problem = f"nothing to run: none of {deselected} fits -k {self.expression!r}"
+            known = (f"{each.id} {getattr(each, 'tags', '')}" for each in select(paths).entries)
+            names = " ".join(known).lower()
+            words = _WORDS.findall(self.expression.lower())
+            unknown = [word for word in words if word not in f"{names} and or not"]
+            nearest = next(
+                filter(None, (near(word, _WORDS.findall(names)) for word in unknown)), ""
+            )
+            problem += f": no name has `{unknown[0]}`" if unknown else ""
+            return SourceError(places, problem, near=nearest)
         if all(path.endswith(PIPELINE_SUFFIX) for path in paths):
             problem = "nothing to run: a pipeline file holds no scenario"
-            words = " ".join(map(shell_word, paths))
-            return SourceError(places, problem, advice=f"Check it with `simkit validate {words}`.")
+            quoted = " ".join(map(shell_word, paths))
+            return SourceError(places, problem, advice=f"Check it with `simkit validate {quoted}`.")
         return SourceError(
             places,
             "nothing to run: there is no `*.scenario.yaml` file with a scenario",

@@ -16,7 +16,7 @@ from simkit.cli.selection import SelectedEntry, named_for, other_pipeline, turne
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
 from simkit.core.output import current_redactor, without_secrets
-from simkit.core.text import counted, near, shell_word
+from simkit.core.text import counted, guess, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import Ledger, failure_text
 from simkit.report.results import (
@@ -187,7 +187,7 @@ class RunWriter:
             chosen = selected(rows_of(view), job.turn, job.agent)
             noun = "node" if view.pipeline.flow == "graph" else "agent"
             idle = f"agent {job.agent!r} did nothing there" if job.agent else "no agent ran"
-            yield block(table(chosen, job.width, noun, paint) or [_unknown(view, job) or idle])
+            yield block(table(chosen, job.width, noun, paint) or [idle])
         # The following lines are indented after they were wrapped.
         set_columns(job.width)
         if job.show == "context":
@@ -406,5 +406,5 @@ def _unknown(view: View, job: Job) -> str:
     known = {*ran, *view.pipeline.agents}
     if not job.agent or job.agent in known:
         return ""
-    nearest = f"; did you mean `{name}`?" if (name := near(job.agent, known)) else ""
+    nearest = guess(job.agent, known, "; did you mean `{}`?")
     return f"there is no agent {job.agent!r}; agents of the whole run: {', '.join(ran)}{nearest}"

@@ -26,6 +26,7 @@ from simkit.spec.scenario.items import (
     is_pipeline,
     items_in,
     items_named,
+    missing,
     parted,
     readable,
     scenario_files,
@@ -320,7 +321,7 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
         return pipeline
     if pipeline.endswith(PIPELINE_SUFFIX):
         if not Path(pipeline).is_file():
-            raise SourceError(pipeline, "there is no such file")
+            raise missing(pipeline, PIPELINE_SUFFIX)
         return os.path.relpath(pipeline, folder)
     cache = DocumentCache() if cache is None else cache
     names_here = pipelines_in(file, cache)
@@ -332,7 +333,7 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
         for name in pipelines_in(str(file_), cache)
     }
     if pipeline not in names_beside:
-        known = (*names_here, *names_beside)
+        known = (*dict.fromkeys((*names_here, *names_beside)),)
         raise SourceError(
             file,
             f"--pipeline: there is no pipeline `{pipeline}` in this file or beside it",

@@ -18,8 +18,8 @@ from simkit.cli.console import Progress, fit_terminal, output_to_stderr, paint_f
 from simkit.cli.selection import DEFAULT_PATH, named_for, other_pipeline, select
 from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.output import current_redactor, echo, echo_commands, echo_json
-from simkit.core.text import counted
-from simkit.language.yaml import Document, DocumentCache, near
+from simkit.core.text import counted, guess
+from simkit.language.yaml import Document, DocumentCache
 from simkit.report import diffs
 from simkit.report.diff_lines import Sides
 from simkit.report.last_run import FOLDER, Ledger, failure_text, slug
@@ -27,7 +27,7 @@ from simkit.report.results import Result
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App, scenarios_of
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import ScenarioCase, items_in, parted
+from simkit.spec.scenario.items import ScenarioCase, items_in, missing, parted
 from simkit.trace import events as e
 from simkit.trace.diff.traces import TraceDiff, trace_diff, without
 from simkit.trace.store import Trace, read_trace, redacted
@@ -69,10 +69,7 @@ def trace_files(path: str) -> list[str]:
         if path == FOLDER:
             raise _no_earlier_run()
         if not place.exists():
-            known = [str(files) for files in sorted(place.parent.glob(f"*{SUFFIX}"))]
-            nearest = near(path, known)
-            hint = f"\n  did you mean `{nearest}`?" if nearest else ""
-            raise TraceError(f"{path}: there is no such file or folder{hint}")
+            raise TraceError(str(missing(path, SUFFIX)))
         return [path]
     for folder in (place, place / FOLDER):
         if listed := _listed(folder):
@@ -232,8 +229,7 @@ class Scenarios:
             same_name = [item for item in candidates if slug(item.id) == Path(trace.file).stem]
             candidates = same_name or candidates
         if not candidates:
-            nearest = near(name, [item.name for item in items])
-            hint = f", but {nearest!r}" if nearest else ""
+            hint = guess(name, [item.name for item in items], ", but '{}'")
             raise self._missing(trace, name, f"`{path}` holds none of that name{hint}")
         if len(candidates) > 1:
             listed = ", ".join(f"`{item.id}`" for item in candidates[:NAMES_MAX])

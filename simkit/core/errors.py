@@ -107,19 +107,11 @@ class SourceError(SimkitError):
         self.near, self.known, self.advice = near, known, advice
 
     def __str__(self) -> str:
-        lines = [f"{self.where}: {self.what}"]
-        if self.at:
-            lines.append(f"  at {self.at}")
-        hints = []
-        if self.near:
-            hints.append(f"did you mean `{self.near}`?")
-        if self.known:
-            hints.append("known: " + ", ".join(self.known))
-        if hints:
-            lines.append("  " + "   ".join(hints))
-        if self.advice:
-            lines.append(f"  {self.advice}")
-        return "\n".join(lines)
+        at = self.at and f"at {self.at}"
+        nearest = self.near and f"did you mean `{self.near}`?"
+        known = "known: " + ", ".join(self.known) if self.known else ""
+        hints = "   ".join(filter(None, (nearest, known)))
+        return "\n  ".join(filter(None, (f"{self.where}: {self.what}", at, hints, self.advice)))
 
 
 class MatcherError(SimkitError):

@@ -164,6 +164,20 @@ def near(word: str, known: Iterable[str]) -> str:
     return spelled[matches[0]] if matches else ""
 
 
+def guess(word: str, known: Iterable[str], question: str = " Did you mean `{}`?") -> str:
+    """Return a question about the element that ``word`` probably means; empty if there is none."""
+    nearest = near(word, known)
+    return question.replace("{}", nearest) if nearest else ""
+
+
+def hinted(problem: str, nearest: str, known: Iterable[str], advice: str = "") -> str:
+    """Return a problem with what was near, and the known words or else advice, on one line."""
+    question = f"did you mean `{nearest}`?" if nearest else ""
+    known_text = ", ".join(known)
+    listed = f"known: {known_text}" if known_text else advice
+    return "; ".join(filter(None, (problem, question, listed)))
+
+
 @cache
 def other_words(kind: str) -> Mapping[str, Sequence[str]]:
     """Return words of other tools, of ``keys``, ``operators`` or ``phrases``, with those here."""

@@ -14,7 +14,7 @@ from simkit.adapters.attribution import OF_NOBODY, system_of
 from simkit.core.errors import DirectoryGone, SimkitError, SourceError
 from simkit.core.files import FileReads
 from simkit.core.messages import Message
-from simkit.core.text import counted
+from simkit.core.text import counted, guess
 from simkit.explore.campaigns import (
     RUNS,
     RUNS_LIMIT,
@@ -43,7 +43,6 @@ from simkit.explore.subjects import (
 )
 from simkit.language.json_schema import is_number
 from simkit.language.paths import literal
-from simkit.language.yaml import near
 from simkit.providers.values import Offer, ParsedRequest, ParsedResponse
 from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
 from simkit.session.execution.first_scenario import agents_of, rules_of
@@ -403,8 +402,7 @@ def _check(subject: object, bounds: Bounds) -> None:
             f"{shown_value(subject)}"
         )
     if profile is not None and profile not in PROFILES:
-        nearest = near(str(profile), PROFILES)
-        hint = f" Did you mean {nearest!r}?" if nearest else ""
+        hint = guess(str(profile), PROFILES)
         raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
 
 

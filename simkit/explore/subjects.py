@@ -6,18 +6,18 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from simkit.core.errors import SimkitError, SourceError
+from simkit.core.errors import SimkitError
 from simkit.core.text import counted
 from simkit.explore.users import Voices
 from simkit.language.paths import leaves
 from simkit.language.yaml import load_text, packed
 from simkit.spec.fields import FUNCTION_NAME, METHOD_NAME
 from simkit.spec.scenario.apps import App
-from simkit.spec.scenario.code_names import advice_on, parted_method
+from simkit.spec.scenario.code_names import parted_method
 from simkit.spec.scenario.files import Library, Prepared
 from simkit.spec.scenario.items import (
     PIPELINE_SUFFIX,
@@ -26,6 +26,7 @@ from simkit.spec.scenario.items import (
     ScenarioCase,
     items_in,
     items_named,
+    missing,
     parted,
     scenario_files,
     simulations_in,
@@ -38,8 +39,6 @@ from simkit.spec.scenario.writing import block
 if TYPE_CHECKING:
     from simkit.explore.user_models import RecordedVoices
 
-
-from typing import NamedTuple
 
 from simkit.spec.scenario.moments import EXHAUSTIVE
 from simkit.spec.scenario.simulations import (
@@ -126,8 +125,7 @@ def subjects_named(library: Library, name: str) -> Iterator[tuple[str, Subject |
         return
     file, chosen = parted(name)
     if not os.path.exists(file):
-        advice = advice_on(name)
-        raise SimkitError(f"{file}: there is no such file" + (f"\n  {advice}" if advice else ""))
+        raise missing(file)
     if Path(file).is_dir() or file.endswith(SIMULATION_SUFFIX):
         yield from _several(library, name, file, chosen)
         return
@@ -316,7 +314,7 @@ def pipeline_subject(library: Library, name: str, agents: Mapping[str, Any] = {}
     ``agents`` are rules that say which call of code is whose, as under ``agents:``.
     """
     if not METHOD_NAME.fullmatch(name) and not os.path.isfile(name):
-        raise SourceError(name, "there is no such file")
+        raise missing(name)
     entry, method = parted_method(name)
     tree: dict[str, Any] = {"scenario": "explored", "pipeline": entry, "turns": _TURNS}
     tree |= {"app": {"call": method}} if method else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from simkit.core.messages import JsonValue
@@ -20,15 +20,10 @@ from simkit.spec.scenario.simulations import (
     Simulation,
     with_persona,
 )
-from simkit.trace.events import TurnFinished
+from simkit.trace.events import Event, TurnFinished, TurnInterrupted
 
 if TYPE_CHECKING:
     from simkit.session.simulate import Conversation
-
-
-from collections.abc import Iterator, Sequence
-
-from simkit.trace.events import Event, TurnInterrupted
 
 _NUMBER: Final = re.compile(r"R-\d{4,}")
 """The numbers that drawn answers bring up."""

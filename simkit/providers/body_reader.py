@@ -9,8 +9,7 @@ import msgspec
 
 from simkit.core.errors import WireInvalid
 from simkit.core.messages import JsonValue, Message
-from simkit.core.text import short
-from simkit.language.yaml import near
+from simkit.core.text import guess, short
 
 Record: TypeAlias = Mapping[str, JsonValue]
 
@@ -95,8 +94,7 @@ def under(at: str, key: str) -> str:
 
 def unknown(subject: str, value: str, known: Collection[str], field: str) -> WireInvalid:
     """Return the error for an unknown word: ``unknown part 'txt'``."""
-    guess = near(value, known)
-    hint = f"did you mean {guess!r}? " if guess else ""
+    hint = guess(value, known, "did you mean '{}'? ")
     return WireInvalid(
         f"unknown {subject} {short(value, 60)!r}; {hint}known: {', '.join(known)}", field
     )

@@ -316,9 +316,10 @@ def pytest_make_collect_report(
         report.longrepr = lacking
         return report
     if bdd is not None and excinfo is not None:
-        errors = sys.modules.get("pytest_bdd.exceptions")
-        if errors is not None and isinstance(excinfo.value, errors.GherkinParseError):
-            report.longrepr = bdd.parse_error_text(excinfo.value)
+        problem, is_read = excinfo.value, hasattr(excinfo.value, "line_content")
+        is_feature = str(getattr(problem, "filename", "")).endswith(".feature")
+        if is_feature and (is_read or isinstance(problem, FileNotFoundError)):
+            report.longrepr = bdd.parse_error_text(problem)
     return report
 
 

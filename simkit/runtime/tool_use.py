@@ -19,11 +19,10 @@ from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
 
 from simkit.core.errors import ScriptBroken, ScriptMisfit
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Calls, Handoff, JsonValue, ToolCall
-from simkit.core.text import short
+from simkit.core.text import guess, short
 from simkit.language.json_schema import place_text, schema_errors
 from simkit.language.json_schema.schemas import types_in
 from simkit.language.paths import as_text, lookup
-from simkit.language.yaml import near
 from simkit.runtime.context.rendering import plain
 from simkit.runtime.models.faults import ToolStart
 from simkit.runtime.ports import ToolReply, WaitingCall
@@ -446,8 +445,7 @@ def looked_up(channel: str, value: Any, args: Any) -> ToolReply:
     if value_there is not ABSENT:
         return ToolReply(plain(value_there))
     known = list(_paths(value))
-    nearest = near(path, known)
-    hint = f" Did you mean `{nearest}`?" if nearest else ""
+    hint = guess(path, known)
     names_text = ", ".join(known[:NAMES_MAX]) or "nothing"
     if len(known) > NAMES_MAX:
         names_text += f", … {len(known) - NAMES_MAX} more"

@@ -12,7 +12,7 @@ from simkit.core.messages import ABSENT
 from simkit.core.output import note_secrets
 from simkit.language.paths import follow
 from simkit.language.yaml import Document, SourcePath, near, text_of
-from simkit.spec.fields import Fault, kind_text, refusal, shown_value
+from simkit.spec.fields import Fault, YamlModel, kind_text, refusal, shown_value
 
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
@@ -70,7 +70,13 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
     elif kind in _BOUNDS:
         detail = _BOUNDS[kind].format(value=value, **context)
     advice = "Write a value behind the colon, or leave the key out." if value is None else ""
-    return Fault(path, detail, advice=_FORMS.get(kind, advice))
+    known = _keys_of(context.get("class_name", "")) * bool(path)
+    return Fault(path, detail, known=known, advice=_FORMS.get(kind, advice))
+
+
+def _keys_of(model: str) -> tuple[str, ...]:
+    models = (each for each in YamlModel.__subclasses__() if each.__name__ == model)
+    return next((each.known_keys() for each in models), ())
 
 
 _ADDED: Final = {
@@ -78,6 +84,7 @@ _ADDED: Final = {
     "flow": "Say who answers first: `flow: {handoffs: {start: …}}`, or another kind of flow.",
     "pipeline": "Name what is tested: code as `pipeline: app:run`, a pipeline of this file, or a "
     "`*.pipeline.yaml` file beside it.",
+    "to": "Name the agent: `to: refunds`.",
     "turns": "Write what the user says: `turns: [{user: Hello}]`.",
 }
 """Advice for a missing key that is true for any file."""

@@ -273,7 +273,7 @@ def _changes(matcher: Any, value: Any, at: Path, as_claim: AsClaim = claim_of) -
         yield from _of_mapping(matcher, value, at)
     elif isinstance(matcher, list) and values.is_list(values.structure_of(value)):
         elements = values.structure_of(value)
-        yield from _relist(matcher, elements, at, _differs, as_claim, _changes)
+        yield from _relist(matcher, elements, at, lambda *it: not holds(*it), as_claim, _changes)
     elif isinstance(matcher, list) or values.text_of(value) is None:
         yield Put(at, _whole(value, as_claim))
     else:
@@ -364,10 +364,6 @@ def _content_and_data(value: Any) -> tuple[str, Any]:
 
 
 # Lists
-
-
-def _differs(expected: Any, actual: Any) -> bool:
-    return not holds(expected, actual)
 
 
 def _replace(

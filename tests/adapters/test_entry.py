@@ -216,7 +216,7 @@ def test_a_factory_is_called_for_each_session_and_what_it_made_already_is_used()
         (
             {"agent": 1}, None,
             "`app:it` is an object of class `dict`, not a function of the user's message, nor an "
-            "object with such a method.",
+            "object with such a method.\nName one that takes the message: `def answer(text): …`.",
         ),
     ],
     ids=["nothing made", "a program", "which is likeliest", "no such method", "several methods",

@@ -22,5 +22,5 @@ def test_a_misspelt_module_is_answered_with_the_nearest(
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text("def run(text): return text\n", encoding="utf-8")
 
-    with pytest.raises(SimkitError, match="Did you mean 'shop_desk'"):
+    with pytest.raises(SimkitError, match="Did you mean `shop_desk`"):
         run_app("shop_dsk:run", f"app: {{path: {path}}}\nturns: [{{user: Hi}}]", tmp_path)

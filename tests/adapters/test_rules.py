@@ -26,7 +26,7 @@ def test_a_node_that_is_not_there_is_an_error_that_names_those_that_are() -> Non
 
     assert (caught.value.what, caught.value.path) == (
         "no node 'reserch' worked, and `team:graph` has none of that name. Did you mean "
-        "'research'?\nIts nodes: plan, research.",
+        "`research`?\nIts nodes: plan, research.",
         ("agents", "planner", "node"),
     )
 
@@ -50,7 +50,7 @@ def test_an_agent_that_is_nearly_called_like_one_is_an_error() -> None:
 
     assert (caught.value.what, caught.value.path) == (
         "no agent 'traige' worked, and `team:graph` has none of that name. Did you mean "
-        "'triage'?\nIts agents: triage, billing.",
+        "`triage`?\nIts agents: triage, billing.",
         ("agents", "traige"),
     )
 

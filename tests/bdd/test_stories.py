@@ -156,6 +156,12 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Py
         'Feature: The desk\n  Scenario: first\n    Given the pipline "desk"\n', encoding="utf-8"
     )
     unknown = pytester.runpytest_subprocess().stdout.str()
+    feature.write_text(
+        'Feature: The desk\n  Scenario: first\n    Given the pipeline "desk\n', encoding="utf-8"
+    )
+    unclosed = pytester.runpytest_subprocess().stdout.str()
+    pytester.makepyfile(test_lost=BINDING.replace("scenarios(", "scenarios('dusk.feature',"))
+    lost = pytester.runpytest_subprocess("test_lost.py").stdout.str()
     pytester.makepyfile(test_bare="from pytest_bdd import scenarios\nscenarios('.')\n")
     feature.write_text(
         'Feature: The desk\n  Scenario: first\n    Given the pipeline "desk"\n', encoding="utf-8"
@@ -165,6 +171,8 @@ def test_a_mistake_in_a_feature_has_a_place_and_no_traceback(pytester: pytest.Py
     assert "desk.feature:6:7: inconsistent cell count within the table" in ragged
     assert "Give every row of the table as many cells" in ragged
     assert "desk.feature:3:5: there is no step `Given the pipline" in unknown
+    assert 'a text in the line has one `"`: close it with another' in unclosed
+    assert "dusk.feature: there is no such file or folder\n  did you mean `desk.feature`?" in lost
     assert "did you mean `the pipeline {name:text}`, as in `the pipeline" in unknown
     assert (
         'desk.feature:3:5: `Given the pipeline "desk"` is a step of simkit, and test_bare.py'

@@ -144,7 +144,7 @@ def test_a_list_for_programs_says_the_same(simkit: Call) -> None:
 
 def test_a_folder_that_is_not_there_is_an_error(simkit: Call) -> None:
     assert simkit("cassettes", "nowhere") == Done(
-        2, "", "nowhere: there is no such file or folder\n"
+        2, "", "nowhere: there is no such file or folder\n  Here are: scenarios.\n"
     )
 
 

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from simkit.cli.commands import cli
-from simkit.cli.commands.options import SECTIONS
+from simkit.cli.commands.options import SECTIONS, Words
 
 PAGES = sorted((Path(__file__).parents[2] / "docs/reference").glob("commands*.md"))
 EVERYWHERE = {"--help"}
@@ -134,3 +134,14 @@ def test_each_shell_that_the_docs_name_gets_a_script(shell: str) -> None:
 
     assert done.returncode == 0
     assert f"_SIMKIT_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_every_choice_of_a_command_answers_a_wrong_word_with_the_nearest() -> None:
+    types = [each.type for _, command in commands(cli, "simkit") for each in command.params]
+    choices = [each for each in types if isinstance(each, click.Choice)]
+
+    assert len(choices) > 20
+    for choice in choices:
+        assert isinstance(choice, Words)
+        with pytest.raises(click.BadParameter, match=rf"Did you mean `{choice.choices[0]}`\?"):
+            choice.convert(f"{choice.choices[0]}s", None, None)

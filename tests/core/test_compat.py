@@ -36,19 +36,8 @@ FRAMEWORKS = {
 INTERNAL = ("agents.run_internal", "langgraph.pregel.debug", "langgraph.pregel.protocol")
 """Modules without an underscore that no documentation names."""
 PYTHONS_OWN = {
-    *(
-        "BaseProcess",
-        "_thread",
-        "asyncio",
-        "atexit",
-        "multiprocessing",
-        "os",
-        "signal",
-        "socket",
-        "subprocess",
-        "threading",
-        "weakref",
-    )
+    *("BaseProcess", "_thread", "asyncio", "atexit", "multiprocessing", "os"),
+    *("signal", "socket", "subprocess", "threading", "weakref"),
 }
 
 

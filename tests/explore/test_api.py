@@ -83,7 +83,7 @@ def test_a_folder_is_explored_as_a_whole_and_what_is_skipped_is_said() -> None:
         ({"seconds": -1}, "`seconds` must be a number above 0, not -1"),
         ({"seconds": "x"}, "`seconds` must be a number above 0, not the text `x`"),
         ({"profile": 3}, "no profile 3"),
-        ({"profile": "chaso"}, "Did you mean 'chaos'"),
+        ({"profile": "chaso"}, "Did you mean `chaos`"),
     ],
 )
 def test_a_mistake_is_one_clear_error(options: dict[str, Any], problem: str) -> None:

@@ -82,8 +82,7 @@ def _check_keys(template: Mapping[str, Any], graph: Pregel, app: api.App) -> Non
     keys = _keys(graph)
     for key in template:
         if keys is not None and key not in keys:
-            nearest = api.nearest_name(key, keys)
-            hint = f" Did you mean `{nearest}`?" if nearest else ""
+            hint = api.guess(key, keys)
             raise api.ScriptBroken(
                 f"`{app.pipeline}` takes no {key!r}.{hint} It takes: {', '.join(keys)}.",
                 ("app", "input", key),
@@ -255,8 +254,7 @@ def _check_output(graph: Pregel, output: str | None) -> None:
         return
     known = [name for name in graph.channels if name in graph.builder.channels]
     if output not in known:
-        nearest = api.nearest_name(output, known)
-        hint = f". Did you mean `{nearest}`?" if nearest else f". It has {', '.join(known)}."
+        hint = api.guess(output, known, ". Did you mean `{}`?") or f". It has {', '.join(known)}."
         raise api.FunctionMissing(f"the graph's state has no `{output}`{hint}", output)
 
 

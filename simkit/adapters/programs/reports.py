@@ -21,8 +21,7 @@ from simkit.adapters.script import Script, ScriptedAnswers, record_run_start
 from simkit.adapters.tool_use import ToolFailure, ToolUse
 from simkit.core.errors import FrameworkFailed, FunctionFailed, PipelineError, ReportInvalid
 from simkit.core.messages import JsonValue
-from simkit.core.text import short
-from simkit.language.yaml import near
+from simkit.core.text import guess, short
 from simkit.providers.http import HttpRequest, HttpResponse, path_of
 from simkit.runtime.context.rendering import counter_named
 from simkit.runtime.ports import UserTurn
@@ -169,7 +168,7 @@ class Reports:
             known = [*self._kinds, "next", "reply"]
             raise ReportInvalid(
                 f"{request.method} {path}: unknown report."
-                f"{_hint(kind_name, known, f'POST {ROOT}')} "
+                f"{guess(kind_name, known, f' Did you mean POST {ROOT}{{}}?')} "
                 f"Known: {', '.join(f'POST {ROOT}{name}' for name in known)}."
             )
         kind, take = self._kinds[kind_name]
@@ -204,7 +203,7 @@ class Reports:
             ]
             raise _Wrong(
                 f"`agent`: {report.agent!r} is not at work in this "
-                f"turn.{_hint(report.agent, at_work)} At work: {_listed(at_work)}."
+                f"turn.{guess(report.agent, at_work)} At work: {_listed(at_work)}."
             )
         self._recorder.end_run(run, "failed" if report.failed else "done", report.output)
         return {}
@@ -261,7 +260,7 @@ class Reports:
         if channel is None:
             raise _Wrong(
                 f"`{key}`: the pipeline's file declares no channel {name!r}."
-                f"{_hint(name, self._channels)} Channels: {_listed(self._channels)}."
+                f"{guess(name, self._channels)} Channels: {_listed(self._channels)}."
             )
         return channel
 
@@ -282,7 +281,7 @@ class Reports:
         if run is None:
             names = [candidate.agent for candidate in runs]
             raise _Wrong(
-                f"`{key}`: {agent!r} was not at work in this turn.{_hint(agent, names)} "
+                f"`{key}`: {agent!r} was not at work in this turn.{guess(agent, names)} "
                 f"Those that were: {_listed(names)}."
             )
         return run
@@ -314,12 +313,6 @@ class Reports:
 
 class _Wrong(Exception):
     """A report is invalid; the text names the key."""
-
-
-def _hint(word: str, known: Iterable[str], before: str = "") -> str:
-    nearest = near(word, [*known])
-    quoted = f"{before}{nearest}" if before else f"`{nearest}`"
-    return f" Did you mean {quoted}?" if nearest else ""
 
 
 def _listed(names: Iterable[str]) -> str:
@@ -368,7 +361,7 @@ def _read(request: HttpRequest, kind: type[_Report]) -> _Report:
         raise wrong(f"the body is {_value_text(data)}, and must be an object.")
     for key in data:
         if key not in keys:
-            raise wrong(f"unknown key `{key}`.{_hint(key, keys)}")
+            raise wrong(f"unknown key `{key}`.{guess(key, keys)}")
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError as problem:

@@ -11,7 +11,6 @@ import binascii
 import gzip
 import io
 import json
-import stat
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -32,6 +31,7 @@ from simkit.capture.cassettes.vcrpy_layout import (
     recorder_of,
 )
 from simkit.core.errors import CassetteInvalid, SourceError
+from simkit.language.yaml.parsing import read_bytes
 from simkit.language.yaml.syntax import CONFLICT, child, line_of_conflict, rephrased
 
 FILE_BYTES_MAX: Final = 256_000_000
@@ -255,17 +255,9 @@ _Loader.yaml_constructors = {
 def read(path: Path) -> bytes:
     """Return a file's bytes; raise CassetteInvalid if it is no file, or too long."""
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise CassetteInvalid(f"{path}: this is not a regular file")
-        if status.st_size > FILE_BYTES_MAX:
-            most = f"at most {FILE_BYTES_MAX:,} are read"
-            raise CassetteInvalid(f"{path}: the file has {status.st_size:,} bytes; {most}")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise CassetteInvalid(f"{path}: there is no such file") from None
-    except OSError as error:
-        raise CassetteInvalid(f"{path}: the file cannot be read: {error.strerror}") from None
+        return read_bytes(path, FILE_BYTES_MAX)
+    except SourceError as problem:
+        raise CassetteInvalid(f"{problem.where}: {problem.what}") from None
 
 
 def _text(path: Path, content: bytes) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import cli, complete_file, complete_id, form_option
+from simkit.cli.commands.options import Words, cli, complete_file, complete_id, form_option
 from simkit.core.answers import answer, current_answer
 from simkit.core.gc_pause import imports_frozen
 
@@ -147,7 +147,7 @@ def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
 )
 @click.argument(
     "kind",
-    type=click.Choice(["scenario", "simulation", "pipeline", "code", "program", "answers"]),
+    type=Words(["scenario", "simulation", "pipeline", "code", "program", "answers"]),
     required=False,
 )
 @click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
@@ -239,7 +239,7 @@ def steps(word: str) -> int:
     lines = list(listed_steps(word))
     answer(steps=lines)
     if not lines:
-        echo(f"no step has the word `{word}`", err=True)
+        echo(f"no step has the word `{word}`; without a word all are listed", err=True)
         return 1
     for line in lines:
         echo(line)

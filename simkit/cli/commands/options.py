@@ -12,8 +12,16 @@ from click.shell_completion import CompletionItem
 
 from simkit.core.answers import current_answer
 from simkit.core.errors import DirectoryGone
+from simkit.core.text import guess
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+class Words(click.Choice[str]):
+    """A choice of words; the error about another one names the nearest."""
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        return super().get_invalid_choice_message(value, ctx) + guess(str(value), self.choices)
 
 
 class FiniteNumber(click.FloatRange):
@@ -51,7 +59,7 @@ def complete_id(
 def form_option(*forms: str, help: str | None = None) -> Callable[[CommandT], CommandT]:
     """Return ``--format``, whose default is the first form."""
     return click.option(
-        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help=help
+        "--format", "form", type=Words(forms), default=forms[0], show_default=True, help=help
     )
 
 
@@ -69,7 +77,7 @@ def processes_option(help: str) -> Callable[[CommandT], CommandT]:
 
 SHOW: Final = click.option(
     "--show",
-    type=click.Choice(["context", "state", "events"]),
+    type=Words(["context", "state", "events"]),
     default=None,
     callback=lambda context, parameter, value: value or "",
     help="Show every model call's messages, the state after each turn, or all events.",
@@ -113,7 +121,7 @@ class _Command(click.Command):
             self.params.append(
                 click.Option(
                     ["--format", "form"],
-                    type=click.Choice(["text", "json"]),
+                    type=Words(["text", "json"]),
                     default="text",
                     show_default=True,
                     expose_value=False,
@@ -168,13 +176,8 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0] if args else ""
         if word not in self.commands and not word.startswith("-"):
-            # Imported here because most commands are spelled correctly.
-            from simkit.language.yaml import near
-
-            hint = near(word, self.commands)
-            advice = f" Did you mean `{hint}`?" if hint else ""
-            known = ", ".join(sorted(self.commands))
-            raise click.UsageError(f"There is no command `{word}`.{advice} Known: {known}.", ctx)
+            hint, known = guess(word, self.commands), ", ".join(sorted(self.commands))
+            raise click.UsageError(f"There is no command `{word}`.{hint} Known: {known}.", ctx)
         return super().resolve_command(ctx, args)
 
 

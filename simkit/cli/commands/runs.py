@@ -15,6 +15,7 @@ from simkit.cli.commands.options import (
     QUIET,
     SHOW,
     STRICT,
+    Words,
     cli,
     complete_file,
     form_option,
@@ -152,7 +153,7 @@ _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
 @PATHS
 @click.option(
     "--mode",
-    type=click.Choice(_MODES),
+    type=Words(_MODES),
     default="once",
     help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
     "all: everything anew. verify: send everything, hold requests and the shape of responses "

@@ -11,6 +11,7 @@ from simkit.cli.commands.options import (
     FITTING,
     PATHS,
     FiniteNumber,
+    Words,
     cli,
     complete_file,
     file_option,
@@ -49,9 +50,7 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
     metavar="SECONDS",
     help="End after so long, with what was found.",
 )
-@click.option(
-    "--profile", type=click.Choice(PROFILE_NAMES), help="Let failures of a class happen, too."
-)
+@click.option("--profile", type=Words(PROFILE_NAMES), help="Let failures of a class happen, too.")
 @click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
 @processes_option("Run in N processes.")
 @click.option(

@@ -11,7 +11,7 @@ import msgspec
 
 from simkit.core.errors import MatcherError
 from simkit.core.messages import ROLE_ALIASES, Message
-from simkit.core.text import short
+from simkit.core.text import hinted, short
 from simkit.language.json_schema import is_array
 from simkit.language.matching import Matcher, check
 from simkit.language.yaml import near, path_text
@@ -20,6 +20,7 @@ _UNCOMPARED: Final = object()
 _NO_MESSAGES: Final = (str, int, float, list, tuple, type(None))
 _SHOWN_MAX: Final = 200
 """The length of a value shown before the difference."""
+__tracebackhide__ = True
 
 
 class Looked:
@@ -139,14 +140,8 @@ def _text_of(value: Any) -> str:
 
 def as_value_error(problem: MatcherError, source_text: str) -> ValueError:
     nearest = near(problem.word, problem.known)
-    parts = [f"{source_text}: {problem}"]
-    if nearest:
-        parts.append(f"did you mean {nearest!r}?")
-    if problem.known:
-        parts.append("known: " + ", ".join(problem.known))
-    elif problem.advice:
-        parts.append(problem.advice)
-    return ValueError("; ".join(parts))
+    text = f"{source_text}: {problem}"
+    return ValueError(hinted(text, nearest, problem.known, problem.advice))
 
 
 # Differences only

@@ -195,7 +195,7 @@ def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
     for entry in node.entries:
         if entry.role not in (None, message.role):
             yield _other_role(entry, message.role)
-        if _is_field(entry, fields):
+        if entry.role is not None or entry.first in fields:
             is_dropped = entry.first in _OF_DROPPED
             read = entry.field.read(value if is_dropped else message)
             for miss in entry.field.inner.misses(read):
@@ -203,11 +203,6 @@ def _of_message(node: Keyed, value: Message | Dropped) -> Iterator[Miss]:
         else:
             note = f"a message has {', '.join(fields)}, or a role and its content"
             yield Miss((entry.key,), entry.at, "", entry.operand, ABSENT, note)
-
-
-def _is_field(entry: KeyMatcher, fields: Sequence[str]) -> bool:
-    """Return whether a key names one of the fields, or a role."""
-    return entry.role is not None or entry.first in fields
 
 
 def _content_of(message: Message) -> Content:

@@ -47,8 +47,8 @@ _BARE_TAG: Final = late_pattern(r"(?:^|(?<=[\s\[{,]))!(?=[\s,\]}]|\Z)")
 _SEPARATING_TAB: Final = late_pattern(r"(?m)^[^#\r\n]*?\t")
 
 
-def read(path: str | Path) -> str:
-    """Return the text of a file, which must be a regular file, not too long, and UTF-8."""
+def read_bytes(path: str | Path, most: int = FILE_BYTES_MAX) -> bytes:
+    """Return the content of a file, which must be a regular file, and not too long."""
     file = str(path)
     try:
         status = Path(path).stat()
@@ -56,23 +56,28 @@ def read(path: str | Path) -> str:
             raise SourceError(file, "this is a directory, not a file")
         if not stat.S_ISREG(status.st_mode):
             raise SourceError(file, "this is not a regular file")
-        if status.st_size > FILE_BYTES_MAX:
-            problem = f"the file has {status.st_size:,} bytes; at most {FILE_BYTES_MAX:,} are read"
+        if status.st_size > most:
+            problem = f"the file has {status.st_size:,} bytes; at most {most:,} are read"
             raise SourceError(file, problem, advice="split it into several files")
-        content = Path(path).read_bytes()
+        return Path(path).read_bytes()
     except FileNotFoundError:
         raise SourceError(file, "there is no such file") from None
     except OSError as error:
         raise SourceError(file, f"the file cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise SourceError(repr(file), f"this is no path: {error}") from None
+
+
+def read(path: str | Path) -> str:
+    """Return the text of a file, which must be a regular file, not too long, and UTF-8."""
+    content = read_bytes(path)
     try:
         return content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         before = content[: error.start].decode().removeprefix("\ufeff")
         problem = f"byte {error.start} of the file (0x{content[error.start]:02x}) is not UTF-8"
         raise SourceError(
-            where_after(file, before), problem, advice="save the file as UTF-8"
+            where_after(str(path), before), problem, advice="save the file as UTF-8"
         ) from None
 
 

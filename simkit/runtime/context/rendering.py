@@ -87,7 +87,7 @@ def shortened(
     if not preview:
         return value, losses
     for path, most in preview.items():
-        parts = _parts(value, path)
+        parts = (path,) if isinstance(value, Mapping) and path in value else parse(path)
         value_there = follow(value, parts)
         if value_there is ABSENT or value_there is None:
             continue
@@ -98,10 +98,6 @@ def shortened(
         ):
             losses.append(Loss(path, "preview", characters=len(text) - most))
     return value, losses
-
-
-def _parts(value: Any, path: str) -> Sequence[Part]:
-    return (path,) if isinstance(value, Mapping) and path in value else parse(path)
 
 
 def joined(head: str, path: str) -> str:

@@ -24,7 +24,7 @@ from simkit.core.messages import (
     Structured,
     Text,
 )
-from simkit.core.text import counted, short
+from simkit.core.text import counted, guess, short
 from simkit.language.json_schema import schema_errors
 from simkit.language.matching import compile_matcher
 from simkit.language.paths import as_text, follow
@@ -114,8 +114,7 @@ class ScriptedLines:
         for call in reply.calls:
             if call.tool not in request.tools:
                 offered = ", ".join(request.tools) or "none"
-                nearest = near(call.tool, request.tools)
-                hint = f" Did you mean `{nearest}`?" if nearest else ""
+                hint = guess(call.tool, request.tools)
                 raise errors.ScriptMisfit(
                     f"{path_text(where)} calls tool {call.tool!r}, which agent "
                     f"{request.agent!r} is not offered.{hint} Offered: {offered}.",

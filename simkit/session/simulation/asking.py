@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import linecache
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from yaml.error import Mark
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -18,6 +19,7 @@ from simkit.checks.claims import schemas_of_calls
 from simkit.checks.searching import names_section
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import ROLE_ALIASES
+from simkit.core.text import hinted
 from simkit.language.matching import kinds
 from simkit.language.yaml import Document, Open, near
 from simkit.providers.failures import FAILURES
@@ -31,6 +33,8 @@ from simkit.trace import events as e
 from simkit.trace.views import View
 from simkit.trace.views.contexts import CURRENT, HISTORY, INSTRUCTIONS, RUN
 
+_KindT = TypeVar("_KindT")
+__tracebackhide__ = True
 _OWN: Final = "simkit.session.simulation."
 
 
@@ -71,6 +75,51 @@ def call_site_of_caller() -> CallSite:
     return CallSite(
         _typed(frame.f_code.co_filename), line, column or 0, last or line, last_column or 0
     )
+
+
+def placed(kind: type[_KindT]) -> type[_KindT]:
+    """Let a wrong call of a class's method, or a wrong attribute, be an error at the caller."""
+    for name, method in [*vars(kind).items()]:
+        if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
+            setattr(kind, name, _placed(method))
+    if not hasattr(kind, "__getattr__"):
+        kind.__getattr__ = refuse_attribute  # type: ignore[attr-defined]
+    return kind
+
+
+def _placed(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return method(*args, **options)
+        except TypeError:
+            signature = inspect.signature(method)
+            try:
+                signature.bind(*args, **options)
+            except TypeError as problem:
+                raise _wrong_call(method, signature, options, str(problem)) from None
+            raise
+
+    return call
+
+
+def _wrong_call(
+    method: Callable[..., Any], signature: inspect.Signature, options: Iterable[str], problem: str
+) -> SourceError:
+    _, *names = (str(each).partition(":")[0] for each in signature.parameters.values())
+    call = f"{method.__name__.replace('__call__', 'sim')}({', '.join(names)})"
+    word = next((name for name in options if name not in signature.parameters), "")
+    nearest = near(word, signature.parameters)
+    advice = "After a star, values have names: `replies={…}`." * ("*" in call)
+    return call_site_of_caller().error(f"`{call}`: {problem}", nearest, advice=advice)
+
+
+def refuse_attribute(looked_at: Any, name: str) -> Any:
+    """Raise AttributeError with the nearest attribute, or else all of the object's class."""
+    known = [known for known in vars(type(looked_at)) if not known.startswith("_")]
+    nearest = "" if name.startswith("_") else near(name, known)
+    problem = f"{type(looked_at).__name__!r} object has no attribute {name!r}"
+    raise AttributeError(hinted(problem, nearest, () if nearest else known))
 
 
 def _typed(file: str) -> str:
@@ -233,7 +282,7 @@ class QuestionScope:
             raise ValueError(self.unseen_sections())
         if name not in known:
             problem = f"agent `{self.agent}` has no section `{name}`"
-            raise ValueError(_hinted(problem, near(name, known), known))
+            raise ValueError(hinted(problem, near(name, known), known))
 
     def unseen_sections(self) -> str:
         """Return the error that code's messages have no sections, and what to write."""
@@ -258,23 +307,12 @@ _NAMES: Final[Mapping[str, Iterable[str]]] = {"role": _ROLES, "type of an error"
 
 def unknown(noun: str, word: str, known: Iterable[str]) -> str:
     """Return the error about an unknown name, with the nearest and the known ones."""
-    return _hinted(f"unknown {noun} `{word}`", near(word, known), known)
-
-
-def _hinted(problem: str, nearest: str, known: Iterable[str], advice: str = "") -> str:
-    hints = [problem]
-    if nearest:
-        hints.append(f"did you mean `{nearest}`?")
-    if known := tuple(known):
-        hints.append(f"known: {', '.join(known)}")
-    elif advice:
-        hints.append(advice)
-    return "; ".join(hints)
+    return hinted(f"unknown {noun} `{word}`", near(word, known), known)
 
 
 def _words(problem: SourceError, claim: str) -> str:
     advice = _ADVICE.get(claim, problem.advice)
-    return _hinted(problem.what, problem.near, problem.known, advice)
+    return hinted(problem.what, problem.near, problem.known, advice)
 
 
 def advice_for(claim: str) -> str:

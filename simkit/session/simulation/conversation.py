@@ -21,6 +21,8 @@ from simkit.session.simulation.asking import (
     QuestionScope,
     call_site_of_caller,
     document_at,
+    placed,
+    refuse_attribute,
 )
 from simkit.session.simulation.listed import Findings
 from simkit.session.simulation.outcome import TurnOutcome
@@ -138,6 +140,7 @@ class _Script(NamedTuple):
         return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
 
 
+@placed
 class Simulation:
     """A conversation with a pipeline and scripted models, led from Python.
 
@@ -219,7 +222,7 @@ class Simulation:
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError with a hint for an attribute that only a turn has."""
         if name.startswith("_") or not hasattr(TurnOutcome, name):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            refuse_attribute(self, name)
         raise AttributeError(
             f"a conversation has no `{name}`, each of its turns has: "
             f'`sim(…).say("Hello").{name}`, or `turn = sim(…).say("Hello")` and then `turn.{name}`'

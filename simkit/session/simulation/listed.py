@@ -14,6 +14,7 @@ from simkit.session.simulation.asking import QuestionScope
 from simkit.spec.scenario.claim_names import ENTRIES
 from simkit.trace.views import event_fields
 
+__tracebackhide__ = True
 ItemT = TypeVar("ItemT")
 _FINDINGS: Final = list_of(FINDING, "a list of findings")
 

@@ -13,7 +13,7 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.language.yaml import near
 from simkit.session.simulation import listed
-from simkit.session.simulation.asking import QuestionScope
+from simkit.session.simulation.asking import QuestionScope, placed
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claim_kinds import aspect
 from simkit.spec.scenario.claims import Expect, selected
@@ -37,6 +37,7 @@ _FORMS_OF_ANSWERS: Final[Mapping[type | None, Answer]] = {
 }
 
 
+@placed
 class SeenContext(listed.Messages):
     """All that one model call received: its messages, in order."""
 
@@ -99,6 +100,7 @@ class SeenContext(listed.Messages):
         return self._view.settings or {}
 
 
+@placed
 class TurnOutcome:
     """The outcome of one turn."""
 

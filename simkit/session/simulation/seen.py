@@ -24,6 +24,7 @@ from simkit.trace.events import ErrorFacts
 
 _PLAIN: Final = (str, bytes, int, float, Mapping, list, tuple, set, frozenset)
 """Types whose values equal only their own kind; other types may define equality."""
+__tracebackhide__ = True
 _ValueT = TypeVar("_ValueT")
 _values: Final[Callable[[Any], tuple[Any, ...]]] = astuple
 

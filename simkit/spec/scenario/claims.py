@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from simkit.core.messages import ABSENT
-from simkit.core.text import late_pattern
+from simkit.core.text import late_pattern, likely_word
 from simkit.language.matching import kinds
 from simkit.language.matching.contradictions import Polarity, polarity_of
 from simkit.spec.fields import (
@@ -127,9 +127,10 @@ class ContextClaims(YamlModel):
         if isinstance(data, dict):
             for key, value in data.items():
                 if key not in CONTEXT_CLAIMS and not is_own_key(key) and not _may_match_list(value):
-                    raise refuse(
-                        f"unknown {cls.noun} `{key}`", tuple(CONTEXT_CLAIMS), str(key), at=(key,)
-                    )
+                    advice = f"A section has a list of messages: `{key}: [{{user: Hello}}]`."
+                    advice *= str(key).isidentifier() and not likely_word(key, CONTEXT_CLAIMS)
+                    problem, known = f"unknown {cls.noun} `{key}`", tuple(CONTEXT_CLAIMS)
+                    raise refuse(problem, known, str(key), advice, (key,))
         return data
 
     __pydantic_extra__: dict[str, MessagesMatcher]

@@ -14,8 +14,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from simkit.core.text import shell_word
-from simkit.language.yaml import near
+from simkit.core.text import guess, shell_word
 
 _NAMES_MAX: Final = 6
 _NOTEBOOK: Final = ".ipynb"
@@ -33,7 +32,7 @@ def advice_on(name: str) -> str:
         return (
             "Python imports no notebook. Write its code to a module: "
             f"`jupyter nbconvert --to script {shell_word(place)}`; "
-            f"then `simkit init --app {_script(place)}`."
+            f"then `simkit init --app {shell_word(place.removesuffix(_NOTEBOOK) + '.py:NAME')}`."
         )
     file = place if place.endswith(".py") else f"{place.replace('.', '/')}.py"
     if not os.path.isfile(file):
@@ -123,10 +122,6 @@ def advice_on_other_files(name: str) -> str:
     return "this is no Python code\n  Name a function of a module, such as `myapp.agents:run`."
 
 
-def _script(notebook: str) -> str:
-    return shell_word(f"{notebook.removesuffix(_NOTEBOOK)}.py:NAME")
-
-
 def bindings(file: Path) -> list[tuple[str, ast.stmt]]:
     """Return the public names at the top of a module, each with its first definition or assignment.
 
@@ -169,8 +164,7 @@ def meant_by(name: str, folders: Sequence[str]) -> str:
     names = names_in(file) if file is not None else []
     if not names or word in names:
         return ""
-    nearest = near(word, names)
-    hint = f" Did you mean `{module}:{nearest}`?" if nearest else ""
+    hint = guess(word, names, f" Did you mean `{module}:{{}}`?")
     return f"Module `{module}` defines no `{word}`.{hint}{it_has(names)}"
 
 

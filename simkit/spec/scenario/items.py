@@ -26,6 +26,7 @@ _NAMING: Final = ("scenario", "pipeline")
 """The keys that say what a document is."""
 _SCENARIO_KEYS: Final = ("scenario", "turns", "examples", "expect", "needs")
 _PIPELINE_KEYS: Final = ("pipeline", "agents", "channels", "contracts", "flow")
+_FEATURES: Final = "pytest runs features: name it in a module, `scenarios(…)` of pytest-bdd."
 _KINDS_ADVICE: Final = (
     "A pipeline has `pipeline:` and `agents:`, a scenario `scenario:` and `turns:`."
 )
@@ -77,14 +78,7 @@ def scenario_files(path: str | Path) -> list[str]:
             if not any(part.startswith(".") for part in path_.relative_to(place).parts)
         )
     if not os.path.exists(place):
-        around = place.parent if place.parent.is_dir() else Path()
-        known = [str(path_) for path_ in sorted(around.glob(f"*{SCENARIO_SUFFIX}"))]
-        raise SourceError(
-            str(path),
-            "there is no such file or folder",
-            near=near(str(path), known),
-            advice=advice_on(str(path)),
-        )
+        raise missing(str(path))
     if place.name.endswith(SIMULATION_SUFFIX):
         raise SourceError(
             str(path),
@@ -95,10 +89,33 @@ def scenario_files(path: str | Path) -> list[str]:
         raise SourceError(
             str(path),
             f"is no scenario file: its name must end with `{SCENARIO_SUFFIX}`",
-            advice=advice_on(str(path))
-            or f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
+            advice=_FEATURES
+            if place.suffix == ".feature"
+            else advice_on(str(path)) or f"Name it `{place.name.split('.')[0]}{SCENARIO_SUFFIX}`.",
         )
     return [str(path)]
+
+
+def missing(path: str, *suffixes: str) -> SourceError:
+    """Return the error about a path that does not exist, with the files beside it.
+
+    A name without its ending is near the whole name, too.
+    """
+    place = Path(path)
+    endings = suffixes or (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
+    files = {
+        str(other): other.name.split(".")[0]
+        for other in sorted(place.parent.glob("[!._]*"))
+        if other.name.endswith(endings) or other.is_dir()
+    }
+    nearest = near(path, files) or next((file for file in files if files[file] == place.name), "")
+    advice = advice_on(path)
+    nearest *= not advice
+    if not (nearest or advice):
+        listed = ", ".join(map(shell_word, [*files][:5]))
+        advice = f"Here are: {listed}." if listed else "This folder holds no such files."
+    problem = "this is a folder" if place.is_dir() else "there is no such file or folder"
+    return SourceError(path, problem, near=nearest, advice=advice)
 
 
 def is_pipeline(values: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from simkit.core.errors import FakeInvalid, SourceError
-from simkit.core.text import late_pattern
+from simkit.core.text import guess, late_pattern
 from simkit.language.paths import head_of
 from simkit.language.yaml import Document, SourcePath, near
 from simkit.spec.pipeline.root_names import ROOTS as PIPELINE_ROOTS
@@ -77,10 +77,8 @@ def absent_target(
         word = reference.removeprefix(head).partition(".")[2]
         owner = "Faker" if head == "fake" else f"`{reference.removesuffix(word).rstrip('.')}`"
         word = provider_in(word)
-        nearest = near(word, value_there.known())
-        return document.error(
-            path, f"{owner} has no `{word}`", advice=f"did you mean `{nearest}`?" if nearest else ""
-        )
+        advice = guess(word, value_there.known(), "did you mean `{}`?")
+        return document.error(path, f"{owner} has no `{word}`", advice=advice)
     known = tuple(f"{head}.{key}" for key in value_there)
     advice = "" if known else "The scenario has no `examples:` table."
     if head == "persona":

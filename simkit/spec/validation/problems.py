@@ -15,7 +15,8 @@ import msgspec
 from pydantic import BaseModel
 
 from simkit.core.errors import SourceError
-from simkit.language.yaml import Document, SourcePath, near, path_text
+from simkit.core.text import guess
+from simkit.language.yaml import Document, SourcePath, path_text
 from simkit.spec.lint_catalogue import CODES, PREFIX
 from simkit.spec.loading import validated
 from simkit.spec.pipeline.model import Pipeline
@@ -262,8 +263,7 @@ def _lack(name: str, folder: str) -> str:
         return f"{file.name}, line {names.lineno}, is no Python: {names.msg}"
     if function in names or names & _ANY:
         return ""
-    nearest = near(function, names)
-    hint = f"; did you mean {nearest!r}?" if nearest else ""
+    hint = guess(function, names, "; did you mean `{}`?")
     return f"module {module!r} has no function {function!r}{hint}"
 
 

@@ -253,7 +253,7 @@ class States:
                 state[name] = reducers[name](state.get(name), delta)
             elif name not in self._view.pipeline.channels:
                 # Nobody declared the state of this code: it reports each new value as a whole.
-                state[name] = _without_reset(delta)
+                state[name] = delta[DECLARED_RESET] if is_reset(delta) else delta
             if name in self._shared:
                 self._share(event.session, name, state[name], self._shared[name])
         self.values[event.session] = state
@@ -301,10 +301,6 @@ class States:
         for name in self._of_turn:
             states[name] = self.start[name]
         self.values[session] = states
-
-
-def _without_reset(value: Any) -> Any:
-    return value[DECLARED_RESET] if is_reset(value) else value
 
 
 def handlers_of(view: type) -> Mapping[type, Callable[[Any, Any], None] | None]:

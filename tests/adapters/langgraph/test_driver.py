@@ -140,7 +140,7 @@ def test_a_node_has_the_name_that_the_scenario_gives_it_where_code_calls_the_gra
 def test_a_node_that_is_not_there_is_an_error_though_its_agent_has_no_reply(name: str) -> None:
     scenario = "agents: {greeter: {node: frist}}\nturns: [{user: Hi, replies: {greeter: One.}}]"
 
-    with pytest.raises(SourceError, match=r"no node 'frist' worked.* Did you mean 'first'\?"):
+    with pytest.raises(SourceError, match=r"no node 'frist' worked.* Did you mean `first`\?"):
         run(name, scenario)
 
 
@@ -151,7 +151,7 @@ def test_a_task_that_only_running_shows_is_a_node_that_is_there() -> None:
 
 
 def test_an_agent_that_is_nearly_called_like_a_node_is_an_error() -> None:
-    with pytest.raises(SourceError, match=r"no agent 'frist' worked.* Did you mean 'first'\?"):
+    with pytest.raises(SourceError, match=r"no agent 'frist' worked.* Did you mean `first`\?"):
         run("compiled", "agents: {frist: {sections: {}}}\n" + TWO)
 
 

@@ -166,7 +166,7 @@ def test_options_of_a_run_may_be_plain_values() -> None:
         (
             "handoff: {to: Humam}",
             "agent 'Triage' is offered no tool that passes control to 'Humam'. Did you mean "
-            "'Human'? Offered: look_up, ask_the_faq, transfer_to_seat_booking, transfer_to_human.",
+            "`Human`? Offered: look_up, ask_the_faq, transfer_to_seat_booking, transfer_to_human.",
         ),
         (
             "calls: [look_up: {question: 1}]",

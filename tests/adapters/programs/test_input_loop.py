@@ -463,7 +463,7 @@ def refuse_errors(result: Ran) -> None:
 def test_a_module_that_is_not_there_is_told_with_what_is_near(tmp_path: Path) -> None:
     (tmp_path / "loop_app.py").write_text(PLAIN, encoding="utf-8")
 
-    with pytest.raises(SourceError, match=r"(?s)there is no module 'loop_ap'.*mean 'loop_app'"):
+    with pytest.raises(SourceError, match=r"(?s)there is no module 'loop_ap'.*mean `loop_app`"):
         run_app("loop_ap", "\n    app: {input: turns}\n    turns: [{user: Hello}]\n", tmp_path)
 
 

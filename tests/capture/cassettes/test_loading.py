@@ -190,7 +190,7 @@ def test_folder_is_no_cassette(tmp_path: Path) -> None:
     with pytest.raises(CassetteInvalid) as caught:
         load(tmp_path)
 
-    assert str(caught.value) == f"{tmp_path}: this is not a regular file"
+    assert str(caught.value) == f"{tmp_path}: this is a directory, not a file"
 
 
 def test_words_that_a_newer_version_adds_are_passed_over() -> None:

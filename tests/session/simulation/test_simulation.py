@@ -10,6 +10,7 @@ import pytest
 
 from simkit import Simulation, SourceError
 from simkit.matchers import contains, length, message, partial
+from simkit.session.simulation.outcome import TurnOutcome
 
 ROOT = Path(__file__).resolve().parents[3]
 PIPELINE = """\
@@ -486,5 +487,29 @@ def test_what_only_a_turn_has_is_named_with_the_way_to_it(name: str) -> None:
 
     with pytest.raises(AttributeError, match=rf'`sim\(…\)\.say\("Hello"\)\.{name}`'):
         getattr(simulation, name)
-    with pytest.raises(AttributeError, match="has no attribute 'repply'"):
-        simulation.repply  # noqa: B018
+    with pytest.raises(AttributeError, match="has no attribute 'saay'; did you mean `say`"):
+        simulation.saay  # noqa: B018
+
+
+def turn_of(chat: Simulation) -> Any:
+    return TurnOutcome(chat, 1)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda chat: chat.say(), "`say(user, **turn)`: missing a required argument: 'user'"),
+        (lambda chat: chat.say("Hi", {}), "`say(user, **turn)`: too many positional arguments"),
+        (lambda chat: turn_of(chat).context(), "`context(agent, call)`: missing a required"),
+        (lambda chat: turn_of(chat).judge("?", oneof=()), "did you mean `one_of`?"),
+    ],
+    ids=["nothing", "two", "no agent", "misspelt"],
+)
+def test_a_wrong_call_is_an_error_at_its_line(wrong: Any, text: str) -> None:
+    simulation = Simulation.__new__(Simulation)
+
+    with pytest.raises(SourceError) as caught:
+        wrong(simulation)
+
+    assert text in str(caught.value)
+    assert Path(caught.value.where.split(":")[0]).name == Path(__file__).name

@@ -62,6 +62,8 @@ def test_a_pipeline_that_a_broken_scenario_names_is_not_called_an_orphan() -> No
 
     assert problems_of(".") == (
         "broken.scenario.yaml:4:28: VAL-02: must be a mapping, not a number\n  at turns[0].expect\n"
+        "  known: agents, context, error, events, findings, handoffs, interrupt, judge, logs, "
+        "model_calls, reply, runs, satisfies, state, tool_calls\n"
         "  Write names and values: `key: value`, or braces around all: `{…}`."
     )
 
