@@ -371,9 +371,13 @@ def _claimed(values: dict[str, Any], expect: Mapping[str, Any]) -> dict[str, Any
 
 _ADDRESS: Final = re.compile(
     r"(?P<adds>one )?(?P<under>under )?"
-    r"turns\[(?P<turn>\d+)\]\.(?P<kind>replies|tool_results)\.(?P<name>\w+)(?:\[(?P<place>\d+)\])?"
+    r"turns\[(?P<turn>\d+)\]\.(?P<kind>replies|tool_results|elicits)\.(?P<name>\w+)(?:\[(?P<place>\d+)\])?"
 )
-_STEPS: Final = {"replies": 'And {} replies "…"', "tool_results": 'And {} returns "…"'}
+_STEPS: Final = {
+    "replies": 'And {} replies "…"',
+    "tool_results": 'And {} returns "…"',
+    "elicits": 'And the user answers the server {} with "…"',
+}
 
 
 def in_steps(judgement: Judgement, line_of: Callable[[SourcePath], int]) -> Judgement:

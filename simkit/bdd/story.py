@@ -205,6 +205,10 @@ class Story:
         else:
             self._standing[tool] = [entry]
 
+    def elicit(self, server: str, answer: dict[str, Any], *, coming: bool = False) -> None:
+        """Add the user's answer to a server: now, or for the user's next message."""
+        self._answer(_Answer(("elicits", server), answer, self.lines), coming)
+
     # Claims
 
     def claim(self, path: Sequence[str], matcher: Any) -> Judgement:

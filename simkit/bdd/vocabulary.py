@@ -316,7 +316,7 @@ def _answers(coming: bool) -> Iterator[Step]:
 
 
 def _answer(method: str, answer: Any, coming: bool, story: Story, values: StepValues) -> None:
-    name = values["tool" if method == "result" else "agent"]
+    name = values[{"result": "tool", "elicit": "server"}.get(method, "agent")]
     getattr(story, method)(name, story.filled(answer, values), coming=coming)
 
 

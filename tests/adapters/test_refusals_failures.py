@@ -54,8 +54,7 @@ def test_the_one_failure_of_a_task_group_counts_as_it_would_alone() -> None:
     groups = ExceptionGroup("tasks", [ExceptionGroup("tasks", [problem])])
 
     assert failure_of(groups, Fails("rate_limit", 429, "Slow."), "app:answer").type == "rate_limit"
-    text = "`app:answer` raised ValueError: busy"
-    assert str(failure_of(groups, None, "app:answer")) == text
+    assert "raised ValueError: busy" in str(failure_of(groups, None, "app:answer"))
     two = ExceptionGroup("tasks", [problem, KeyError("b")])
     assert "raised ExceptionGroup: tasks (2 sub-exc" in str(failure_of(two, None, "app:answer"))
 

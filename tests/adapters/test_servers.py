@@ -319,25 +319,18 @@ def test_a_server_asks_the_user_its_client_or_the_scenario(tmp_path: Path) -> No
     code = code.replace("def run(message):", "told = []\n\ndef run(message):")
     code = code.replace("server.call)", 'server.call) + " ".join(["", *told])')
     reads = READS.replace("reply: You buy milk.", "reply: You buy milk. Opening. Read it?")
-    assert (
-        problems_of(simulate(scenario(tmp_path, code.replace("CONSENT", "'accept'"), asks + reads)))
-        == []
-    )
+
+    def problems(consent: str, turns: str) -> list[str]:
+        client = code.replace("CONSENT", consent)
+        return problems_of(simulate(scenario(tmp_path, client, asks + turns)))
 
     refused = reads.replace("{tool: Buy milk.}", "{tool: {$contains: decline}}")
     refused = refused.replace("    tool_results: {read_file: Buy milk.}\n", "")
-    assert (
-        problems_of(
-            simulate(scenario(tmp_path, code.replace("CONSENT", "'decline'"), asks + refused))
-        )
-        == []
-    )
     answered = refused.replace("    replies", "    elicits: {files: decline}\n    replies")
     answered = answered.replace(" Read it?", "")
-    assert (
-        problems_of(simulate(scenario(tmp_path, code.replace("CONSENT", "1"), asks + answered)))
-        == []
-    )
+
+    assert problems("'accept'", reads) == problems("'decline'", refused) == []
+    assert not problems("1", answered)
     assert len(problems_of(simulate(scenario(tmp_path, BY_HAND, FILES + answered)))) > 1
 
 
@@ -413,6 +406,8 @@ def test_a_simulation_in_python_has_servers(tmp_path: Path) -> None:
 
     assert turn.reply == "You buy milk."
     assert turn.tool_calls[0]["server"] == "files"
+    unasked = reader.say("hi", replies={"reader": "Hello."}, elicits={"files": "decline"})
+    assert "answers server 'files', which did not ask" in str(unasked.findings)
 
 
 def test_a_server_that_nothing_reached_is_an_error_with_what_was_near(tmp_path: Path) -> None:

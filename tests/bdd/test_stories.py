@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.test_servers import BY_HAND
 from tests.desk import report_of
 from tests.plugins import OTHERS_OFF
 
@@ -477,6 +478,39 @@ def test_the_user_says_something_several_times_and_refers_to_what_was_replied(
             "  What was said before it is turns[[]0[]].",
         ]
     )
+
+
+def test_the_user_answers_a_server(pytester: pytest.Pytester) -> None:
+    code = BY_HAND.replace("capabilities={}", 'capabilities={"elicitation": {}}')
+    pytester.makepyfile(reading=code, test_desk=BINDING)
+    asks = "{read_file: {args: {path: string}, asks: Read it?, answer: {sure: boolean}}}"
+    story = f'''Feature: Files
+  Scenario Outline: <sees>
+    Given the pipeline "reading:run"
+    And the scenario has:
+      """
+      app: {{path: [.], fresh: true}}
+      agents: {{reader: {{model: m}}}}
+      servers: {{files: {{mcp: {{tools: {asks}}}}}}}
+      """
+    And read_file returns "Buy milk."
+    When the user says "Read my notes."
+    And the reader calls read_file with path "notes.txt"
+    And the reader replies "Done."
+    And the user answers the server files with <answer>
+    Then the second context of the reader includes "<sees>"
+    Examples:
+      | answer         | sees      |
+      | sure true      | Buy milk. |
+      | "decline"      | decline   |
+      | sure "perhaps" | nothing   |
+'''
+    (pytester.path / "files.feature").write_text(story, encoding="utf-8")
+
+    result = pytester.runpytest_subprocess("-W", "error", "-p", "no:cacheprovider")
+
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*server `files` asks for another answer:*"])
 
 
 def test_a_story_that_is_over_is_dropped_with_its_trace(pytester: pytest.Pytester) -> None:

@@ -48,6 +48,7 @@ class TurnKeys(TypedDict, total=False):
 
     replies: Mapping[str, Any] | None
     tool_results: Mapping[str, Any] | None
+    elicits: Mapping[str, Any] | None
     session: str | None
     project: str | None
     restart: bool
