@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+import yaml
 
 from simkit.report.table import rows_of
 from tests.adapters.running import run_app
@@ -135,13 +137,19 @@ flow: {handoffs: {start: triage}}
 """
 
 
-def conversation(way: str, wrong_in: int = 0) -> Ran:
-    """Run a conversation in which a person decides; the claim on one of its turns may be wrong."""
+def conversation(way: str, wrong_in: int = 0, lines_before: tuple[Any, ...] = ()) -> Ran:
+    """Run a conversation in which a person decides; the claim on one of its turns may be wrong.
+
+    ``lines_before`` stand before each agent's reply lines in each turn.
+    """
     app, line, first, turns = WAYS[way]
     line = line.replace("TOOL", "refund" if app == "watched_call" else "pay")
     text = ""
     for number, (answer, replies, handoffs) in enumerate([("", line, first), *turns], 1):
         message = f"resume: {answer}" if answer else f"user: Hello {number}"
+        if lines_before:
+            by_agent = yaml.safe_load(replies)
+            replies = json.dumps({name: [*lines_before, each] for name, each in by_agent.items()})
         claim = [opposite(each) for each in handoffs] if number == wrong_in else handoffs
         if number == wrong_in and not handoffs:
             claim = [YES]
@@ -165,6 +173,17 @@ def opposite(handoff: str) -> str:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_handoff_that_a_person_decides_is_pending_and_then_settled(way: str) -> None:
     ran = conversation(way)
+
+    assert [finding.what for finding in ran.judgement.findings] == []
+    assert [warning.what for warning in ran.judgement.warnings] == []
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if WAYS[way][0] != "declared"])
+def test_an_approval_between_retried_model_calls_is_no_error(way: str) -> None:
+    ran = conversation(
+        way,
+        lines_before=({"error": "connection"}, {"error": {"type": "overloaded", "retry_after": 2}}),
+    )
 
     assert [finding.what for finding in ran.judgement.findings] == []
     assert [warning.what for warning in ran.judgement.warnings] == []
