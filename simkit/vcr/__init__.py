@@ -22,7 +22,7 @@ from vcr.request import Request
 
 from simkit.capture.cassettes import Keying, Question
 from simkit.capture.cassettes.missing import difference_lines, differences, nearest_of
-from simkit.capture.cassettes.redacting import WIRE, redacted_answer, redacted_header
+from simkit.capture.cassettes.redacting import WIRE, redacted_answer, redacted_body, redacted_header
 from simkit.capture.cassettes.values import NotDecodable, decoded
 from simkit.core.redact import Redactor
 from simkit.core.redact.shapes import PERSONAL, kind_of, secrets_of
@@ -196,17 +196,18 @@ class Hooks:
 
     def before_record_request(self, request: Request) -> Request:
         """Return the request with the headers that simkit records, and without secrets."""
+        headers = tuple((name, _text(value)) for name, value in request.headers.items())
         request.uri = self._redactor.url(request.uri)
         request.headers = {
-            name: redacted_header(name, _text(value), self._redactor)
-            for name, value in request.headers.items()
+            name: redacted_header(name, value, self._redactor)
+            for name, value in headers
             if name.lower() in WIRE.request_headers
         }
         if isinstance(request.body, dict):
             request.body = self._redactor.value(request.body)
             return request
         before = body_of(request)
-        after = self._redactor.line(before)
+        after = redacted_body(HttpRequest("", "", headers, before), self._redactor)
         if after != before:
             # vcrpy makes an iterator of the body of a request that came with one.
             is_iterator = hasattr(request.body, "__next__") and not hasattr(request.body, "read")

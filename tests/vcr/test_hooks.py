@@ -61,6 +61,17 @@ def test_secrets_are_replaced_however_a_client_hands_a_body_over(body: Any) -> N
     assert KEY.encode() not in body_of(filter_)
 
 
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
+def test_what_a_client_packs_is_looked_into(encoding: str, pack: Any) -> None:
+    headers = {"Content-Encoding": encoding}
+
+    request = before_record_request(Request("POST", CHAT_URL, pack(BODY.encode()), headers))
+
+    assert HIDDEN.encode() in body_of(request)
+
+
 def test_a_request_without_secrets_stays_as_it_is() -> None:
     binary = b"\x89PNG\x00\xff\xfe"
 

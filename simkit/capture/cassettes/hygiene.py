@@ -167,7 +167,7 @@ def _leaks(item: Interaction, redactor: Redactor) -> Iterator[_Place]:
     for rule in _rules(request.url, redactor.url(request.url)):
         yield ("request", "uri"), rule
     yield from _header_leaks("request", request.headers, redactor)
-    for rule in _rules(_text(request.body), _text(redacted_body(request.body, redactor))):
+    for rule in _rules(_text(request.body), _text(redacted_body(request, redactor))):
         yield ("request", "body"), rule
     yield from _header_leaks("response", answered.headers, redactor)
     after = redacted_response(answered, redactor)

@@ -233,7 +233,7 @@ class Keying:
         captured: dict[str, dict[str, str]] = {name: {} for name in self._capture}
         plain = partial(self._plain, captured=captured)
         url = self._address(request.url)
-        body = redacted_body(request.body, self.redactor)
+        body = redacted_body(request, self.redactor)
         if self._capture or self._volatile:
             url = plain(url)
         return Question(

@@ -6,10 +6,8 @@ request in replay before its lookup, so that both get the same key.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,12 +16,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from simkit.capture.cassettes.values import Interaction, with_body
+from simkit.capture.cassettes.values import Interaction, NotDecodable, decoded, with_body
 from simkit.capture.cassettes.vcrpy_layout import FRAMING
 from simkit.core.redact import Redactor
 from simkit.core.redact.prefilter import utf16_of
 from simkit.core.redact.shapes import is_guessable, kind_of
-from simkit.providers.http import Headers, HttpRequest, HttpResponse
+from simkit.providers.http import Headers, HttpRequest, HttpResponse, header
 from simkit.providers.streams import frames_of, is_framed, is_stream, rewritten
 
 SET_COOKIE: Final = "set-cookie"
@@ -337,7 +335,7 @@ def redacted_request(request: HttpRequest, redactor: Redactor) -> HttpRequest:
         _visible_headers(
             [pair for pair in request.headers if pair[0].lower() in WIRE.request_headers], redactor
         ),
-        redacted_body(request.body, redactor),
+        redacted_body(request, redactor),
     )
 
 
@@ -357,13 +355,18 @@ def redacted_answer(response: HttpResponse, redactor: Redactor) -> bytes:
     return _as_utf8(response.body, redactor, redact)
 
 
-def redacted_body(body: bytes, redactor: Redactor) -> bytes:
-    """Return a body with every secret replaced; without secrets, the same bytes."""
-    if body.startswith(_GZIP):
-        with suppress(OSError, EOFError, zlib.error):
-            plain = gzip.decompress(body)
-            redacted = redacted_body(plain, redactor)
-            return body if redacted == plain else gzip.compress(redacted, mtime=0)
+def redacted_body(request: HttpRequest, redactor: Redactor) -> bytes:
+    """Return a request's body without its encoding, with every secret replaced.
+
+    Of bytes that nothing here can decode, the encoding's name is returned.
+    """
+    body, named = request.body, header(request.headers, "content-encoding")
+    encodings = named or ("gzip" if body.startswith(_GZIP) else "")
+    try:
+        (body,) = decoded([body], encodings, is_whole=True)
+    except NotDecodable:
+        if body.decode(errors="replace").encode() != body:
+            return f"{_MARK}{encodings}]".encode()
     return _as_utf8(body, redactor, lambda body, redactor: redactor.line(body))
 
 

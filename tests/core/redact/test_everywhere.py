@@ -5,19 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import quopri
+import zlib
 from base64 import b64encode, encodebytes, urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
+import zstandard
 
 from simkit.capture.cassettes.redacting import redacted_answer, redacted_body
 from simkit.core.output import clean
 from simkit.core.redact import Redactor
 from simkit.core.text import cut_both, short, short_both, short_end
 from simkit.language.matching.misses import differing, line, near
-from simkit.providers.http import HttpResponse
+from simkit.providers.http import HttpRequest, HttpResponse
 from tests.conftest import IS_NIGHTLY
 from tests.planted import KEPT_AROUND, ORDINARY, SHAPED
 
@@ -42,6 +44,15 @@ ENCODED: Final[dict[str, Callable[[str], bytes]]] = {
     "percent signs": lambda text: "".join(f"%{ord(c):02X}" for c in text).encode(),
     "quoted-printable": lambda text: quopri.encodestring(f"use {text} now".encode()),
 }
+PACKERS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "": bytes,
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "Deflate": lambda plain: zlib.compress(plain, wbits=-zlib.MAX_WBITS),
+    "zstd": zstandard.ZstdCompressor().compress,
+    "gzip, zstd": lambda plain: zstandard.ZstdCompressor().compress(gzip.compress(plain)),
+}
+"""How a client may pack what it sends."""
 SSE: Final = (("content-type", "text/event-stream"),)
 OTHERS: Final = {("UTF-16", "text"), ("UTF-16", "stream"), ("quoted", "stream")}
 CUTS: Final = 12 if IS_NIGHTLY else 4
@@ -54,8 +65,15 @@ def outputs(secret: bytes) -> dict[str, bytes]:
         "stream": HttpResponse(200, SSE, (b"data: ", secret, b"\n\n")),
     }
     stored = {name: redacted_answer(answer, REDACTOR) for name, answer in answers.items()}
-    stored["alone"] = redacted_body(secret, REDACTOR)
-    stored["gzip"] = gzip.decompress(redacted_body(gzip.compress(secret), REDACTOR))
+    stored |= {
+        f"sent as {encoding or 'itself'}": redacted_body(
+            HttpRequest("POST", "", (("Content-Encoding", encoding),), pack(secret)), REDACTOR
+        )
+        for encoding, pack in PACKERS.items()
+    }
+    stored["sent as gzip, unsaid"] = redacted_body(
+        HttpRequest("POST", "", (), gzip.compress(secret)), REDACTOR
+    )
     text = secret.decode("ascii", "replace")
     if "\0" not in text and text.isascii():  # A text is in no UTF-16.
         line = REDACTOR.line(json.dumps({"said": [text]}).encode())
@@ -186,3 +204,18 @@ def test_texts_are_cut_at_one_door() -> None:
         "simkit/language/yaml/parsing.py: return text if len(text) <= _SHOWN_MAX else "
         'f"{text[:_SHOWN_MAX]}…"'
     ]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body", "stored"),
+    [
+        ("br", b"\x0b\x02\x80hello\x03\xff", b"[redacted:br]"),
+        ("gzip", b"\x1f\x8b\x08cut off", b"[redacted:gzip]"),
+        ("gzip", b'{"a": 1}', b'{"a": 1}'),
+        ("rot13", b"sk-" + b"a1B2" * 12, b"[redacted:openai]"),
+    ],
+)
+def test_what_nothing_can_unpack_is_not_stored(encoding: str, body: bytes, stored: bytes) -> None:
+    request = HttpRequest("POST", "", (("content-encoding", encoding),), body)
+
+    assert redacted_body(request, REDACTOR) == stored
