@@ -90,7 +90,7 @@ class AsgiDriver(FrameworkDriver):
             raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it answers requests."
             )
-        return self._adapter_context.caller.call(self._posted, turn)
+        return self._adapter_context.gone_on(self._adapter_context.caller.call(self._posted, turn))
 
     async def _posted(self, turn: UserTurn) -> Any:
         if self._lifespan is None:

@@ -203,6 +203,11 @@ class AdapterContext:
             f"turn {turn} answers an interrupt, {because}", ("turns", turn - 1, "resume")
         )
 
+    def gone_on(self, reply: Any) -> Any:
+        """Return the reply of code that nobody can answer: what its agents ask, it decides."""
+        self.recorder.waits_for = ""
+        return reply
+
 
 class FrameworkDriver(Protocol):
     """Runs the turns of a pipeline of one framework, and observes what requests do not show.
@@ -367,7 +372,7 @@ class FunctionDriver(FrameworkDriver):
             raise self._adapter_context.asks_nothing(
                 f"which `{self._app.entry}` cannot make: it is a function of the user's message."
             )
-        return self.reply_to(turn)
+        return self._adapter_context.gone_on(self.reply_to(turn))
 
     def reply_to(self, turn: UserTurn) -> Any:
         """Return what the function replies to the user's message, or to what is made of it."""

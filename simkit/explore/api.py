@@ -358,6 +358,11 @@ def _notes_of(campaigns: Sequence[Campaign]) -> tuple[str, ...]:
 def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str]) -> Exploration:
     """Return the exploration of several subjects."""
     campaigns = [part.campaign for part in parts]
+    unreached = {
+        f"{part.kind} {part.name}"
+        for campaign in campaigns
+        for part in campaign.reach.offered - campaign.reach.reached
+    }
     return Exploration(
         findings=tuple(finding for part in parts for finding in part.findings),
         warnings=tuple(warning for part in parts for warning in part.warnings),
@@ -367,15 +372,7 @@ def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str
         model_calls=sum(campaign.model_calls for campaign in campaigns),
         is_complete=all(campaign.is_complete for campaign in campaigns),
         is_stopped=any(campaign.is_stopped for campaign in campaigns),
-        unreached=tuple(
-            sorted(
-                {
-                    f"{part.kind} {part.name}"
-                    for campaign in campaigns
-                    for part in campaign.reach.offered - campaign.reach.reached
-                }
-            )
-        ),
+        unreached=tuple(sorted(unreached)),
         skipped=tuple(skipped),
         broken=tuple(broken),
         refused=tuple(

@@ -223,7 +223,7 @@ def line_refused(cause: Cause, turns: Sequence[Mapping[str, Any]]) -> tuple[str,
 OF_APPLICATION: Final = frozenset(
     (
         "CTX-06", "CTX-18", "CTX-19", "CTX-21", "CTX-22", "CTX-24", "FLW-06", "FLW-10", "FLW-11",
-        "FLW-12", "FLW-13", "HND-13", "HND-14", "STA-12", "STA-13",
+        "FLW-12", "FLW-13", "FLW-14", "HND-13", "HND-14", "STA-12", "STA-13",
     )
 )  # fmt: skip
 """The lints whose warnings are worth a conversation of their own: they say what the application

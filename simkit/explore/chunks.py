@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -186,10 +187,7 @@ class TallyBuilder:
 
 def merged(tallies: Iterable[Tally]) -> Tally:
     """Return the tally of all conversations."""
-    whole = Tally()
-    for tally in tallies:
-        whole = whole.merged(tally)
-    return whole
+    return reduce(Tally.merged, tallies, Tally())
 
 
 def size_of(record: ExploredRun) -> Size:

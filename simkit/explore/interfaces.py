@@ -107,6 +107,7 @@ class ChoosingModel:
         return self._scene.once("agent", request.agent, lambda: self._chosen(request))
 
     def _chosen(self, request: ModelRequest) -> Answer:
+        searches = False
         if self._interfaces.is_code:
             # Tools without a schema are the provider's own: no answer asks the code for them.
             tools = tuple(tool for tool in request.tools if tool in request.args)
@@ -114,8 +115,6 @@ class ChoosingModel:
             searches = any(_SEARCH in tool.lower() for tool in others)
             self._scene.provided.update(parts_of(request.agent, others, ()))
             request = msgspec.structs.replace(request, tools=tools)
-        else:
-            searches = False
         choices = self._scene.source.answer()
         kind = self._scene.source.oddity(self._scene.shares)
         unusual = self._unusual(kind, request, choices) if kind else None
@@ -327,17 +326,20 @@ class ChoosingModel:
                 # Providers let a model call several tools in one answer.
                 actions.append(lambda: call((choices.one_of(tools), choices.one_of(tools))))
         place = choices.below(len(actions) + (not is_forced)) + is_forced
-        try:
-            if place:
+        if place:
+            with suppress(ValueError):  # No value of the schema is known.
                 return actions[place - 1]()
-            if request.output is not None:
-                words = self._interfaces.decisions.get(request.agent, ())
-                names = [*filter(None, words), *self._interfaces.names, *known]
-                return Structured(
-                    value_of(request.output, choices, names, self._interfaces.schemas)
-                )
-        except ValueError:
-            pass  # A schema of which no value is known: the model says something instead.
+        return self._closing_reply(request, choices, known)
+
+    def _closing_reply(
+        self, request: ModelRequest, choices: Choices, known: Sequence[str]
+    ) -> Reply:
+        """Return an answer without an action: a value of the output's schema, or a text."""
+        if request.output is not None:
+            own = self._interfaces
+            names = [*filter(None, own.decisions.get(request.agent, ())), *own.names, *known]
+            with suppress(ValueError):
+                return Structured(value_of(request.output, choices, names, own.schemas))
         return Text(choices.one_of(self._words_for(request)))
 
     def _words_for(self, request: ModelRequest) -> Sequence[str]:
@@ -352,11 +354,11 @@ class ChoosingModel:
 
     def _another(self, request: ModelRequest, choices: Choices) -> Reply:
         """Return an answer in place of an action that the model has done often enough."""
-        tool = self._calls.tool_in_place(request)
+        tool, known = self._calls.tool_in_place(request), mentioned(request)
         if tool is not None:
             with suppress(ValueError):
-                return self._calls_of(request, (tool,), choices, mentioned(request))
-        return Text(TEXT)
+                return self._calls_of(request, (tool,), choices, known)
+        return self._closing_reply(request, choices, known)
 
     def _calls_of(
         self, request: ModelRequest, tools: Sequence[str], choices: Choices, known: Sequence[str]

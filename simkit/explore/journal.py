@@ -102,11 +102,9 @@ class Journal(Parts):
 
     def keep(self, chunk: Chunk, tally: Tally) -> None:
         self._write(_Line(chunk.number, tally))
-        self.count += 1
 
     def keep_slice(self, part: Slice) -> None:
         self._write(_Line(slice=part))
-        self.count += 1
 
     def close(self) -> None:
         """Close the journal; remove it if the campaign is over."""
@@ -119,6 +117,7 @@ class Journal(Parts):
         self._stream.write(self._redactor.line(msgspec.json.encode(value)) + b"\n")
         self._stream.flush()
         os.fsync(self._stream.fileno())
+        self.count += 1
 
 
 def _read(

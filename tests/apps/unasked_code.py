@@ -241,6 +241,44 @@ class Resent:
         return a.content
 
 
+class Trip:
+    """rhesis#2463: only the text of an agent crosses a handoff, and it has called tools alone."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        if not (a := ask("You plan trips.", messages, tool("transfer_to_scout"))).tool_calls:
+            return a.content
+        own, is_back = [*messages], False
+        while not is_back:
+            a = ask("You scout.", own, tool("find", "city"), tool("transfer_to_planner"))
+            own += [call_of(a), *(result_of(call, "Old Town") for call in a.tool_calls or ())]
+            names = [call.function.name for call in a.tool_calls or ()]
+            is_back = not names or "transfer_to_planner" in names
+        words = [{"role": "assistant", "content": a.content}] if a.content else []
+        return ask("You plan trips.", own if self.is_mended else [*messages, *words]).content
+
+
+class Appended:
+    """langgraph4j#288: a channel drops a message that it holds already."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def add(self, message: dict[str, Any]) -> None:
+        if self.is_mended or message not in self.history:
+            self.history.append(message)
+
+    def chat(self, text: str) -> Any:
+        self.add(user_message(text))
+        a = ask("You help.", self.history)
+        self.add({"role": "assistant", "content": a.content})
+        return a.content
+
+
 class Summed:
     """openai-agents#3791: a summary is summed up with the messages that it lists already."""
 
@@ -257,49 +295,21 @@ class Summed:
         return a.content
 
 
-class MendedPlan(Plan):
-    is_mended = True
-
-
-class MendedSwarm(Swarm):
-    is_mended = True
-
-
-class MendedThought(Thought):
-    is_mended = True
-
-
-class MendedHome(Home):
-    is_mended = True
-
-
-class MendedStored(Stored):
-    is_mended = True
-
-
-class MendedForks(Forks):
-    is_mended = True
-
-
-class MendedCrew(Crew):
-    is_mended = True
-
-
-class MendedMemory(Memory):
-    is_mended = True
-
-
-class MendedFront(Front):
-    is_mended = True
-
-
-class MendedJoined(Joined):
-    is_mended = True
-
-
-class MendedResent(Resent):
-    is_mended = True
-
-
-class MendedSummed(Summed):
-    is_mended = True
+CASES = (
+    Plan,
+    Swarm,
+    Thought,
+    Home,
+    Stored,
+    Forks,
+    Crew,
+    Memory,
+    Front,
+    Joined,
+    Resent,
+    Trip,
+    Appended,
+    Summed,
+)
+for case in CASES:
+    globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})

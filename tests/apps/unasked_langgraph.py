@@ -321,3 +321,33 @@ def research(*, begins_anew: bool) -> Any:
 
 left_over = research(begins_anew=False)
 cleared = research(begins_anew=True)
+
+
+# langgraph4j#477: an earlier answer, which nothing clears, ends the loop of a later turn.
+
+
+class Answered(MessagesState):
+    answer: str
+
+
+@tool
+def look(order: str) -> str:
+    """Look an order up."""
+    return f"{order} is late"
+
+
+def answering(*, clears: bool) -> Any:
+    def clerk(state: Answered) -> Any:
+        a = model.bind_tools([look]).invoke([("system", "You help."), *state["messages"]])
+        answer = {} if a.tool_calls and not clears else {"answer": "" if a.tool_calls else a.text}
+        return {"messages": [a], **answer}
+
+    graph = StateGraph(Answered).add_node(clerk).add_node("tools", ToolNode([look]))
+    graph.add_edge(START, "clerk")
+    graph.add_conditional_edges("clerk", after_planner, ["tools", END])
+    graph.add_conditional_edges("tools", lambda state: END if state.get("answer") else "clerk")
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+shadowed = answering(clears=False)
+answered = answering(clears=True)

@@ -8,6 +8,8 @@ from random import Random
 
 import pytest
 
+import simkit
+from simkit.explore.causes import NO_PAST
 from simkit.explore.choices import ODDS, Plan, TurnPlan
 from simkit.explore.claims import reach_lines
 from simkit.explore.conversations import converse
@@ -106,6 +108,37 @@ def test_a_model_that_does_the_same_again_and_again_is_no_fault(lines: str, tmp_
 
     assert campaign.discoveries == ()
     assert reach_lines(campaign.reach)[1:] == []
+
+
+APPROVING = """
+from agents import Agent, Runner, function_tool
+from pydantic import BaseModel
+class City(BaseModel): name: str
+@function_tool(needs_approval=True)
+def look() -> str: return "seen"
+inner = Agent(name="inner", instructions="You look.", tools=[look])
+asks = inner.as_tool(tool_name="ask", tool_description="Ask.", needs_approval=True)
+desk = Agent(name="desk", instructions="You know a city.", tools=[asks, look], output_type=City)
+async def answer(text):
+    result = await Runner.run(desk, text)
+    while result.interruptions:
+        state = result.to_state()
+        for each in result.interruptions:
+            state.approve(each)
+        result = await Runner.run(desk, state)
+    return result.final_output.name
+"""
+
+
+def test_code_may_approve_calls_itself_and_ask_for_a_form_after_many_calls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "approving.py").write_text(APPROVING, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    exploration = simkit.explore("approving:answer", runs=60, seed=0)
+
+    assert (*exploration.findings, *exploration.warnings, *exploration.notes) == (NO_PAST,)
 
 
 def test_a_tool_that_reads_a_channel_and_a_user_that_says_a_value(tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def current_message_twice(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     for part in call.context.parts:
         if type(part) is ShownPart:
             sections += [part.section] * _times_shown(part, identity, event.turn)
-        elif _is_made_of(part, identity):
+        elif identity in (part.message.id, f"m{part.of}"):
             sections.append(part.section)
     if len(sections) < 2 or (facts.pipeline.is_code and _is_as_often_said(call, facts.view)):
         return
@@ -204,10 +204,6 @@ def _is_as_often_said(call: CallView, view: View) -> bool:
         if then is None or then.role != "assistant" or then.agent
     ]
     return len(appearances) <= times
-
-
-def _is_made_of(part: MadePart, identity: str) -> bool:
-    return part.message.id == identity or (part.of > 0 and f"m{part.of}" == identity)
 
 
 def _times_shown(part: ShownPart, identity: str, turn: int) -> int:

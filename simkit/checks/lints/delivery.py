@@ -234,16 +234,12 @@ def context_ignored(event: e.ContextBuilt, facts: Facts) -> None:
             facts.notes_of(_Waiting)[event.run] = first_call[0]
 
 
-@lint("HND-12", e.AgentFinished, when=_Waiting)
-def _ignored_by_run(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
-    call = facts.notes_of(_Waiting).pop(event.run, None)
-    return () if call is None else _ignored(call, facts.view)
-
-
-@lint("HND-12", e.TurnFinished, when=_Waiting)
-def _ignored_by_open_runs(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
-    over = facts.notes.pop(_Waiting).values()
-    return [hit for call in over for hit in _ignored(call, facts.view)]
+@lint("HND-12", e.AgentFinished, e.TurnFinished, when=_Waiting)
+def _ignored_by_runs(event: e.AgentFinished | e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    waiting = facts.notes_of(_Waiting)
+    over = [event.run] if isinstance(event, e.AgentFinished) else [*waiting]
+    calls = [waiting.pop(run) for run in over if run in waiting]
+    return [hit for call in calls for hit in _ignored(call, facts.view)]
 
 
 def _ignored(call: CallView, view: View) -> Iterable[Hit]:
@@ -374,13 +370,8 @@ class _Blocks:
                 place += 1
                 continue
             text, start = candidates
-            before, after = _common_before(query, place, text, start), WHOLE_MIN
-            while (
-                place + after < len(query)
-                and start + after < len(text)
-                and query[place + after] == text[start + after]
-            ):
-                after += 1
+            before = _common(query[:place][::-1], text[:start][::-1])
+            after = _common(query[place:], text[start:])
             size = before + after
             if size >= CHUNK_MIN or size == len(text):
                 longest = max(longest, size)
@@ -388,8 +379,7 @@ class _Blocks:
         return longest
 
 
-def _common_before(query: str, place: int, text: str, start: int) -> int:
-    size = 0
-    while size < min(place, start) and query[place - size - 1] == text[start - size - 1]:
-        size += 1
-    return size
+def _common(left: str, right: str) -> int:
+    """Return the length of the beginning that two texts share."""
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))

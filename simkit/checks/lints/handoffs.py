@@ -197,7 +197,8 @@ def dangling_handoff(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 
     A turn that ends with a question to the user leaves them open: `resume` settles them.
     Calls beside it are the tool calls of the same assistant message. A turn that ends with an error
-    needs neither. Seen in langgraph-supervisor#230 and langgraph-swarm#26.
+    needs neither; what a run asks for twice is made once. Seen in langgraph-supervisor#230 and
+    langgraph-swarm#26.
     """
     if event.waits_for and event.error is None:
         return ()  # The user decides: `resume` settles what is open.
@@ -210,9 +211,11 @@ def dangling_handoff(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
 def _dangling(
     event: e.TurnFinished, unanswered: Mapping[str, tuple[str, str]], view: View
 ) -> Iterator[Hit]:
-    for handoff in view.turns[-1].handoffs:
-        if handoff.outcome == "requested":
-            request = handoff.event
+    handoffs = view.turns[-1].handoffs
+    moves = {(each.event.run, each.event.to_agent) for each in handoffs if each.outcome == "made"}
+    for handoff in handoffs:
+        request = handoff.event
+        if handoff.outcome == "requested" and (request.run, request.to_agent) not in moves:
             problem = f"{_pair(request)} was neither made nor rejected in turn {event.turn}"
             yield Hit.at("HND-06", event, problem, agent=request.from_agent, **_data(request))
     for identity, (agent, tool) in unanswered.items():

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, first_of, lint, texts_of
-from simkit.checks.lints.turns import texts_brought
+from simkit.checks.lints.turns import sent_or_dropped, texts_brought, texts_sent
 from simkit.core.messages import JsonValue, Message, as_json
 from simkit.core.text import short
 from simkit.language.paths import leaves
@@ -140,15 +140,8 @@ def _has_arrived(text: str, run: RunView, handoff: HandoffView) -> bool:
     parts = [text, *(leaf for leaf in leaves(as_json(text)) if isinstance(leaf, str))]
     sought = [each for part in parts if (each := Sought(part)).is_distinctive]
     given = [leaf for leaf in leaves(handoff.payload) if isinstance(leaf, str)]
-    return any(each.is_in(words) for words in (*given, *_texts_sent(run)) for each in sought)
-
-
-def _texts_sent(run: RunView) -> Iterator[str]:
-    """Yield the texts in a run's requests, and those that filters left out of them."""
-    for call in run.calls:
-        dropped = [each.message for each in call.context.dropped()]
-        for message in (*call.context.messages, *dropped):
-            yield from texts_of(message)
+    texts_sent = (words for message in sent_or_dropped(run) for words in texts_of(message))
+    return any(each.is_in(words) for words in (*given, *texts_sent) for each in sought)
 
 
 class _Control:
@@ -292,16 +285,12 @@ def _owners_of(message: Message, answers: _Answers, view: View) -> dict[str, _An
     owners: dict[str, _Answer] = {}
     for run, answer in answers.by_run.items():
         calls = view.runs[run].calls
-        texts = [
-            text for call in calls[:1] for each in call.context.messages for text in texts_of(each)
-        ]
-        calls_asked = [
-            *{call: None for call, text in tasks if _is_only_in(text, call, tasks, texts)}
-        ]
-        if len(calls_asked) == 1:
-            if calls_asked[0] in owners:
+        texts = [text for call in calls[:1] for text in texts_sent(call)]
+        own_calls = [*{call: None for call, text in tasks if _is_only_in(text, call, tasks, texts)}]
+        if len(own_calls) == 1:
+            if own_calls[0] in owners:
                 return {}
-            owners[calls_asked[0]] = answer
+            owners[own_calls[0]] = answer
     return owners
 
 

@@ -83,8 +83,7 @@ def _has_failed(turn: TurnView) -> bool:
 def _come_back(call: CallView, turn: int, lost: frozenset[int]) -> Iterable[Hit]:
     """Report a past that a later turn shows again: nobody has begun a new conversation."""
     # A user may say the same words again, which then have the same number.
-    others = [message for message in call.context.messages if message.role != "user"]
-    back = sorted(lost.intersection(message.number for message in others))
+    back = sorted(lost & {each.number for each in call.context.messages if each.role != "user"})
     if back:
         problem = (
             f"agent {call.agent!r} is sent nothing of the turns before in turn {turn}; in turn "
@@ -157,9 +156,10 @@ def answer_imitated(event: e.AgentFinished, facts: Facts) -> Iterable[Hit]:
 
 def _with_a_hole(relation: Relation, event: e.ContextBuilt) -> str:
     """Return that a turn is missing, though an older one is there; "" if not."""
-    turns_there = {message.turn for message in relation.rest}
-    lost = {message.turn for message in relation.missing} - turns_there
-    turns = sorted(turn for turn in lost if min(turns_there) < turn)
+    lost = {each.turn for each in relation.missing} - {each.turn for each in relation.rest}
+    # A task may repeat earlier words, which then have the same number.
+    turns_there = [each.turn for each in relation.rest if each.role != "user"]
+    turns = sorted(turn for turn in lost if any(number < turn for number in turns_there))
     if not turns:
         return ""
     return (

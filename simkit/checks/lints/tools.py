@@ -23,13 +23,6 @@ REPEATED_MIN: Final = 3
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class _Times(msgspec.Struct):
-    """The number of consecutive equal results of a call."""
-
-    count: int
-    result: JsonValue
-
-
 class OpenCalls(dict[str, tuple[str, str, bytes]]):
     """Call id to agent, tool and arguments, until the call is made again."""
 
@@ -39,15 +32,11 @@ class OpenCalls(dict[str, tuple[str, str, bytes]]):
 def _note_args(event: e.ToolCalled, facts: Facts) -> None:
     # An unknown value equals nothing.
     if event.args is not None:
-        call = event.agent, event.tool, _encode(event.args)
-        facts.notes_of(OpenCalls)[event.call_id] = call
+        facts.notes_of(OpenCalls)[event.call_id] = event.agent, event.tool, _encode(event.args)
 
 
-class _Repetitions:
-    """How often the calls of tools since the last write had equal results."""
-
-    def __init__(self) -> None:
-        self.times: dict[tuple[str, str, bytes], _Times] = {}
+class _Repetitions(dict[tuple[str, str, bytes], tuple[int, JsonValue]]):
+    """How often a call has had equal results since the last write, and this result."""
 
 
 @lint("FLW-03", e.ToolFailed, when=_Repetitions)
@@ -55,14 +44,14 @@ def _forget_failed(event: e.ToolFailed, facts: Facts) -> None:
     """Count from the beginning after a failure."""
     call = facts.notes_of(OpenCalls).get(event.call_id)
     if call is not None:
-        facts.notes_of(_Repetitions).times.pop(call, None)
+        facts.notes_of(_Repetitions).pop(call, None)
 
 
 @lint("FLW-03", e.StateUpdated, e.TurnStarted, when=_Repetitions)
 def _forget_results(event: e.StateUpdated | e.TurnStarted, facts: Facts) -> None:
     """Count from the beginning after a write, and in a new turn."""
     if isinstance(event, e.TurnStarted) or event.cause != "given":
-        facts.notes_of(_Repetitions).times.clear()
+        facts.notes_of(_Repetitions).clear()
 
 
 @lint("FLW-03", e.ToolReturned, when=OpenCalls)
@@ -73,16 +62,13 @@ def repeated_call(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
     failure may be retried: it does not count, and counting restarts after it. If the driver sees no
     state, changes are unknown: a warning. From MAST 1.3, step repetition (15.7 % of failures).
     """
-    repetitions = facts.notes_of(_Repetitions)
     call = facts.notes_of(OpenCalls).get(event.call_id)
     if call is None:
         return
-    times = repetitions.times.get(call)
-    if times is None or times.result != event.result:
-        repetitions.times[call] = _Times(1, event.result)
-        return
-    times.count += 1
-    if times.count == REPEATED_MIN:
+    repetitions = facts.notes_of(_Repetitions)
+    count, result = repetitions.get(call, (0, None))
+    repetitions[call] = count + 1 if result == event.result else 1, event.result
+    if repetitions[call][0] == REPEATED_MIN:
         problem = (
             f"agent {event.agent!r} called {event.tool!r} {REPEATED_MIN} times in turn "
             f"{event.turn} with the same arguments and the same result, and nothing changed "

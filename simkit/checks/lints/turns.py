@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -13,11 +14,11 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.delivery import GRAPH_SECTIONS, TASK_SECTIONS, inner_texts, is_shown
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, TurnNotes, lint, texts_of
 from simkit.checks.lints.tools import OpenCalls
-from simkit.core.messages import JsonValue
+from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.language.paths import as_text
 from simkit.trace import events as e
-from simkit.trace.views import CallView, TurnView, View
+from simkit.trace.views import CallView, RunView, TurnView, View
 
 WORD_MIN: Final = 4
 """The length from which a word says what a message is about."""
@@ -155,12 +156,17 @@ def looked_up_twice(event: e.ToolReturned, facts: Facts) -> Iterable[Hit]:
 def _was_sent(first: _Lookup, run: str, view: View) -> bool:
     """Return whether a run was sent a result, or a filter that was seen took it out."""
     text = first.result if isinstance(first.result, str) else json.dumps(first.result)
-    for call in view.runs[run].calls:
-        dropped = [each.message for each in call.context.dropped()]
-        for message in (*call.context.messages, *dropped):
-            if message.call_id == first.call_id or any(text in each for each in texts_of(message)):
-                return True
-    return False
+    return any(
+        message.call_id == first.call_id or any(text in each for each in texts_of(message))
+        for message in sent_or_dropped(view.runs[run])
+    )
+
+
+def sent_or_dropped(run: RunView) -> Iterator[Message]:
+    """Yield the messages of a run's requests, and those that filters left out of them."""
+    for call in run.calls:
+        yield from call.context.messages
+        yield from (each.message for each in call.context.dropped())
 
 
 @lint("FLW-11", e.TurnFinished)
@@ -183,3 +189,37 @@ def empty_answer(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         text = short(last.content, SHOWN_MAX)
         before = f"; what {last.agent!r} said, {text!r}, does not reach them"
     yield Hit.at("FLW-11", event, f"the user gets an empty answer in turn {event.turn}{before}")
+
+
+class _AskedAgain(dict[tuple[str, str, str], int]):
+    """Session, agent and results to how often the agent's model was asked in a turn before them."""
+
+
+@lint("FLW-14", e.TurnFinished, when="is_code")
+def results_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
+    """FLW-14: an agent is asked again after results of its calls, if an earlier turn did so.
+
+    A turn ends with exactly these results of these tools, after no more calls of the model than
+    then, so that neither a result nor a limit explains it. Seen in langgraph4j#477.
+    """
+    if event.error is not None or event.waits_for:
+        return
+    turn, asked_again = facts.view.turns[-1], facts.notes_of(_AskedAgain)
+    results = {tool.call_id: [tool.tool, tool.result, tool.error] for tool in turn.tools}
+    times: Counter[str] = Counter()
+    for place, call in enumerate(turn.calls, 1):
+        times[call.agent] += 1
+        calls = call.reply.calls if call.reply is not None else ()
+        outcomes = [results[each.id] for each in calls if each.id in results]
+        if not 0 < len(calls) == len(outcomes):
+            continue
+        key = event.session, call.agent, as_text(outcomes)
+        if any(later.agent == call.agent for later in turn.calls[place:]):
+            asked_again[key] = max(times[call.agent], asked_again.get(key, 0))
+        elif place == len(turn.calls) and times[call.agent] <= asked_again.get(key, 0):
+            tools = " and ".join(dict.fromkeys(repr(each.name) for each in calls))
+            problem = (
+                f"turn {event.turn} ends with the result of {tools}, and {call.agent!r} is not "
+                "asked again; in an earlier turn it was, after the same result"
+            )
+            yield Hit.at("FLW-14", call, problem)

@@ -113,7 +113,8 @@ def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     """Return the tools that pass control, with their targets.
 
     They are tools whose calls never get an answer for their agent, and after which another agent
-    speaks. Where a model must call a tool, that is the form in which code wants its answer.
+    speaks. Where a model must call a tool, that is the form in which code wants its answer. Of
+    several tools that are called at once, the one whose name says so has passed control.
     """
     carried_out = {entry.tool for entry in first.used}
     targets: dict[str, set[str]] = {}
@@ -121,16 +122,24 @@ def _handoffs(first: FirstRun, agents: Sequence[str]) -> dict[str, str]:
     for count, (other_call, agent) in enumerate(calls, 1):
         later = [entry for entry in calls[count:] if entry[0].turn == other_call.turn]
         answered = _calls_answered(agent, later)
-        for call in _message_of(other_call).calls:
+        message = _message_of(other_call)
+        for call in message.calls:
             if call.name in carried_out or other_call.model_request.choice != "auto":
                 continue
             passed = later[0][1] if later and later[0][1] != agent else ""
-            targets.setdefault(call.name, set()).add("" if call.id in answered else passed)
+            is_answer = call.id in answered or _may_pass_control(message) != {call.name}
+            targets.setdefault(call.name, set()).add("" if is_answer else passed)
     return {
         tool: next(iter(agents_after))
         for tool, agents_after in targets.items()
         if len(agents_after) == 1 and all(agents_after)
     }
+
+
+def _may_pass_control(message: Message) -> set[str]:
+    """Return the tools that a message calls: those whose names say so, if there are any."""
+    names = {call.name for call in message.calls}
+    return {name for name in names if name.startswith(PREFIXES)} or names
 
 
 def _message_of(call: ObservedCall) -> Message:

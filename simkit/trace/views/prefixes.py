@@ -416,12 +416,10 @@ def _messages_of(call: CallView) -> dict[int, Message]:
 def shows_past(view: View) -> bool:
     """Return whether a request of a turn has a message of an earlier one.
 
-    A user's text that repeats an earlier one is no such message, whichever of both it is taken for.
+    A user's message does not show it: a text or a task that repeats an earlier one is taken for it.
     """
     return any(
-        message.role != "system"
-        and 0 < message.number < turn.message.number
-        and message.content != turn.message.content
+        message.role not in ("system", "user") and 0 < message.number < turn.message.number
         for turn in view.turns[1:]
         if turn.message is not None
         for call in turn.calls

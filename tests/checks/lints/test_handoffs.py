@@ -180,6 +180,15 @@ def test_answered_calls_and_decided_handoffs_pass() -> None:
     assert hits_of("HND-06", story.trace) == []
 
 
+def test_a_handoff_that_a_run_asks_for_twice_is_made_once() -> None:
+    story = asking()
+    story.requests("b")
+    story.passes_to("b")
+    story.end()
+
+    assert hits_of("HND-06", story.trace) == []
+
+
 def test_calls_without_a_handoff_are_not_judged_here() -> None:
     story = asking()
     story.says("", ToolCall("call7", "look", {}), ToolCall("call8", "look", {}))

@@ -1,4 +1,4 @@
-"""CTX-19, FLW-10, FLW-11: a turn's request, what several agents look up, and its answer."""
+"""CTX-19, CTX-21, FLW-10, FLW-11: a turn's request, its past, look-ups, and its answer."""
 
 from __future__ import annotations
 
@@ -149,3 +149,13 @@ def test_a_turn_that_asks_no_model_may_answer_nothing() -> None:
     desk.ends("")
 
     assert problems_of("FLW-11", desk) == []
+
+
+def test_a_task_in_words_that_were_said_before_is_no_past() -> None:
+    desk = Desk()
+    for number, agent in enumerate(["general", "neurology", "neurology"]):
+        desk.turn(f"Question {number}")
+        ask_agent(desk, agent, system("You treat."), user("Headache"), reply=f"Report {number}.")
+        desk.ends("Done.")
+
+    assert problems_of("CTX-21", desk) == []

@@ -7,8 +7,8 @@ import pytest
 
 from simkit.core.messages import Message, ToolCall
 from simkit.providers.values import ParsedRequest, ParsedResponse
-from simkit.session.execution.first_run import FirstRun, ObservedCall
-from simkit.session.execution.first_scenario import scenario_of
+from simkit.session.execution.first_run import UNMARKED, FirstRun, ObservedCall
+from simkit.session.execution.first_scenario import agents_of, rules_of, scenario_of
 
 
 def observed_call(agent: str, answer: Message) -> ObservedCall:
@@ -52,3 +52,13 @@ def test_a_tool_that_must_be_called_passes_no_control(choice: str) -> None:
 
     assert "agents" not in scenario
     assert scenario["turns"][0]["replies"]["reader"] == {"calls": [{"note": {"facts": []}}]}
+
+
+def test_of_tools_called_at_once_the_one_whose_name_says_so_has_passed_control() -> None:
+    both = Message("assistant", calls=(ToolCall("c1", "find", {}), ToolCall("c2", "to_boss", {})))
+    calls = (observed_call("scout", both), observed_call(UNMARKED, Message("assistant", "Well.")))
+
+    first = FirstRun(calls, (), {})
+
+    assert agents_of(first) == ["scout", "boss"]
+    assert "handoff" not in rules_of(first)["boss"]
