@@ -304,7 +304,8 @@ def test_what_is_wrong_with_a_line_is_said_at_its_place(pytester: pytest.Pyteste
             "  did you mean `desk`?   known: desk"
         ),
         "test_nobody_spoke": (
-            "desk.feature:60:5: the user has said nothing yet, so there is nothing to judge"
+            "desk.feature:60:5: the user has said nothing yet, so there is nothing to judge\n  Write "
+            '`When the user says "Hello"` before this line.'
         ),
         "test_table_dropped": "desk.feature:64:5: this step takes no table under it",
         "test_table_missing": "desk.feature:69:5: this step needs a table under it",
