@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final, get_type_hints
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -39,10 +42,10 @@ def given_to(graph: Pregel, app: api.App, turn: api.UserTurn) -> Any:
         return text
     if MESSAGES in keys:
         return {MESSAGES: [HumanMessage(turn.text)]}
-    texts = [name for name, kind in keys.items() if kind in (str, str | None)]
-    if len(texts) == 1 or len(keys) == 1:
-        return {(texts or list(keys))[0]: text}
-    raise _input_unclear(graph, app, keys, (texts or list(keys))[:1])
+    likely = [name for name, kind in keys.items() if kind in (str, str | None)] or list(keys)
+    if len(likely) == 1:
+        return {likely[0]: text}
+    raise _input_unclear(graph, app, keys, likely[:1])
 
 
 def _input_unclear(
@@ -64,8 +67,7 @@ def input_advice_of(graph: Pregel, app: api.App, turn: api.UserTurn, problem: Ba
         return ""
     given, fields = given_to(graph, app, turn), _fields(graph)
     missing = [name for name in fields if not isinstance(given, Mapping) or name not in given]
-    text = str(problem)
-    if not any(re.search(rf"\b{re.escape(name)}\b", text) for name in missing):
+    if not any(re.search(rf"\b{re.escape(name)}\b", str(problem)) for name in missing):
         return ""
     return api.input_advice(app.pipeline, fields)
 
@@ -135,8 +137,7 @@ def reply_of(state: Any, key: str | None) -> Any:
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
     latest_first = reversed(state.get(MESSAGES) or ())
-    reply = next((message for message in latest_first if _is_said_by_an_agent(message)), None)
-    return text_of(reply) if reply is not None else None
+    return next((text_of(one) for one in latest_first if _is_said_by_an_agent(one)), None)
 
 
 def _is_said_by_an_agent(message: Any) -> bool:
@@ -168,8 +169,7 @@ class Calling:
 
         Raise FunctionMissing for an unknown method of running graphs, or an unknown output channel.
         """
-        self._graph, self._app, self._caller = graph, app, caller
-        self._context = context
+        self._graph, self._app, self._caller, self._context = graph, app, caller, context
         self._template = api.compile_references(app.options.config)
         self._threads: dict[str, str] = {}
         """Session to its own thread."""
@@ -223,19 +223,23 @@ class Calling:
     def reply(self, state: Any) -> Any:
         """Return the reply in a state; fields of models and dataclasses are keys."""
         reply_value = reply_of(state, self._app.options.output)
-        try:
+        with suppress(api.NotPlain):
             return api.plain(reply_value)
-        except api.NotPlain:
-            return reply_value
+        return reply_value
 
     def _thread(self, session: str, own: Mapping[str, Any]) -> str:
         """Return a session's thread: its name, or the next name without another run's state."""
         if session not in self._threads:
-            thread, number = session, 1
-            while self._is_taken(thread, own):
-                number += 1
-                thread = f"{session}-{number}"
-            self._threads[session] = thread
+
+            def name(number: int) -> str:
+                return f"{session}-{number}" if number > 1 else session
+
+            most = 1
+            while self._is_taken(name(most), own):
+                most *= 2
+            # Runs take names in order: of a thousand names some twenty are looked up.
+            free = bisect_left(range(1, most), True, key=lambda n: not self._is_taken(name(n), own))
+            self._threads[session] = name(free + 1)
         return self._threads[session]
 
     def _is_taken(self, thread: str, own: Mapping[str, Any]) -> bool:
@@ -243,9 +247,8 @@ class Calling:
         if not hasattr(saver, "get_tuple") or "thread_id" in own:
             return False
         config = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
-        if _is_async(saver):
-            return self._caller.call(saver.aget_tuple, config) is not None
-        return saver.get_tuple(config) is not None
+        get = partial(self._caller.call, saver.aget_tuple) if _is_async(saver) else saver.get_tuple
+        return get(config) is not None
 
 
 def _check_output(graph: Pregel, output: str | None) -> None:
