@@ -387,6 +387,8 @@ class RunData(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Channel to reducer and scope."""
     flow: str
     graph: Graph
+    observes: tuple[str, ...] = ()
+    """Aspects of the pipeline that are observed: a page must not call the others empty."""
     counter: str = ""
     exchanges: list[WireData] = []
     """Requests to servers of the scenario, and of them, in the order of the trace."""

@@ -159,6 +159,7 @@ class _Reader:
         for message in view.messages.values():  # Those that no agent was sent, too.
             tables.message(message)
         agents = dict.fromkeys([*view.pipeline.agents, *(run.agent for run in view.runs.values())])
+        channels = {n: (c.reducer, c.scope) for n, c in view.pipeline.channels.items()}
         return RunData(
             **copied(tables, "texts", "messages", "toolsets", "offers"),
             streams=self._contexts.streams,
@@ -171,10 +172,8 @@ class _Reader:
             marks=self._marks,
             findings=findings,
             agents=[agent for agent in agents if agent],
-            channels={
-                name: (channel.reducer, channel.scope)
-                for name, channel in view.pipeline.channels.items()
-            },
+            channels=channels,
+            observes=view.pipeline.observes,
             flow=view.pipeline.flow,
             graph=graph_of(view.pipeline, view, findings),
             counter=view.pipeline.tokens,

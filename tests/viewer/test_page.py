@@ -456,6 +456,17 @@ def test_what_runs_side_by_side_is_framed_and_its_conflict_is_named(
     assert "left and right wrote it side by side" in text_of(tab, "State")
 
 
+def test_state_that_nobody_sees_is_not_called_empty(tab: Any, tmp_path: Path) -> None:
+    (tmp_path / "echo_desk.py").write_text("def answer(text):\n    return text\n", encoding="utf-8")
+    file = tmp_path / "echo.scenario.yaml"
+    scenario = "version: 1\nscenario: echo\npipeline: echo_desk:answer\nturns: [{user: Hello}]\n"
+    file.write_text(scenario, encoding="utf-8")
+
+    opened(tab, write_page(tmp_path / "report.html", pages_of(file)), "#echo/state/turn-1")
+
+    assert "State is not observable in this application." in text_of(tab, "State")
+
+
 FAILING_CLAIMS: Final = (
     "{model_calls: {triage: 2, refunds: 1}, reply: x, agents: [], error: x, interrupt: x, "
     "logs: [{message: x}]}"

@@ -5,6 +5,7 @@ import { readersOf } from "./contexts";
 import type { AgentRun, Arrival, Handoff, Mark, RunData, Wire, Write } from "./document";
 import { callOfMark, causesOf, hashOf, numberOf, ownNumberOf } from "./links";
 import { Copy, counted, named, number, one, Text, time, visible } from "./parts";
+import { seesState, STATE_UNSEEN } from "./states";
 import { bodyOf } from "./wire";
 
 const textAt = (run: RunData, place: number | undefined): string =>
@@ -78,7 +79,7 @@ export const CallDetails = ({
             <a href={hashOf({ scenario, view: "state", turn: call.turn })}>the state in turn {call.turn}</a>
           </Fact>
         )}
-        {next < 0 && !writes.length && above?.kind !== "write" && !call.error && <Fact name="state written">nothing</Fact>}
+        {next < 0 && !writes.length && above?.kind !== "write" && !call.error && <Fact name="state written">{seesState(run) ? "nothing" : STATE_UNSEEN}</Fact>}
         {next >= 0 && <Fact name="the run went on with">{callLink(run, scenario, next)}</Fact>}
       </dl>
       {call.wire && <Raw key={index} run={run} index={index} wire={call.wire} />}

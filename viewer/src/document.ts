@@ -319,6 +319,7 @@ export interface RunData {
   flow: string;
   graph: Graph;
   counter?: string;
+  observes?: string[];
   claims?: Claim[];
   exchanges?: Wire[];
   error?: string;

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { RunData, Write } from "./document";
 import { hashOf } from "./links";
 import { counted, Diff, one, Text, visible } from "./parts";
-import { States, valueText } from "./states";
+import { seesState, STATE_UNSEEN, States, valueText } from "./states";
 import { WriteDetails } from "./details";
 
 export const State = ({ run, turn, scenario }: { run: RunData; turn: number; scenario: string }): JSX.Element => {
@@ -32,7 +32,7 @@ export const State = ({ run, turn, scenario }: { run: RunData; turn: number; sce
         <label>turn <input type="number" min={1} max={run.turns.length} value={now.number} onChange={(event) => { location.hash = at(Number(event.currentTarget.value)); }} /></label>
         <label><input type="checkbox" checked={all} onChange={() => setAll(!all)} /> show unchanged channels</label>
       </nav>
-      {!rows.length && <p class="empty">No channel was written in this turn.</p>}
+      {!rows.length && <p class="empty">{seesState(run) ? "No channel was written in this turn." : `State is ${STATE_UNSEEN}.`}</p>}
       {rows.map((row) => <Channel run={run} row={row} all={all} />)}
     </section>
   );

@@ -3,6 +3,11 @@ import type { Change, RunData } from "./document";
 
 export type State = Record<string, unknown>;
 
+export const STATE_UNSEEN = "not observable in this application";
+
+/** Whether the run saw what state was written: without, nothing written is no fact. */
+export const seesState = (run: RunData): boolean => (run.observes ?? []).includes("state");
+
 export const changed = (old: unknown, change: Change): unknown => {
   if (change[0] === "=") return change[1];
   if (change[0] === "+") {

@@ -136,8 +136,8 @@ def reply_of(state: Any, key: str | None) -> Any:
         return text_of(value) if isinstance(value, BaseMessage) else value
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
-    latest_first = reversed(state.get(MESSAGES) or ())
-    return next((text_of(one) for one in latest_first if _is_said_by_an_agent(one)), None)
+    texts = [text_of(m) for m in state.get(MESSAGES) or () if _is_said_by_an_agent(m)]
+    return texts[-1] if texts else None
 
 
 def _is_said_by_an_agent(message: Any) -> bool:
