@@ -136,8 +136,8 @@ def reply_of(state: Any, key: str | None) -> Any:
         return text_of(value) if isinstance(value, BaseMessage) else value
     if MESSAGES not in state and len(state) == 1:
         return reply_of(state, next(iter(state)))
-    texts = [text_of(m) for m in state.get(MESSAGES) or () if _is_said_by_an_agent(m)]
-    return texts[-1] if texts else None
+    messages = [m for m in state.get(MESSAGES) or () if _is_said_by_an_agent(m)]
+    return text_of(messages[-1]) if messages else None
 
 
 def _is_said_by_an_agent(message: Any) -> bool:
