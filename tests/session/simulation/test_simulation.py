@@ -10,6 +10,7 @@ import pytest
 
 from simkit import Simulation, SourceError
 from simkit.matchers import contains, length, message, partial
+from simkit.session.simulation.asking import placed
 from simkit.session.simulation.outcome import TurnOutcome
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -513,3 +514,31 @@ def test_a_wrong_call_is_an_error_at_its_line(wrong: Any, text: str) -> None:
 
     assert text in str(caught.value)
     assert Path(caught.value.where.split(":")[0]).name == Path(__file__).name
+
+
+def test_an_error_within_a_call_stays_itself() -> None:
+    @placed
+    class Desk:
+        def add(self, number: Any) -> Any:
+            return number + 1
+
+    with pytest.raises(TypeError, match="can only concatenate str"):
+        Desk().add("one")
+
+
+@pytest.mark.usefixtures("_alone")
+def test_a_failure_shows_no_line_of_simkit(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from simkit import Simulation
+
+        def test_it():
+            Simulation.__new__(Simulation).saay
+        """
+    )
+
+    result = pytester.runpytest_subprocess()
+
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*did you mean `say`*"])
+    assert [line for line in result.outlines if "asking.py" in line] == []
