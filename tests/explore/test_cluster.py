@@ -194,7 +194,7 @@ def test_a_worker_that_would_run_something_else_says_so(project: Path) -> None:
     assert older.error.startswith("it has hypothesis ")
     assert older.error.endswith("Install hypothesis==1.0 there.")
     unknown = answer_to(task(project, name="gone.simulation.yaml"))
-    assert unknown.error == "gone.simulation.yaml: there is no such file"
+    assert unknown.error.startswith("gone.simulation.yaml: there is no such file or folder\n")
     assert not any(answer.is_bug for answer in (other, missing, older, unknown))
 
 
