@@ -16,7 +16,7 @@ from simkit.capture.cassettes import Keying, load, save
 from simkit.capture.cassettes.values import Interaction
 from simkit.core.redact import Redactor
 from simkit.providers.http import HttpResponse
-from simkit.report.last_run import Ledger, RunEntry
+from simkit.report.last_run import Ledger, RunEntry, make_folder
 from tests.capture.cassettes.requests import chat
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +87,26 @@ def test_runs_at_once_in_one_folder_leave_one_whole_run(folder: Path) -> None:
     out, _ = judged.communicate(timeout=120)
     assert judged.returncode == 0, out
     assert f"{len(texts)} scenario" in out
+
+
+def test_a_folder_that_another_run_makes_in_the_meantime_is_no_foreign_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, exists = tmp_path / ".simkit", Path.exists
+    other = Ledger(folder)
+
+    def exists_before(path: Path) -> bool:
+        is_there = exists(path)
+        if path.name == ".gitignore":
+            monkeypatch.undo()
+            other.begin()
+        return is_there
+
+    monkeypatch.setattr(Path, "exists", exists_before)
+    make_folder(folder)
+    other.end()
+
+    assert (folder / ".gitignore").read_text(encoding="utf-8") == "*\n"
 
 
 def test_threads_that_keep_and_close_never_lose_or_mix_a_run(tmp_path: Path) -> None:

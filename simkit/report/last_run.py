@@ -184,8 +184,9 @@ def make_folder(folder: Path) -> None:
     ignore = folder / ".gitignore"
     refuse_links(folder, ignore)
     folder.mkdir(parents=True, exist_ok=True)
+    # Another run that begins at the same time writes `.gitignore` first: look at it last.
+    foreign = next((name for name in _REPLACED if (folder / name).exists()), "")
     if not ignore.exists():
-        foreign = next((name for name in _REPLACED if (folder / name).exists()), "")
         if foreign:
             problem = f"is in a folder without simkit's `.gitignore`: move it, or delete {folder}"
             raise OSError(errno.EEXIST, problem, str(folder / foreign))
