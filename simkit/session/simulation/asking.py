@@ -77,17 +77,17 @@ def call_site_of_caller() -> CallSite:
     )
 
 
-def placed(kind: type[_KindT]) -> type[_KindT]:
+def place_wrong_calls(kind: type[_KindT]) -> type[_KindT]:
     """Let a wrong call of a class's method, or a wrong attribute, be an error at the caller."""
     for name, method in [*vars(kind).items()]:
         if inspect.isfunction(method) and (name == "__call__" or not name.startswith("_")):
-            setattr(kind, name, _placed(method))
+            setattr(kind, name, _with_place(method))
     if not hasattr(kind, "__getattr__"):
         kind.__getattr__ = refuse_attribute  # type: ignore[attr-defined]
     return kind
 
 
-def _placed(method: Callable[..., Any]) -> Callable[..., Any]:
+def _with_place(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*args: Any, **options: Any) -> Any:
         try:
@@ -116,6 +116,8 @@ def _wrong_call(
 
 def refuse_attribute(looked_at: Any, name: str) -> Any:
     """Raise AttributeError with the nearest attribute, or else all of the object's class."""
+    if name in vars(type(looked_at)):  # A property's own code has raised one.
+        return object.__getattribute__(looked_at, name)
     known = [known for known in vars(type(looked_at)) if not known.startswith("_")]
     nearest = "" if name.startswith("_") else near(name, known)
     problem = f"{type(looked_at).__name__!r} object has no attribute {name!r}"

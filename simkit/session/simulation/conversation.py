@@ -21,7 +21,7 @@ from simkit.session.simulation.asking import (
     QuestionScope,
     call_site_of_caller,
     document_at,
-    placed,
+    place_wrong_calls,
     refuse_attribute,
 )
 from simkit.session.simulation.listed import Findings
@@ -141,7 +141,7 @@ class _Script(NamedTuple):
         return _Script((*self.turns, turn), (*self.turn_values, turn_data), (*self.places, place))
 
 
-@placed
+@place_wrong_calls
 class Simulation:
     """A conversation with a pipeline and scripted models, led from Python.
 

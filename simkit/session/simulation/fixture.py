@@ -16,7 +16,7 @@ from simkit.core.output import clean
 from simkit.core.text import shell_word
 from simkit.report.last_run import KEPT_AS
 from simkit.report.text import findings_text, note_unfailing
-from simkit.session.simulation.asking import placed
+from simkit.session.simulation.asking import place_wrong_calls
 from simkit.session.simulation.conversation import ADVICE, Simulation
 from simkit.spec.scenario.files import Library
 
@@ -25,7 +25,7 @@ _OPENED: Final[pytest.StashKey[list[Simulation]]] = pytest.StashKey()
 _JUDGE: Final = "simkit-sim"
 
 
-@placed
+@place_wrong_calls
 class Simulations:
     """The callable that begins a conversation with a pipeline in a test."""
 

@@ -13,7 +13,7 @@ from simkit.core.messages import JsonValue
 from simkit.core.text import counted
 from simkit.language.yaml import near
 from simkit.session.simulation import listed
-from simkit.session.simulation.asking import QuestionScope, placed
+from simkit.session.simulation.asking import QuestionScope, place_wrong_calls
 from simkit.session.simulation.seen import Named, SeenError, seen_error
 from simkit.spec.scenario.claim_kinds import aspect
 from simkit.spec.scenario.claims import Expect, selected
@@ -37,7 +37,7 @@ _FORMS_OF_ANSWERS: Final[Mapping[type | None, Answer]] = {
 }
 
 
-@placed
+@place_wrong_calls
 class SeenContext(listed.Messages):
     """All that one model call received: its messages, in order."""
 
@@ -100,7 +100,7 @@ class SeenContext(listed.Messages):
         return self._view.settings or {}
 
 
-@placed
+@place_wrong_calls
 class TurnOutcome:
     """The outcome of one turn."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from simkit import Simulation, SourceError
 from simkit.matchers import contains, length, message, partial
-from simkit.session.simulation.asking import placed
+from simkit.session.simulation.asking import place_wrong_calls
 from simkit.session.simulation.outcome import TurnOutcome
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -517,13 +517,19 @@ def test_a_wrong_call_is_an_error_at_its_line(wrong: Any, text: str) -> None:
 
 
 def test_an_error_within_a_call_stays_itself() -> None:
-    @placed
+    @place_wrong_calls
     class Desk:
         def add(self, number: Any) -> Any:
             return number + 1
 
+        @property
+        def total(self) -> Any:
+            return object().nothing  # type: ignore[attr-defined]
+
     with pytest.raises(TypeError, match="can only concatenate str"):
         Desk().add("one")
+    with pytest.raises(AttributeError, match="'nothing'"):
+        Desk().total  # noqa: B018
 
 
 @pytest.mark.usefixtures("_alone")
