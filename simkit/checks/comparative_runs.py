@@ -218,7 +218,7 @@ def resumed_differs(view: View, unbroken: View, restarts: Mapping[int, Path]) ->
     pairs: Iterable[tuple[TurnView, TurnView]] = zip(view.turns, unbroken.turns, strict=False)
     if view.pipeline.is_code:
         # How far its threads came when a turn was cut off is chance.
-        pairs = ((turn, other) for turn, other in pairs if not _is_cut(turn))
+        pairs = (p for p in pairs if p[0].error is None or p[0].error.type not in CUTS)
     parting = first_parting(pairs)
     if parting is None:
         return []
@@ -273,10 +273,6 @@ def reached_by_others(view: View) -> set[str]:
             for shared in (("global", ""), ("project", project))
         )
     }
-
-
-def _is_cut(turn: TurnView) -> bool:
-    return turn.error is not None and turn.error.type in CUTS
 
 
 def _words(parting: Parting, left: str, right_name: str) -> str:

@@ -96,13 +96,9 @@ def circumstances(call: CallView, scope: Scope) -> Iterator[str]:
     received = runs[place].received
     if not isinstance(received, Mapping):
         return
-    empty = [name for name, value in received.items() if value is None or _is_bare(value)]
+    empty = [name for name, value in received.items() if value in (None, "", (), [], {})]
     if empty:
         yield f"empty when it ran: {listed([_with_scope(name, scope) for name in empty])}"
-
-
-def _is_bare(value: Any) -> bool:
-    return isinstance(value, (Mapping, Sequence)) and not len(value)
 
 
 def _with_scope(channel: str, scope: Scope) -> str:

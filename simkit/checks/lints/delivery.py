@@ -370,8 +370,8 @@ class _Blocks:
                 place += 1
                 continue
             text, start = candidates
-            before = _common(query[:place][::-1], text[:start][::-1])
-            after = _common(query[place:], text[start:])
+            before = _common(query, place - 1, text, start - 1, -1)
+            after = _common(query, place, text, start, 1)
             size = before + after
             if size >= CHUNK_MIN or size == len(text):
                 longest = max(longest, size)
@@ -379,7 +379,12 @@ class _Blocks:
         return longest
 
 
-def _common(left: str, right: str) -> int:
-    """Return the length of the beginning that two texts share."""
-    pairs = enumerate(zip(left, right, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(left), len(right)))
+def _common(query: str, place: int, text: str, start: int, step: int) -> int:
+    """Return how many characters are equal from two places on, forwards or (-1) backwards.
+
+    No part is copied: a long document has many blocks.
+    """
+    size = 0
+    while 0 <= place < len(query) and 0 <= start < len(text) and query[place] == text[start]:
+        place, start, size = place + step, start + step, size + 1
+    return size

@@ -207,6 +207,7 @@ def results_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
     turn, asked_again = facts.view.turns[-1], facts.notes_of(_AskedAgain)
     results = {tool.call_id: [tool.tool, tool.result, tool.error] for tool in turn.tools}
     times: Counter[str] = Counter()
+    last = {call.agent: place for place, call in enumerate(turn.calls, 1)}
     for place, call in enumerate(turn.calls, 1):
         times[call.agent] += 1
         calls = call.reply.calls if call.reply is not None else ()
@@ -214,7 +215,7 @@ def results_unread(event: e.TurnFinished, facts: Facts) -> Iterable[Hit]:
         if not 0 < len(calls) == len(outcomes):
             continue
         key = event.session, call.agent, as_text(outcomes)
-        if any(later.agent == call.agent for later in turn.calls[place:]):
+        if place < last[call.agent]:
             asked_again[key] = max(times[call.agent], asked_again.get(key, 0))
         elif place == len(turn.calls) and times[call.agent] <= asked_again.get(key, 0):
             tools = " and ".join(dict.fromkeys(repr(each.name) for each in calls))
