@@ -100,6 +100,7 @@ def unmutated(folder: str, scenario: str) -> Outcome:
     return simulate(library().prepared(item(folder, scenario)))
 
 
+@cache
 def pipeline_document(folder: str, scenario: str) -> Document:
     """Returns the pipeline that a scenario runs."""
     return library().prepared(item(folder, scenario)).pipeline_document

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.near import import_statements
 from tests.processes import run_python
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -371,7 +372,7 @@ def _module(path: Path) -> str:
 
 def _imported_by(path: Path) -> Iterator[str]:
     """Yield the modules that a file imports at its head, without what only type checkers read."""
-    for node in tree_of(path).body:
+    for node in import_statements(path.read_text(encoding="utf-8"), indents=""):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

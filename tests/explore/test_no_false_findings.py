@@ -9,7 +9,6 @@ from random import Random
 import pytest
 
 import simkit
-from simkit.explore.causes import NO_PAST
 from simkit.explore.choices import ODDS, Plan, TurnPlan
 from simkit.explore.claims import reach_lines
 from simkit.explore.conversations import converse
@@ -130,15 +129,36 @@ async def answer(text):
 """
 
 
-def test_code_may_approve_calls_itself_and_ask_for_a_form_after_many_calls(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_may_approve_calls_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "approving.py").write_text(APPROVING, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
 
-    exploration = simkit.explore("approving:answer", runs=60, seed=0)
+    exploration = simkit.explore("approving:answer", runs=6, seed=0)
 
-    assert (*exploration.findings, *exploration.warnings, *exploration.notes) == (NO_PAST,)
+    assert (*exploration.findings, *exploration.warnings) == ()
+
+
+FORM = """
+version: 1
+pipeline: forms
+agents:
+  desk:
+    instructions: You know a city.
+    tools: [look]
+    output: {type: object, required: [name], properties: {name: {type: string}}}
+tools: {look: {description: Look.}}
+flow: {handoffs: {start: desk}}
+---
+version: 1
+simulation: a model looks often, and answers with a form
+pipeline: forms
+"""
+
+
+def test_a_model_that_has_called_often_enough_answers_in_the_form_asked_for(tmp_path: Path) -> None:
+    campaign = campaign_of(subject_of(tmp_path, "", FORM), runs=80)
+
+    assert campaign.discoveries == ()
 
 
 def test_a_tool_that_reads_a_channel_and_a_user_that_says_a_value(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from simkit.core import errors
 from simkit.spec.lint_catalogue import CLAIMS, CODES, ERRORS, LINTS, explanation_of, explanations
+from tests.changes import JOINED
 from tests.golden import assert_file_is
 from tests.troubleshooting_page import sections
 
@@ -37,17 +37,9 @@ def error_types() -> Iterator[type]:
 
 @cache
 def texts_of_the_code() -> str:
-    """Every text of the code, one a line: what messages are made of."""
-    texts = []
-    for file in (ROOT / "simkit").rglob("*.py"):
-        if file.name != "explanations.py":
-            tree = ast.parse(file.read_text(encoding="utf-8"))
-            texts += [
-                node.value
-                for node in ast.walk(tree)
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            ]
-    return "\n".join(texts)
+    """The code, with the parts of each text in one: what messages are made of."""
+    files = (file for file in (ROOT / "simkit").rglob("*.py") if file.name != "explanations.py")
+    return "\n".join(JOINED.sub("", file.read_text(encoding="utf-8")) for file in files)
 
 
 def test_every_message_of_the_catalogues_is_explained() -> None:
