@@ -45,6 +45,8 @@ class OwnModules:
         self._paths = app.folders()
         names = (app.entry, app.options.setup or app.entry)
         self._entries = frozenset(name.partition(":")[0] for name in names)
+        self._others: dict[str, ModuleType] = {}
+        """Modules that are none of them: frameworks have thousands, and a run asks twice."""
 
     def __call__(self, name: str, file: str) -> bool:
         """Return whether a module with a name and a file is one of them."""
@@ -76,9 +78,13 @@ class OwnModules:
 
     def forget(self) -> dict[str, ModuleType]:
         """Remove them from `sys.modules`; return the removed ones."""
-        return {name: sys.modules.pop(name) for name in self.names()}
+        removed = {name: sys.modules.pop(name) for name in self.names()}
+        self._others = sys.modules.copy()
+        return removed
 
     def _is_own(self, name: str, module: Any) -> bool:
+        if self._others.get(name) is module:
+            return False
         file = getattr(module, "__file__", None)
         if file is not None or self(name, ""):
             return self(name, str(file))
@@ -115,14 +121,9 @@ FILE: Final = "langgraph.json"
 
 def server_file(folder: Path) -> Path | None:
     """Return the nearest ``langgraph.json`` in a folder or above it."""
-    above = os.path.realpath(folder)
-    while True:
-        file = os.path.join(above, FILE)
-        if os.path.isfile(file):
-            return Path(file)
-        below, above = above, os.path.dirname(above)
-        if above == below:
-            return None
+    above = Path(os.path.realpath(folder))
+    files = (each / FILE for each in (above, *above.parents))
+    return next((file for file in files if os.path.isfile(file)), None)
 
 
 def graphs_of(file: Path) -> Mapping[str, str]:
