@@ -33,42 +33,25 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
-    "Handoff",
-    "Message",
-    "Outcome",
-    "SimkitError",
-    "Simulation",
-    "SourceError",
-    "Trace",
-    "__version__",
-    "agent",
-    "explore",
-    "fakes",
-    "handoff",
-    "load",
-    "read_trace",
-    "same",
-    "simulate",
-    "state",
-    "view_of",
-]
+    "Handoff", "Message", "Outcome", "SimkitError", "Simulation", "SourceError", "Trace",
+    "__version__", "agent", "explore", "fakes", "handoff", "load", "read_trace", "same", "simulate",
+    "state", "view_of",
+]  # fmt: skip
 
 _HOMES: Final = {
-    "Handoff": "simkit.core.messages",
-    "Message": "simkit.core.messages",
-    "Outcome": "simkit.checks.judge",
-    "SimkitError": "simkit.core.errors",
-    "Simulation": "simkit.session.simulation",
-    "SourceError": "simkit.core.errors",
-    "Trace": "simkit.trace.store",
-    "agent": "simkit.adapters.annotations",
-    "fakes": "simkit.session.simulation",
-    "handoff": "simkit.adapters.annotations",
-    "read_trace": "simkit.trace.store",
-    "same": "simkit.runtime.functions",
-    "simulate": "simkit.session.simulate",
-    "state": "simkit.adapters.annotations",
-    "view_of": "simkit.trace.views",
+    name: module
+    for module, names in {
+        "simkit.adapters.annotations": ("agent", "handoff", "state"),
+        "simkit.checks.judge": ("Outcome",),
+        "simkit.core.errors": ("SimkitError", "SourceError"),
+        "simkit.core.messages": ("Handoff", "Message"),
+        "simkit.runtime.functions": ("same",),
+        "simkit.session.simulate": ("simulate",),
+        "simkit.session.simulation": ("Simulation", "fakes"),
+        "simkit.trace.store": ("Trace", "read_trace"),
+        "simkit.trace.views": ("view_of",),
+    }.items()
+    for name in names
 }
 
 
@@ -99,7 +82,11 @@ def __getattr__(name: str) -> Any:
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:
-        raise AttributeError(f"module 'simkit' has no attribute {name!r}")
+        from simkit.core.text import hinted, likely_word
+
+        likely = "" if name.startswith("_") else likely_word(name, __all__, "package")
+        problem = f"module 'simkit' has no attribute {name!r}"
+        raise AttributeError(hinted(problem, likely, () if likely else __all__))
     globals()[name] = value
     return value
 

@@ -177,7 +177,7 @@ def test_other_comparisons_are_left_to_pytest() -> None:
     [
         (
             lambda: message(usr="Hi"),
-            "message(usr='Hi'): a message has no 'usr'; did you mean `user`?; known: user, "
+            "message(usr='Hi'): a message has no 'usr'; did you mean `user`? known: user, "
             "assistant, system, role, content, text, agent, section, calls, id, turn, tool, "
             "call_id, data, thinking",
         ),
@@ -189,7 +189,7 @@ def test_other_comparisons_are_left_to_pytest() -> None:
         (
             lambda: partial({"a": {"$contain": "x"}}),
             "partial({'a': {'$contain': 'x'}}): no operator is named `$contain`; did you mean "
-            f"`$contains`?; known: {', '.join(sorted(OPERATORS))}",
+            f"`$contains`? known: {', '.join(sorted(OPERATORS))}",
         ),
     ],
 )

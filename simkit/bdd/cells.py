@@ -128,6 +128,9 @@ def messages_of(table: Table, read: Read = typed) -> list[dict[str, Any]]:
     if all(len(row) == 2 and row[0] in ROLES for row in table):
         return [{role: read(content)} for role, content in table]
     if not {"role", "content"} & set(table[0]):
+        other = next((row[0] for row in table if len(row) == 2 and row[0] not in ROLES), "")
+        if nearest := near(other, ROLES):
+            raise TableInvalid(f"unknown role `{other}`: did you mean `{nearest}`?")
         raise TableInvalid(
             f"this table must have two columns, a role ({', '.join(ROLES)}) and what was said, "
             "or a headline with `role` or `content`"

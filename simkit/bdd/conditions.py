@@ -283,28 +283,20 @@ _NO_SECTIONS: Final = (
 CLAIM_KINDS: Final[Mapping[str, phrases.Kind]] = {
     **phrases.KINDS,
     "condition": phrases.Kind(
-        rf"(?:{'|'.join(_VERBS)})(?: .+|:)", _read, 'contains "pizza"', "what must hold"
-    ),
+        rf"(?:{'|'.join(_VERBS)})(?: .+|:)", _read, 'contains "pizza"', "what must hold"),
     "matching": phrases.Kind(
         rf"(?:no )?{phrases.NAME}(?: .+)?", _matching, 'food "pizza" and kcal that is at least 500',
-        "names with values, `that` and a condition, or `no` before the name",
-    ),
+        "names with values, `that` and a condition, or `no` before the name"),
     "pattern": phrases.Kind(
         r"/(?:[^/\\]|\\.)+/", lambda text: text[1:-1].replace(r"\/", "/"), r"/piz+a/",
-        "a regular expression between slashes",
-    ),
+        "a regular expression between slashes"),
     "predicate": phrases.Kind(
-        ".+", lambda text: _read(f"is {text}"), "at least 3", "what follows `is` in a condition"
-    ),
+        ".+", lambda text: _read(f"is {text}"), "at least 3", "what follows `is` in a condition"),
     "type": phrases.Kind(f"(?:{'|'.join(TYPE_NAMES)})", str, "number", "the name of a type"),
-    "section": phrases.Kind(
-        rf"(?!(?:{'|'.join(_NO_SECTIONS)})\b){_SECTION}", str, "history",
-        "a section of the context, with underscores or blanks",
-    ),
-    "part": phrases.Kind(
-        rf"(?!(?:{'|'.join(_NO_PARTS)})\b){_SECTION}", str, "history",
-        "a section of the context, with underscores or blanks",
-    ),
+    "section": phrases.Kind(rf"(?!(?:{'|'.join(_NO_SECTIONS)})\b){_SECTION}", str, "history",
+        "a section of the context, with underscores or blanks"),
+    "part": phrases.Kind(rf"(?!(?:{'|'.join(_NO_PARTS)})\b){_SECTION}", str, "history",
+        "a section of the context, with underscores or blanks"),
 }  # fmt: skip
 """The kinds of holes in claims."""
 

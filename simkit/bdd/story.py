@@ -321,6 +321,10 @@ class Story:
     def _parts(self) -> assembling.StoryParts:
         if not self.values.get("turns"):
             raise self.error("the user has said nothing yet, so there is nothing to judge", _SAY)
+        if "pipeline" not in self.values and "use" not in self.values:
+            raise self.error(
+                "the feature names no pipeline", 'Write `Given the pipeline "…"` above this line.'
+            )
         return assembling.StoryParts(self.values, self._claims, self._places, self._stood)
 
     def _claimed_turn(self) -> int:

@@ -190,6 +190,9 @@ def hint(keyword: str, step_text: str) -> str:
     for other in VOCABULARIES:
         if other is not ours and other.line(step_text) is not None:
             return f"`{step_text}` is said after `{other.keyword}`, not after `{ours.keyword}`"
+    straight = re.sub("[“”„]", '"', step_text)
+    if straight != step_text and ours.line(straight) is not None:
+        return f"did you mean `{straight}`, with straight quotes?"
     if step_text.count('"') % 2:
         return 'a text in the line has one `"`: close it with another'
     changed = ours.in_own_words(step_text)

@@ -39,7 +39,7 @@ from simkit.session.execution.imported import (
     imported_scenario,
 )
 from simkit.spec.scenario.code_names import bindings, file_of
-from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, parted
+from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, missing, parted
 from simkit.spec.scenario.writing import block, comment
 
 _GZIP: Final = b"\x1f\x8b"
@@ -133,6 +133,8 @@ def _content(file: str) -> bytes:
     try:
         content = Path(file).read_bytes()
         return gzip.decompress(content) if content.startswith(_GZIP) else content
+    except FileNotFoundError:
+        raise missing(file, ".json", ".jsonl", ".gz", ".pb") from None
     except (OSError, EOFError, zlib.error) as problem:
         why = getattr(problem, "strerror", None) or str(problem)
         raise TraceError(f"{file}: it cannot be read: {why}") from None

@@ -30,6 +30,7 @@ from simkit.report.table import TABLE_WIDTH
 from simkit.report.text import findings_text, summary_lines
 from simkit.report.wording import wrapped
 from simkit.session.execution.own_process import app_of
+from simkit.session.execution.recorded import cassette_path
 from simkit.session.simulate import run
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.files import Prepared
@@ -155,6 +156,13 @@ def _exit_code(rans: Sequence[ScenarioRun], results: Sequence[Result]) -> int:
     return summary_of(results).exit_code
 
 
+_REPLAY_FAILS: Final = "recorded, but this replay of it, in a new process, fails"
+_NOTHING_SENT: Final = (
+    "nothing was sent, so nothing is recorded: the scenario answers each call by itself\n"
+    "    Leave out the `replies:` that models shall give, or `cassette:`."
+)
+
+
 def _check_of_recordings(
     options: ReplayOptions, selection: Selection, job: Job, cache: DocumentCache, stack: ExitStack
 ) -> Callable[[SelectedEntry, ScenarioRun], ScenarioRun]:
@@ -176,7 +184,8 @@ def _check_of_recordings(
         again = runs.run(entry)
         if not again.result.failed:
             return ran
-        text = f"{again.text}\n    recorded, but this replay of it, in a new process, fails"
+        is_recorded = os.path.exists(cassette_path(prepared) or "")
+        text = f"{again.text}\n    {_REPLAY_FAILS if is_recorded else _NOTHING_SENT}"
         return msgspec.structs.replace(again, text=text)
 
     return check

@@ -142,7 +142,10 @@ class RunWriter:
         set_columns(self._job.width + INDENT)
         is_long = details == "all" or (details == "failing" and result.failed)
         blocks = []
-        if outcome is not None and prepared is not None and (is_long or self._job.show):
+        unknown = "" if outcome is None else _unknown(outcome.view, self._job)
+        if unknown:
+            is_long = False
+        elif outcome is not None and prepared is not None and (is_long or self._job.show):
             blocks += list(self._detail_blocks(result, prepared, outcome, is_long))
         if result.failed:
             # The reason of the failure comes first; then what happened, and how to see it again.
@@ -156,7 +159,6 @@ class RunWriter:
         page = self._page(result, outcome, prepared) if self._job.makes_pages else None
         picture = self._diagram(result, outcome)
         text = f"{title}\n\n{text}\n" if text else title
-        unknown = "" if outcome is None else _unknown(outcome.view, self._job)
         return ScenarioRun(result, text, page=page, picture=picture, unknown=unknown)
 
     def _diagram(self, result: Result, outcome: Outcome | None) -> str:

@@ -152,16 +152,23 @@ def shell_word(text: str) -> str:
 def near(word: str, known: Iterable[str]) -> str:
     """Return the element of ``known`` that ``word`` probably means, or an empty text.
 
-    Case does not matter.
+    Case, hyphens and leading zeros do not matter: ``CTX-1`` is ``CTX-01``.
     """
     spelled = {name.lower(): name for name in known}
     if not word or not spelled:
         return ""
+    squeezed = {_squeezed(name): name for name in spelled}
+    if same := squeezed.get(_squeezed(word.lower())):
+        return spelled[same]
     # Imported here because most files contain no misspelled word.
     import difflib
 
     matches = difflib.get_close_matches(word.lower(), spelled, n=1)
     return spelled[matches[0]] if matches else ""
+
+
+def _squeezed(name: str) -> str:
+    return re.sub(r"(?<!\d)0+(?=\d)|[-_ ]", "", name)
 
 
 def guess(word: str, known: Iterable[str], question: str = " Did you mean `{}`?") -> str:
@@ -175,12 +182,13 @@ def hinted(problem: str, nearest: str, known: Iterable[str], advice: str = "") -
     question = f"did you mean `{nearest}`?" if nearest else ""
     known_text = ", ".join(known)
     listed = f"known: {known_text}" if known_text else advice
-    return "; ".join(filter(None, (problem, question, listed)))
+    ends = " " if question else "; "
+    return "; ".join(filter(None, (problem, ends.join(filter(None, (question, listed))))))
 
 
 @cache
 def other_words(kind: str) -> Mapping[str, Sequence[str]]:
-    """Return words of other tools, of ``keys``, ``operators`` or ``phrases``, with those here."""
+    """Return words of other tools, of a kind as ``keys`` or ``phrases``, with those here."""
     # Imported here because most files contain no foreign word.
     import msgspec
 
@@ -188,18 +196,18 @@ def other_words(kind: str) -> Mapping[str, Sequence[str]]:
     return cast("Mapping[str, Sequence[str]]", words[kind])
 
 
-def likely_word(word: str, known: Collection[str]) -> str:
+def likely_word(word: str, known: Collection[str], kind: str = "keys") -> str:
     """Return the known word for an unknown one: its synonym, or the nearest in spelling.
 
     >>> likely_word("stub", ["replies", "tool_results"])
     'tool_results'
     """
-    return synonym_of(word, known) or near(word, known)
+    return synonym_of(word, known, kind) or near(word, known)
 
 
-def synonym_of(word: str, known: Collection[str]) -> str:
+def synonym_of(word: str, known: Collection[str], kind: str = "keys") -> str:
     """Return the known word that means the same as one of another tool; empty if there is none."""
-    return next((name for name in other_words("keys").get(word.lower(), ()) if name in known), "")
+    return next((name for name in other_words(kind).get(word.lower(), ()) if name in known), "")
 
 
 class Open(tuple[str, ...]):

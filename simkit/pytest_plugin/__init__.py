@@ -16,6 +16,7 @@ import argparse
 import os
 import sys
 from collections.abc import Generator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -53,64 +54,37 @@ _REFUSED: Final[pytest.StashKey[list[str]]] = pytest.StashKey()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options, all of which begin with ``--simkit-``."""
-    group = parser.getgroup("simkit")
-    group.addoption("--simkit-seed", type=int, metavar="N", help="run every scenario with seed N")
-    group.addoption(
-        "--simkit-base",
-        default="",
-        metavar="DIR",
-        help="compare with the traces of this folder, such as those of the base branch",
+    add = parser.getgroup("simkit").addoption
+    text: dict[str, Any] = {"default": ""}
+    flag: dict[str, Any] = {"action": "store_true"}
+    add("--simkit-seed", type=_whole_number, metavar="N", help="run every scenario with seed N")
+    what = "compare with the traces of this folder, such as those of the base branch"
+    add("--simkit-base", metavar="DIR", help=what, **text)
+    what = "write a page that shows every scenario's run: what each agent was sent"
+    add("--simkit-html", metavar="FILE", help=what, **text)
+    what = "draw N conversations of each simulation (default: 100)"
+    add("--simkit-runs", type=partial(_whole_number, least=1), default=100, metavar="N", help=what)
+    what = "print at the end what of their pipelines the scenario files never made happen"
+    add("--simkit-coverage", help=what, **flag)
+    what = "write a page with the same: pictures of the pipelines, and each item with its line"
+    add("--simkit-coverage-html", metavar="FILE", help=what, **text)
+    what = "fail a scenario instead of skipping it if what it needs is not installed"
+    add("--simkit-needs-met", help=what, **flag)
+    what = "fail a scenario with claims that were not looked at, or that nothing could break"
+    add("--simkit-strict", help=what, **flag)
+    what = (
+        "change scenario files: failing claims into what was found (fix, the default), "
+        "or write claims for turns that have none (create)"
     )
-    group.addoption(
-        "--simkit-html",
-        default="",
-        metavar="FILE",
-        help="write a page that shows every scenario's run: what each agent was sent",
-    )
-    group.addoption(
-        "--simkit-runs",
-        type=_runs,
-        default=100,
-        metavar="N",
-        help="draw N conversations of each simulation (default: 100)",
-    )
-    group.addoption(
-        "--simkit-coverage",
-        action="store_true",
-        help="print at the end what of their pipelines the scenario files never made happen",
-    )
-    group.addoption(
-        "--simkit-coverage-html",
-        default="",
-        metavar="FILE",
-        help="write a page with the same: pictures of the pipelines, and each item with its line",
-    )
-    group.addoption(
-        "--simkit-needs-met",
-        action="store_true",
-        help="fail a scenario instead of skipping it if what it needs is not installed",
-    )
-    group.addoption(
-        "--simkit-strict",
-        action="store_true",
-        help="fail a scenario with claims that were not looked at, or that nothing could break",
-    )
-    group.addoption(
-        "--simkit-update",
-        nargs="?",
-        const="fix",
-        type=_update_mode,
-        metavar="fix|create",
-        help="change scenario files: failing claims into what was found (fix, the default), "
-        "or write claims for turns that have none (create)",
-    )
+    modes: dict[str, Any] = {"nargs": "?", "const": "fix", "metavar": "fix|create"}
+    add("--simkit-update", type=_update_mode, help=what, **modes)
 
 
-def _runs(word: str) -> int:
-    count = int(word) if word.isdecimal() else 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {word!r}")
-    return count
+def _whole_number(word: str, least: int | None = None) -> int:
+    bound = "" if least is None else f" of at least {least}"
+    if not word.lstrip("-").isdecimal() or (least is not None and int(word) < least):
+        raise argparse.ArgumentTypeError(f"must be a whole number{bound}, not {word!r}")
+    return int(word)
 
 
 def _update_mode(word: str) -> str:
@@ -119,6 +93,17 @@ def _update_mode(word: str) -> str:
             f"{word!r} is neither `fix` nor `create`; write `--simkit-update=fix` before a path"
         )
     return word
+
+
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Refuse an unknown option of simkit with the nearest, before pytest does without."""
+    known = [name for option in parser.getgroup("simkit").options for name in option.names()]
+    words = [word.partition("=")[0] for word in args if word.startswith("--simkit-")]
+    if unknown := next((word for word in words if word not in known), ""):
+        from simkit.core.text import hinted, near
+
+        problem = f"there is no option `{unknown}`"
+        raise pytest.UsageError(hinted(problem, near(unknown, known), known))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -188,6 +173,17 @@ def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None
         from simkit.pytest_plugin.items import listen
 
         listen(node.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Say what was near a scenario that pytest does not find, and how a feature is run."""
+    try:
+        return (yield)
+    except pytest.UsageError as problem:
+        from simkit.pytest_plugin.items import advice_on_arguments
+
+        raise pytest.UsageError(*problem.args, *advice_on_arguments(session.config)) from None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -21,7 +21,7 @@ from simkit.core.errors import SimkitError, SourceError, Terminated
 from simkit.core.gc_pause import gc_paused, imports_frozen
 from simkit.core.output import clean
 from simkit.core.stopping import TERMINATED, sudden_end_told, terminable
-from simkit.core.text import counted
+from simkit.core.text import counted, hinted, near, shell_word
 from simkit.language.yaml import DocumentCache
 from simkit.spec.scenario.items import ScenarioCase, items_in, simulations_in
 
@@ -81,6 +81,29 @@ _TAGS: Final[pytest.StashKey[set[str]]] = pytest.StashKey()
 def documents_of(config: pytest.Config) -> DocumentCache:
     """Return the documents that collection has read, which items need again."""
     return config.stash.setdefault(_CACHE, DocumentCache())
+
+
+def advice_on_arguments(config: pytest.Config) -> Iterator[str]:
+    """Yield what to write in place of each argument of simkit's that pytest does not find."""
+    for argument in config.args:
+        path, _, name = argument.partition("::")
+        file = config.invocation_params.dir / path
+        if not file.is_file():
+            continue
+        if file.suffix == ".feature":
+            yield (
+                f"{path}: pytest runs a feature through a module. Save this as test_{file.stem}.py "
+                "beside it, and run that file:\n  from pytest_bdd import scenarios\n"
+                f"  from simkit.bdd import *\n  scenarios({file.name!r})"
+            )
+        elif name and file.name.endswith(".scenario.yaml"):
+            with contextlib.suppress(SimkitError):
+                cases = items_in(relative_path(file), documents_of(config))
+                names = _cleaned([case.name for case in cases])
+                if name not in names:
+                    listed = [shell_word(each) for each in names]
+                    problem = f"{path}: there is no scenario {name!r}"
+                    yield hinted(problem, near(name, names), listed)
 
 
 class ScenarioFile(pytest.File):

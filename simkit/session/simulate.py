@@ -16,6 +16,7 @@ from simkit.checks.lints import LintRunner
 from simkit.checks.turn_claims import answer_to
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import gc_paused
+from simkit.core.text import short
 from simkit.language.yaml import SourcePath
 from simkit.runtime.functions import function_named
 from simkit.session.execution import Execution
@@ -55,6 +56,11 @@ def simulate(prepared: Prepared, *, seed: int | None = None) -> Outcome:
     >>> outcome.passed, outcome.judgement.findings
     (True, ())
     """
+    if not isinstance(prepared, Prepared):
+        raise TypeError(
+            f"simulate() takes a scenario of simkit.load(), not {short(repr(prepared), 60)}; write "
+            '`for scenario in simkit.load("x.scenario.yaml"): simkit.simulate(scenario)`'
+        )
     if seed is not None:
         prepared = prepared.with_seed(seed)
     _asked_by_libraries()  # Other runs of this process may have left some.
@@ -136,7 +142,7 @@ def record(prepared: Prepared, recording: Recording) -> Recorded:
         traffic = conversation.traffic
         if traffic is None or path is None:
             conversation.follow(prepared)
-            note = "nothing was recorded: the scenario names no `cassette`"
+            note = "nothing was recorded: the scenario names no `cassette`; write `cassette: NAME`"
             return Recorded(conversation.finish(), note)
         try:
             conversation.follow(prepared)

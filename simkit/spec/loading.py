@@ -75,8 +75,12 @@ def _fault(problem: ValidationError, data: Any) -> Fault:
 
 
 def _keys_of(model: str) -> tuple[str, ...]:
-    models = (each for each in YamlModel.__subclasses__() if each.__name__ == model)
-    return next((each.known_keys() for each in models), ())
+    """Return the keys of the model of a name; none if several have it."""
+    models, below = [], [*YamlModel.__subclasses__()]
+    while below:
+        below += (each := below.pop()).__subclasses__()
+        models += [each] * (each.__name__ == model)
+    return models[0].known_keys() if len(models) == 1 else ()
 
 
 _ADDED: Final = {
@@ -111,7 +115,10 @@ _PHRASES: Final[Mapping[str, Callable[[Any], str]]] = {
     **dict.fromkeys(_OF_MAPPINGS, lambda value: f"must be a mapping, not {kind_text(value)}"),
     "tuple_type": lambda value: f"must be a list, not {kind_text(value)}",
     "string_type": lambda value: f"must be a text, not {kind_text(value)}",
-    "int_type": lambda value: f"must be a whole number, not {shown_value(value)}",
+    **dict.fromkeys(
+        ("int_type", "int_parsing"),
+        lambda value: f"must be a whole number, not {shown_value(value)}",
+    ),
     "float_type": lambda value: f"must be a number, not {shown_value(value)}",
     "bool_type": lambda value: f"must be true or false, not {shown_value(value)}",
     "too_short": lambda _: "must not be empty",

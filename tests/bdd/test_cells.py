@@ -100,3 +100,8 @@ def test_any_cell_between_quotes_is_one_text(cell: str) -> None:
     # A quote or backslash that the cell escapes itself counts once, as elsewhere in features.
     assert line.holes["text"] == typed(f'"{cell}"')
     assert line.holes["session"] == "s"
+
+
+def test_a_misspelt_role_is_named_with_the_nearest() -> None:
+    with pytest.raises(TableInvalid, match=r"^unknown role `sytem`: did you mean `system`[?]$"):
+        messages_of([["sytem", "Refund."], ["user", "Hi"]])

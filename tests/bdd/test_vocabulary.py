@@ -227,3 +227,8 @@ def test_a_line_in_other_words_is_given_back_in_the_words_of_a_phrase(
     keyword: str, line: str, suggested: str
 ) -> None:
     assert hint(keyword, line) == f"did you mean `{suggested}`?"
+
+
+@pytest.mark.parametrize("line", ['user says "Hi"', "the user says “Hi”"])
+def test_a_line_that_lacks_an_article_or_straight_quotes_is_given_back_right(line: str) -> None:
+    assert hint("When", line).startswith('did you mean `the user says "Hi"`')

@@ -413,3 +413,20 @@ def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
     assert not {
         name for name in modules if any(f"{name}.".startswith(f"{other}.") for other in needless)
     }
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("test",), "There is no command `test`. Did you mean `replay`?"),
+        (("replay", "--turn", "one"), "'one' is not a valid whole number."),
+        (("explain", "CTX-1"), "did you mean `CTX-01`?"),
+    ],
+)
+def test_a_wrong_word_is_refused_with_what_was_meant(
+    simkit: Call, words: tuple[str, ...], said: str
+) -> None:
+    done = simkit(*words)
+
+    assert done.code == 2
+    assert said in done.err

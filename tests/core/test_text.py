@@ -3,10 +3,15 @@ from __future__ import annotations
 import shlex
 import subprocess
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simkit.core.text import counted, shell_word, short, short_both
+import simkit
+from simkit import Simulation
+from simkit.cli.commands import cli
+from simkit.core.text import counted, near, other_words, shell_word, short, short_both
+from simkit.session.simulation import TurnOutcome
 
 
 def test_counts_agree_with_their_nouns() -> None:
@@ -55,3 +60,31 @@ def test_a_text_with_an_apostrophe_is_a_readable_word_of_a_shell() -> None:
 @example("it's late")
 def test_a_word_of_a_shell_is_the_text_again(text: str) -> None:
     assert shlex.split(shell_word(text)) == [text]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        ("CTX-1", ["CTX-21", "CTX-01", "CTX-11"], "CTX-01"),
+        ("hnd12", ["HND-02", "HND-12"], "HND-12"),
+        ("tool-result", ["tools", "tool_result"], "tool_result"),
+        ("send", ["resume"], ""),
+    ],
+)
+def test_hyphens_and_leading_zeros_do_not_part_a_word_from_its_own(
+    word: str, known: list[str], meant: str
+) -> None:
+    assert near(word, known) == meant
+
+
+def test_words_of_other_tools_lead_to_words_that_exist() -> None:
+    known = {
+        "commands": cli.commands,
+        "attributes": [*vars(Simulation), *vars(TurnOutcome)],
+        "package": simkit.__all__,
+    }
+
+    for kind, names in known.items():
+        wrong = {to for words in other_words(kind).values() for to in words} - {*names}
+        assert not wrong, kind
+        assert not {*other_words(kind)} & {*names}, kind

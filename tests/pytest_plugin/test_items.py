@@ -398,3 +398,25 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
     done = run_python("-c", report, folder=ROOT)
 
     assert done.stdout.strip() == "['simkit', 'simkit.pytest_plugin']"
+
+
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("desk.feature", "desk.feature: pytest runs a feature through a module. Save this as"),
+        ("a.scenario.yaml::secnd", "a.scenario.yaml: there is no scenario 'secnd'; did you mean "
+         "`second`? known: first, second, third"),
+        ("--simkit-hmtl=x", "there is no option `--simkit-hmtl`; did you mean `--simkit-html`?"),
+        ("--simkit-seed=abc", "--simkit-seed: must be a whole number, not 'abc'"),
+    ],
+)  # fmt: skip
+def test_what_pytest_does_not_find_is_told_with_what_was_near(
+    pytester: pytest.Pytester, argument: str, said: str
+) -> None:
+    write(pytester, a=SEVERAL)
+    pytester.path.joinpath("desk.feature").write_text("Feature: The desk\n", encoding="utf-8")
+
+    result = pytester.runpytest_inprocess(argument)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert said in f"{result.stdout}{result.stderr}"

@@ -202,3 +202,13 @@ def test_what_cannot_be_served_is_told_at_its_turn() -> None:
         )
     ]
     assert judgement.exit_code == 1
+
+
+def test_a_file_in_place_of_its_scenarios_is_told_what_to_write() -> None:
+    with pytest.raises(TypeError) as refused:
+        simulate("desk.scenario.yaml")  # type: ignore[arg-type]
+
+    assert str(refused.value) == (
+        "simulate() takes a scenario of simkit.load(), not 'desk.scenario.yaml'; write "
+        '`for scenario in simkit.load("x.scenario.yaml"): simkit.simulate(scenario)`'
+    )

@@ -95,10 +95,11 @@ def read_export(content: bytes, name: str) -> Export:
     if unknown:
         problems.append(f"{counted(unknown, 'object')} of no known format: left out")
     if not export.format:
+        why = "\n  ".join(problems[:3]) or "it is an empty list"
         raise TraceError(
-            f"{name}: no exported trace was recognised in it\n"
+            f"{name}: no exported trace was recognised in it: {why}\n"
             "  Known are OTLP (JSON, lines of JSON, protobuf), batches of LangSmith's runs, and "
-            "what the OpenAI Agents SDK exports." + "".join(f"\n  {line}" for line in problems[:3])
+            "what the OpenAI Agents SDK exports."
         )
     _add_logs(export, logs)
     return export
@@ -116,7 +117,9 @@ def _objects(content: bytes) -> tuple[list[Any] | None, list[str]]:
     except UnicodeDecodeError:
         return None, []
     if text.lstrip()[:1] not in ("{", "["):
-        return None, []
+        if any(ord(each) < 32 and not each.isspace() for each in text):
+            return None, []
+        return [], ["it is text, and no JSON" if text.strip() else "the file is empty"]
     try:
         whole = json_value(text)
     except (ValueError, RecursionError):

@@ -9,6 +9,7 @@ import click
 from simkit.cli.commands.options import (
     FITTING,
     FiniteNumber,
+    WholeNumber,
     cli,
     complete_file,
     form_option,
@@ -25,7 +26,7 @@ from simkit.cli.commands.options import (
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
 )
-@click.option("--runs", type=click.IntRange(min=1), default=10, help="Run each so many times.")
+@click.option("--runs", type=WholeNumber(min=1), default=10, help="Run each so many times.")
 @processes_option("Make N runs at the same time.")
 @click.option(
     "--budget-usd",
@@ -50,7 +51,7 @@ from simkit.cli.commands.options import (
 @click.option(
     "--from",
     "first_turn",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=1,
     metavar="TURN",
     help="Replay the turns before this one, and ask real models from it on.",
@@ -58,7 +59,7 @@ from simkit.cli.commands.options import (
 @click.option("--all-claims", is_flag=True, help="Judge claims that only the script can keep, too.")
 @click.option(
     "--k",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     help="The k of pass@k (one run holds) and pass^k (all hold): 3, or --runs if that is less.",
 )
 @click.option(

@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from simkit.core.answers import current_answer
 from simkit.core.errors import DirectoryGone
-from simkit.core.text import guess
+from simkit.core.text import guess, likely_word
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 
@@ -24,8 +24,16 @@ class Words(click.Choice[str]):
         return super().get_invalid_choice_message(value, ctx) + guess(str(value), self.choices)
 
 
+class WholeNumber(click.IntRange):
+    """A whole number; click would call another word no valid integer range."""
+
+    name = "whole number"
+
+
 class FiniteNumber(click.FloatRange):
     """A finite number: click lets ``nan`` pass, which is neither below nor above any limit."""
+
+    name = "number"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -72,7 +80,7 @@ def file_option(help: str) -> Callable[[CommandT], CommandT]:
 
 def processes_option(help: str) -> Callable[[CommandT], CommandT]:
     """Return ``-j``."""
-    return click.option("-j", "processes", type=click.IntRange(min=1), default=1, help=help)
+    return click.option("-j", "processes", type=WholeNumber(min=1), default=1, help=help)
 
 
 SHOW: Final = click.option(
@@ -176,8 +184,11 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0] if args else ""
         if word not in self.commands and not word.startswith("-"):
-            hint, known = guess(word, self.commands), ", ".join(sorted(self.commands))
-            raise click.UsageError(f"There is no command `{word}`.{hint} Known: {known}.", ctx)
+            likely, known = likely_word(word, self.commands, "commands"), sorted(self.commands)
+            hint = f" Did you mean `{likely}`?" if likely else ""
+            raise click.UsageError(
+                f"There is no command `{word}`.{hint} Known: {', '.join(known)}.", ctx
+            )
         return super().resolve_command(ctx, args)
 
 

@@ -15,6 +15,7 @@ from simkit.cli.commands.options import (
     QUIET,
     SHOW,
     STRICT,
+    WholeNumber,
     Words,
     cli,
     complete_file,
@@ -32,7 +33,7 @@ from simkit.core.gc_pause import imports_frozen
 )
 @PATHS
 @SHOW
-@click.option("--turn", type=click.IntRange(min=1), help="Show only this turn.")
+@click.option("--turn", type=WholeNumber(min=1), help="Show only this turn.")
 @click.option("--agent", default="", help="Show only this agent.")
 @click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
 @click.option(
@@ -119,7 +120,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     "--then fails. Ctrl-C ends it, and judges.",
 )
 @click.argument("path", metavar="PATH[::NAME]", shell_complete=complete_file)
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="0 takes any free one.")
+@click.option("--port", type=WholeNumber(0, 65535), default=0, help="0 takes any free one.")
 @click.option(
     "--then",
     "program",

@@ -11,6 +11,7 @@ from simkit.cli.commands.options import (
     FITTING,
     PATHS,
     FiniteNumber,
+    WholeNumber,
     Words,
     cli,
     complete_file,
@@ -35,11 +36,11 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
 )
 @click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
 @click.option(
-    "--runs", type=click.IntRange(1, RUNS_LIMIT), default=300, help="Draw so many conversations."
+    "--runs", type=WholeNumber(1, RUNS_LIMIT), default=300, help="Draw so many conversations."
 )
 @click.option(
     "--turns",
-    type=click.IntRange(1, TURNS_LIMIT),
+    type=WholeNumber(1, TURNS_LIMIT),
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
 @click.option("--seed", type=int, help="Draw others; else as the simulation says, or 0.")
@@ -137,7 +138,7 @@ def coverage_command(**options: Any) -> int:
 @click.option(
     "--max",
     "most",
-    type=click.IntRange(min=1),
+    type=WholeNumber(min=1),
     default=500,
     help="Judge at most so many mutants of traces, and so many of pipelines.",
 )

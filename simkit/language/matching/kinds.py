@@ -67,6 +67,7 @@ NUMBER: Final = Kind(
     "a number",
     OF_NUMBERS,
     lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
+    advice="Compare numbers by `{$lte: 100}` or `{$gte: 1}`.",
 )
 ROLE: Final = TEXT._replace(
     noun="the role of a message",

@@ -369,29 +369,19 @@ def _nothing(scene: _Scene) -> _Explanation:
 
 _GLUED_DASH: Final = late_pattern(r"-[^\s-]")
 _FAMILIES: Final[tuple[tuple[str, str, Callable[[_Scene], _Explanation]], ...]] = (
-    ("found a tab", "", lambda scene: (scene.mark, *TAB)),
-    ("cannot start any token", "", _start),
-    ("", "scanning an alias", _start),
-    ("", "scanning an anchor", _start),
-    ("second occurrence", "", _anchor_twice),
-    ("", "a tag", _tag),
-    ("tag handle", "", _tag),
-    ("incompatible YAML", "", _version),
-    ("", "directive", _directive),
-    ("directive", "", _directive),
-    ("", "quoted scalar", _quoted),
-    ("", "block scalar", _block_scalar),
-    ("mapping values", "", _colon),
-    ("unexpected ':'", "", _colon_in_flow),
-    ("", "flow", _flow),
+    ("found a tab", "", lambda scene: (scene.mark, *TAB)), ("cannot start any token", "", _start),
+    ("", "scanning an alias", _start), ("", "scanning an anchor", _start),
+    ("second occurrence", "", _anchor_twice), ("", "a tag", _tag), ("tag handle", "", _tag),
+    ("incompatible YAML", "", _version), ("", "directive", _directive),
+    ("directive", "", _directive), ("", "quoted scalar", _quoted),
+    ("", "block scalar", _block_scalar), ("mapping values", "", _colon),
+    ("unexpected ':'", "", _colon_in_flow), ("", "flow", _flow),
     ("did not find expected key", "", _line_that_does_not_fit),
     ("'-' indicator", "", _line_that_does_not_fit),
-    ("<document start>", "", _line_that_does_not_fit),
-    ("block sequence entries", "", _dash),
-    ("mapping keys", "", _question),
-    ("expected ':'", "", _no_colon),
+    ("<document start>", "", _line_that_does_not_fit), ("block sequence entries", "", _dash),
+    ("mapping keys", "", _question), ("expected ':'", "", _no_colon),
     ("node content", "", _nothing),
-)
+)  # fmt: skip
 """A part of libyaml's problem, a part of its context, and the explanation; the first that fits.
 
 The texts are those of libyaml 0.2.5's ``scanner.c`` and ``parser.c``.

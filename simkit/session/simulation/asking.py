@@ -19,7 +19,7 @@ from simkit.checks.claims import schemas_of_calls
 from simkit.checks.searching import names_section
 from simkit.core.errors import SimkitError, SourceError
 from simkit.core.messages import ROLE_ALIASES
-from simkit.core.text import hinted
+from simkit.core.text import hinted, likely_word
 from simkit.language.matching import kinds
 from simkit.language.yaml import Document, Open, near
 from simkit.providers.failures import FAILURES
@@ -119,7 +119,7 @@ def refuse_attribute(looked_at: Any, name: str) -> Any:
     if name in vars(type(looked_at)):  # A property's own code has raised one.
         return object.__getattribute__(looked_at, name)
     known = [known for known in vars(type(looked_at)) if not known.startswith("_")]
-    nearest = "" if name.startswith("_") else near(name, known)
+    nearest = "" if name.startswith("_") else likely_word(name, known, "attributes")
     problem = f"{type(looked_at).__name__!r} object has no attribute {name!r}"
     raise AttributeError(hinted(problem, nearest, () if nearest else known))
 

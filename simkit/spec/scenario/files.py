@@ -320,6 +320,9 @@ def _nearest_name(name: str, document: Document) -> str:
         return f"A pipeline that is code is named `{':'.join(name.rsplit('.', 1))}`."
     if os.path.isfile(f"{file}{PIPELINE_SUFFIX}"):
         return f"It is in a file of its own: write `pipeline: {name}{PIPELINE_SUFFIX}`."
+    files = {each.name.split(".")[0]: each.name for each in folder.glob(f"*{PIPELINE_SUFFIX}")}
+    if nearest := near(name.split(".")[0], files):
+        return f"Did you mean the file beside this one, `pipeline: {files[nearest]}`?"
     return f"A pipeline in its own file is named with its ending `{PIPELINE_SUFFIX}`."
 
 

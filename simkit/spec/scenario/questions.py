@@ -203,28 +203,16 @@ def _check_matcher(question: Question) -> None:
         raise MatcherError((), f"{which} answer that is possible matches this", "", (), "")
 
 
-_CLAIM_SCHEMA: Final = {
-    "anyOf": [
-        {
-            "type": "object",
-            "required": [ONE_OF, IS],
-            "properties": {
-                ONE_OF: {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 2,
-                    "description": "The possible answers.",
-                },
-                IS: {
-                    "allOf": [dict(MATCHER_SCHEMA)],
-                    "description": "The claim: one of these answers, or a matcher.",
-                },
-            },
-            "additionalProperties": False,
-        },
-        dict(MATCHER_SCHEMA),
-    ]
-}
+_POSSIBLE: Final = {
+    "type": "array", "items": {"type": "string"}, "minItems": 2,
+    "description": "The possible answers."}  # fmt: skip
+_WANTED: Final = {"allOf": [dict(MATCHER_SCHEMA)],
+    "description": "The claim: one of these answers, or a matcher."}  # fmt: skip
+_CHOICE: Final = {
+    "type": "object", "required": [ONE_OF, IS], "properties": {ONE_OF: _POSSIBLE, IS: _WANTED},
+    "additionalProperties": False,
+}  # fmt: skip
+_CLAIM_SCHEMA: Final = {"anyOf": [_CHOICE, dict(MATCHER_SCHEMA)]}
 JudgeClaims = Annotated[
     Any,
     BeforeValidator(_claims),

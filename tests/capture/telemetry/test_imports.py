@@ -237,10 +237,10 @@ def test_dropped_attributes_are_read_from_the_whole_input_or_said() -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"", "it is no JSON"),
+        (b"", "the file is empty"),
         (b"{}", "no exported trace was recognised"),
         (b'[{"a": 1}]', "no exported trace was recognised"),
-        (b"version: 1", "it is no"),
+        (b"version: 1", "it is text, and no JSON"),
         (b'{"resourceSpans": 3}', ""),
         (b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": 3}]}]}]}', ""),
         (b'{"data": [{"object": "trace.span"}]}', "no exported trace was recognised"),

@@ -364,7 +364,8 @@ def test_a_scenario_without_a_cassette_records_nothing(folder: Path) -> None:
 
     done = recorded(write(folder, scripted))
 
-    assert done.note == "nothing was recorded: the scenario names no `cassette`"
+    advice = "write `cassette: NAME`"
+    assert done.note == f"nothing was recorded: the scenario names no `cassette`; {advice}"
 
 
 def test_the_nearest_folder_of_cassettes_counts(folder: Path) -> None:
