@@ -58,33 +58,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text: dict[str, Any] = {"default": ""}
     flag: dict[str, Any] = {"action": "store_true"}
     add("--simkit-seed", type=_whole_number, metavar="N", help="run every scenario with seed N")
-    what = "compare with the traces of this folder, such as those of the base branch"
-    add("--simkit-base", metavar="DIR", help=what, **text)
-    what = "write a page that shows every scenario's run: what each agent was sent"
-    add("--simkit-html", metavar="FILE", help=what, **text)
-    what = "draw N conversations of each simulation (default: 100)"
-    add("--simkit-runs", type=partial(_whole_number, least=1), default=100, metavar="N", help=what)
-    what = "print at the end what of their pipelines the scenario files never made happen"
-    add("--simkit-coverage", help=what, **flag)
-    what = "write a page with the same: pictures of the pipelines, and each item with its line"
-    add("--simkit-coverage-html", metavar="FILE", help=what, **text)
-    what = "fail a scenario instead of skipping it if what it needs is not installed"
-    add("--simkit-needs-met", help=what, **flag)
-    what = "fail a scenario with claims that were not looked at, or that nothing could break"
-    add("--simkit-strict", help=what, **flag)
-    what = (
+    goal = "compare with the traces of this folder, such as those of the base branch"
+    add("--simkit-base", metavar="DIR", help=goal, **text)
+    goal = "write a page that shows every scenario's run: what each agent was sent"
+    add("--simkit-html", metavar="FILE", help=goal, **text)
+    goal = "draw N conversations of each simulation (default: 100)"
+    add("--simkit-runs", type=_positive_number, default=100, metavar="N", help=goal)
+    goal = "print at the end what of their pipelines the scenario files never made happen"
+    add("--simkit-coverage", help=goal, **flag)
+    goal = "write a page with the same: pictures of the pipelines, and each item with its line"
+    add("--simkit-coverage-html", metavar="FILE", help=goal, **text)
+    goal = "fail a scenario instead of skipping it if what it needs is not installed"
+    add("--simkit-needs-met", help=goal, **flag)
+    goal = "fail a scenario with claims that were not looked at, or that nothing could break"
+    add("--simkit-strict", help=goal, **flag)
+    goal = (
         "change scenario files: failing claims into what was found (fix, the default), "
         "or write claims for turns that have none (create)"
     )
     modes: dict[str, Any] = {"nargs": "?", "const": "fix", "metavar": "fix|create"}
-    add("--simkit-update", type=_update_mode, help=what, **modes)
+    add("--simkit-update", type=_update_mode, help=goal, **modes)
 
 
-def _whole_number(word: str, least: int | None = None) -> int:
-    bound = "" if least is None else f" of at least {least}"
-    if not word.lstrip("-").isdecimal() or (least is not None and int(word) < least):
+def _whole_number(word: str, least: float = float("-inf"), bound: str = "") -> int:
+    if not word.lstrip("-").isdecimal() or int(word) < least:
         raise argparse.ArgumentTypeError(f"must be a whole number{bound}, not {word!r}")
     return int(word)
+
+
+_positive_number = partial(_whole_number, least=1, bound=" of at least 1")
 
 
 def _update_mode(word: str) -> str:

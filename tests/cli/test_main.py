@@ -416,7 +416,7 @@ def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("test",), "There is no command `test`. Did you mean `replay`?"),
         (("replay", "--turn", "one"), "'one' is not a valid whole number."),
@@ -424,9 +424,9 @@ def test_the_replay_of_a_declared_pipeline_loads_nothing_for_code_or_recordings(
     ],
 )
 def test_a_wrong_word_is_refused_with_what_was_meant(
-    simkit: Call, words: tuple[str, ...], said: str
+    simkit: Call, words: tuple[str, ...], text: str
 ) -> None:
     done = simkit(*words)
 
     assert done.code == 2
-    assert said in done.err
+    assert text in done.err

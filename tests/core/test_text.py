@@ -63,7 +63,7 @@ def test_a_word_of_a_shell_is_the_text_again(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "known", "meant"),
+    ("word", "known", "name"),
     [
         ("CTX-1", ["CTX-21", "CTX-01", "CTX-11"], "CTX-01"),
         ("hnd12", ["HND-02", "HND-12"], "HND-12"),
@@ -72,9 +72,9 @@ def test_a_word_of_a_shell_is_the_text_again(text: str) -> None:
     ],
 )
 def test_hyphens_and_leading_zeros_do_not_part_a_word_from_its_own(
-    word: str, known: list[str], meant: str
+    word: str, known: list[str], name: str
 ) -> None:
-    assert near(word, known) == meant
+    assert near(word, known) == name
 
 
 def test_words_of_other_tools_lead_to_words_that_exist() -> None:

@@ -401,7 +401,7 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "said"),
+    ("argument", "text"),
     [
         ("desk.feature", "desk.feature: pytest runs a feature through a module. Save this as"),
         ("a.scenario.yaml::secnd", "a.scenario.yaml: there is no scenario 'secnd'; did you mean "
@@ -411,7 +411,7 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
     ],
 )  # fmt: skip
 def test_what_pytest_does_not_find_is_told_with_what_was_near(
-    pytester: pytest.Pytester, argument: str, said: str
+    pytester: pytest.Pytester, argument: str, text: str
 ) -> None:
     write(pytester, a=SEVERAL)
     pytester.path.joinpath("desk.feature").write_text("Feature: The desk\n", encoding="utf-8")
@@ -419,4 +419,4 @@ def test_what_pytest_does_not_find_is_told_with_what_was_near(
     result = pytester.runpytest_inprocess(argument)
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert said in f"{result.stdout}{result.stderr}"
+    assert text in f"{result.stdout}{result.stderr}"

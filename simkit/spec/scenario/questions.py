@@ -206,10 +206,10 @@ def _check_matcher(question: Question) -> None:
 _POSSIBLE: Final = {
     "type": "array", "items": {"type": "string"}, "minItems": 2,
     "description": "The possible answers."}  # fmt: skip
-_WANTED: Final = {"allOf": [dict(MATCHER_SCHEMA)],
+_ANSWER: Final = {"allOf": [dict(MATCHER_SCHEMA)],
     "description": "The claim: one of these answers, or a matcher."}  # fmt: skip
 _CHOICE: Final = {
-    "type": "object", "required": [ONE_OF, IS], "properties": {ONE_OF: _POSSIBLE, IS: _WANTED},
+    "type": "object", "required": [ONE_OF, IS], "properties": {ONE_OF: _POSSIBLE, IS: _ANSWER},
     "additionalProperties": False,
 }  # fmt: skip
 _CLAIM_SCHEMA: Final = {"anyOf": [_CHOICE, dict(MATCHER_SCHEMA)]}
