@@ -94,9 +94,12 @@ def test_claims_on_what_code_does_not_show_are_passed_over_where_that_is_declare
     outcome = on(GRAPH, scenario, lambda data: data["implements"].pop("unseen"))
 
     assert on(GRAPH, scenario).passed
-    dropped = findings_at(outcome, "turns[1].expect.context.workout_coach.dropped")
-    assert dropped
-    assert list(outcome.judgement.findings) == dropped
+    coaches = ("workout_coach", "nutrition", "workout_analyst")
+    dropped = [
+        findings_at(outcome, f"turns[1].expect.context.{coach}.dropped") for coach in coaches
+    ]
+    assert all(dropped)
+    assert list(outcome.judgement.findings) == [each for part in dropped for each in part]
 
 
 @pytest.mark.slow
