@@ -400,23 +400,31 @@ def test_importing_the_plugin_costs_pytest_nothing_to_speak_of() -> None:
     assert done.stdout.strip() == "['simkit', 'simkit.pytest_plugin']"
 
 
-@pytest.mark.parametrize(
-    ("argument", "text"),
-    [
-        ("desk.feature", "desk.feature: pytest runs a feature through a module. Save this as"),
-        ("a.scenario.yaml::secnd", "a.scenario.yaml: there is no scenario 'secnd'; did you mean "
-         "`second`? known: first, second, third"),
-        ("--simkit-hmtl=x", "there is no option `--simkit-hmtl`; did you mean `--simkit-html`?"),
-        ("--simkit-seed=abc", "--simkit-seed: must be a whole number, not 'abc'"),
-    ],
-)  # fmt: skip
-def test_what_pytest_does_not_find_is_told_with_what_was_near(
-    pytester: pytest.Pytester, argument: str, text: str
-) -> None:
+def test_what_pytest_does_not_find_is_told_with_what_was_near(pytester: pytest.Pytester) -> None:
     write(pytester, a=SEVERAL)
     pytester.path.joinpath("desk.feature").write_text("Feature: The desk\n", encoding="utf-8")
 
-    result = pytester.runpytest_inprocess(argument)
+    result = pytester.runpytest_subprocess("desk.feature", "a.scenario.yaml::secnd")
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert text in f"{result.stdout}{result.stderr}"
+    feature = "desk.feature: pytest runs a feature through a module. Save this as test_desk.py"
+    assert feature in result.stderr.str()
+    name = "there is no scenario 'secnd'; did you mean `second`? known: first, second, third"
+    assert name in result.stderr.str()
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("--simkit-hmtl=x", "is no option `--simkit-hmtl`; did you mean `--simkit-html`? known:"),
+        ("--simkit-seed=abc", "--simkit-seed: must be a whole number, not 'abc'"),
+        ("--simkit-runs=0", "--simkit-runs: must be a whole number of at least 1, not '0'"),
+    ],
+)
+def test_a_wrong_option_is_told_with_what_was_near(
+    pytester: pytest.Pytester, option: str, text: str
+) -> None:
+    result = pytester.runpytest_inprocess(option)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert text in result.stderr.str()
