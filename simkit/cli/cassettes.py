@@ -14,17 +14,7 @@ import msgspec
 from msgspec.structs import replace
 from tabulate import tabulate
 
-from simkit.capture.cassettes import (
-    Cassette,
-    Keying,
-    Leak,
-    age_of,
-    cassettes_in,
-    load,
-    load_foreign,
-    save,
-    scan_file,
-)
+from simkit.capture import cassettes
 from simkit.core.answers import answer
 from simkit.core.errors import CassetteInvalid
 from simkit.core.output import echo, echo_json
@@ -34,14 +24,8 @@ from simkit.core.text import counted
 from simkit.providers.http import HttpRequest
 from simkit.providers.protocols import protocol_of
 from simkit.session.execution.recorded import FOLDER, cassette_path, simulation_of, user_cassettes
+from simkit.spec.scenario import items as scenario_items
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import (
-    SCENARIO_SUFFIX,
-    SIMULATION_SUFFIX,
-    items_in,
-    missing,
-    simulations_in,
-)
 from simkit.spec.scenario.simulations import prepare_simulation
 
 _SKIPPED: Final = frozenset(("__pycache__", "node_modules", "site-packages"))
@@ -101,10 +85,10 @@ def scan_cassettes(paths: Sequence[str], form: str) -> int:
     """Print the places of secrets; return the exit code."""
     files = list(_scanned(paths))
     redactor = Redactor(os.environ)
-    leaks, errors = list[Leak](), list[str]()
+    leaks, errors = list[cassettes.Leak](), list[str]()
     for file in files:
         try:
-            leaks_found = scan_file(file, redactor)
+            leaks_found = cassettes.scan_file(file, redactor)
         except CassetteInvalid as problem:
             errors.append(str(problem))
             continue
@@ -134,13 +118,13 @@ def import_cassette(source: str, target: str) -> int:
     """
     if os.path.lexists(target):
         raise CassetteInvalid(f"{target}: this file is there, and is not overwritten")
-    interactions = load_foreign(source).interactions
+    interactions = cassettes.load_foreign(source).interactions
     protocols = [protocol_of(item.request) for item in interactions]
     items = [
         replace(item, protocol=protocol.name if protocol else "")
         for item, protocol in zip(interactions, protocols, strict=True)
     ]
-    save(target, items, Keying(Redactor(os.environ)))
+    cassettes.save(target, items, cassettes.Keying(Redactor(os.environ)))
     answer(cassette=target, interactions=len(interactions))
     echo(f"{target}: {counted(len(interactions), 'interaction')} from {source}")
     return 0
@@ -161,8 +145,8 @@ def users(paths: Iterable[str]) -> dict[Path, tuple[User, ...]]:
 
 
 def _scenario_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[Path, User]]:
-    for file in dict.fromkeys(_files_named(paths, SCENARIO_SUFFIX)):
-        for item in items_in(file, library.cache):
+    for file in dict.fromkeys(_files_named(paths, scenario_items.SCENARIO_SUFFIX)):
+        for item in scenario_items.items_in(file, library.cache):
             data = library.documents(file)[item.index].data
             if not isinstance(data, dict) or "cassette" not in data:
                 continue
@@ -174,8 +158,8 @@ def _scenario_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[Pa
 
 def _simulation_users(library: Library, paths: Iterable[str]) -> Iterator[tuple[Path, User]]:
     """Yield the cassettes of simulated users with a model."""
-    for file in dict.fromkeys(_files_named(paths, SIMULATION_SUFFIX)):
-        for case in simulations_in(file, library.cache):
+    for file in dict.fromkeys(_files_named(paths, scenario_items.SIMULATION_SUFFIX)):
+        for case in scenario_items.simulations_in(file, library.cache):
             document = library.documents(file)[case.index]
             if document.mentions("cassette"):
                 ready = prepare_simulation(library, case, document)
@@ -199,7 +183,7 @@ def _files(paths: Sequence[str], used: Mapping[Path, tuple[User, ...]]) -> list[
     by_path = {Path(path).resolve(): Path(path) for path in paths if Path(path).is_file()}
     for folder in _folders(paths):
         if folder.name == FOLDER or folder.resolve().name == FOLDER:
-            by_path.update({file.resolve(): file for file in cassettes_in(folder)})
+            by_path.update({file.resolve(): file for file in cassettes.cassettes_in(folder)})
     for file in used:
         if file.exists():
             by_path.setdefault(file, _short_path(file))
@@ -215,7 +199,7 @@ def _folders(paths: Iterable[str]) -> Iterator[Path]:
     """Yield folders and those below them, except libraries and hidden ones."""
     for path in paths:
         if not Path(path).exists():
-            raise missing(path)
+            raise scenario_items.missing(path)
         for name, below, files in os.walk(path):
             if "pyvenv.cfg" in files:
                 below.clear()
@@ -231,9 +215,9 @@ def _scanned(paths: Sequence[str]) -> Iterator[Path]:
         if Path(path).is_file():
             yield Path(path)
         elif Path(path).is_dir():
-            yield from cassettes_in(path)
+            yield from cassettes.cassettes_in(path)
         else:
-            raise missing(path)
+            raise scenario_items.missing(path)
 
 
 def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
@@ -241,11 +225,11 @@ def _listed(file: Path, used: tuple[User, ...], today: date) -> Listed:
     size, identities = file.stat().st_size, tuple(user.id for user in used)
     listed = Listed(file=str(file), scenarios=identities, bytes=size)
     try:
-        cassette = load(file)
+        cassette = cassettes.load(file)
     except CassetteInvalid as problem:
         return replace(listed, error=str(problem))
     items = cassette.interactions
-    days, recorded_at = age_of(cassette, today)
+    days, recorded_at = cassettes.age_of(cassette, today)
     limits = [user.days_max for user in used if user.days_max is not None]
     return replace(
         listed,
@@ -268,7 +252,7 @@ def _is_stale(scenario: str, names: Collection[str]) -> bool:
     return bool(names and scenario) and not is_known
 
 
-def _protocols(cassette: Cassette) -> dict[str, int]:
+def _protocols(cassette: cassettes.Cassette) -> dict[str, int]:
     counts = Counter(
         interaction.protocol or _foreign(interaction.request)
         for interaction in cassette.interactions

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
+from simkit.capture.telemetry.conversations import conversations_of
 from simkit.capture.telemetry.exports import Export, read_export
+from simkit.capture.telemetry.recorded import RecordedConversation
 from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
 from simkit.cli.init.checking import root_of
@@ -33,11 +34,7 @@ from simkit.core.text import counted, shell_word
 from simkit.language.paths import literal
 from simkit.language.yaml import DocumentCache
 from simkit.report.last_run import FOLDER
-from simkit.session.execution.imported import (
-    has_instructions,
-    has_whole_contexts,
-    imported_scenario,
-)
+from simkit.session.execution import imported
 from simkit.spec.scenario.code_names import bindings, file_of
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX, missing, parted
 from simkit.spec.scenario.writing import block, comment
@@ -68,7 +65,7 @@ def import_trace(
         AppRequest(name=pipeline or name, messages=(), folders=folders, options=chosen)
         for name in map(pipelines.named_by, complete)
     ]
-    missing = [*_missing(export, conversations), *pipelines.missing(requests)]
+    missing = [*missing_lines(export, conversations), *pipelines.missing(requests)]
     answer(format=export.format, scenarios=[], missing=missing)
     for line in missing:
         echo(f"missing: {line}")
@@ -140,17 +137,17 @@ def _content(file: str) -> bytes:
         raise TraceError(f"{file}: it cannot be read: {why}") from None
 
 
-def _missing(export: Export, conversations: Sequence[RecordedConversation]) -> Iterator[str]:
+def missing_lines(export: Export, conversations: Sequence[RecordedConversation]) -> Iterator[str]:
     yield from export.problems
     for conversation in conversations:
         for line in conversation.missing:
             yield line if len(conversations) == 1 else f"{conversation.name!r}: {line}"
-        if not has_whole_contexts(conversation):
+        if not imported.has_whole_contexts(conversation):
             yield (
                 "the exporter wrote only the beginning of what models were sent: nothing is "
                 "claimed of contexts"
             )
-        elif not conversation.refused and not has_instructions(conversation):
+        elif not conversation.refused and not imported.has_instructions(conversation):
             yield "no instructions are in the trace: claims on contexts leave them open"
     if any(not conversation.refused for conversation in conversations):
         for conversation in conversations:
@@ -181,7 +178,7 @@ def scenario_tree(
     pipeline = request.name or _NO_PIPELINE
     if pipeline.endswith(_SUFFIXES):
         pipeline = os.path.relpath(pipeline, place.parent).replace(os.sep, "/")
-    return imported_scenario(conversation, name, pipeline, app, functions)
+    return imported.imported_scenario(conversation, name, pipeline, app, functions)
 
 
 def _functions_of(request: AppRequest) -> Mapping[str, str]:

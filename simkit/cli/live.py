@@ -31,15 +31,8 @@ from simkit.session.live.trials import LiveSubject, live_scenario, replays, run_
 from simkit.session.workers import WorkerDied
 from simkit.spec.pipeline.model import Pipeline
 from simkit.spec.pipeline.models import ModelOptions, PriceTable, prices_in
+from simkit.spec.scenario import items as scenario_items
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import (
-    SIMULATION_SUFFIX,
-    ScenarioCase,
-    items_named,
-    missing,
-    parted,
-    simulations_in,
-)
 from simkit.update.files import CI_VARIABLE, is_ci
 
 PRICES_FILE: Final = "prices.yaml"
@@ -77,7 +70,7 @@ class _Task(msgspec.Struct, frozen=True, kw_only=True):
 
     place: int
     """The index of its scenario."""
-    item: ScenarioCase
+    item: scenario_items.ScenarioCase
     number: int
     options: LiveOptions
     prices: PriceTable
@@ -158,9 +151,13 @@ def _prices(options: LiveOptions) -> PriceTable:
     return PriceTable()
 
 
-def _items(options: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
+def _items(options: LiveOptions, cache: DocumentCache) -> list[scenario_items.ScenarioCase]:
     """Return the selected scenarios; raise SimkitError if there are none, or one is broken."""
-    named = [path for path in options.paths if parted(path)[0].endswith(SIMULATION_SUFFIX)]
+    named = [
+        path
+        for path in options.paths
+        if scenario_items.parted(path)[0].endswith(scenario_items.SIMULATION_SUFFIX)
+    ]
     items = [item for path in named for item in _simulations(path, options.expression, cache)]
     paths = [path for path in options.paths if path not in named]
     items += cases_at(paths, cache, options.expression)
@@ -171,23 +168,25 @@ def _items(options: LiveOptions, cache: DocumentCache) -> list[ScenarioCase]:
     return items
 
 
-def _simulations(path: str, expression: str, cache: DocumentCache) -> Iterator[ScenarioCase]:
+def _simulations(
+    path: str, expression: str, cache: DocumentCache
+) -> Iterator[scenario_items.ScenarioCase]:
     """Yield the simulations of a file, or the one that is named; raise SimkitError."""
-    file, name = parted(path)
+    file, name = scenario_items.parted(path)
     if not Path(file).is_file():
-        raise missing(file)
-    cases = simulations_in(file, cache)
+        raise scenario_items.missing(file)
+    cases = scenario_items.simulations_in(file, cache)
     if name:
-        cases = items_named(file, cases, name)
+        cases = scenario_items.items_named(file, cases, name)
     fits = keyword(expression) if expression else None
     yield from (case for case in cases if fits is None or fits(case.id))
 
 
 def _plan(
-    library: Library, item: ScenarioCase, options: LiveOptions, number: int = 1
+    library: Library, item: scenario_items.ScenarioCase, options: LiveOptions, number: int = 1
 ) -> LiveSubject:
     """Return a scenario, or the simulation's run of this number, as it is run live."""
-    if item.file.endswith(SIMULATION_SUFFIX):
+    if item.file.endswith(scenario_items.SIMULATION_SUFFIX):
         if options.first_turn > 1:
             raise SimkitError(
                 f"--from {options.first_turn}: {item.id} is a simulation, which has no turns"
@@ -250,7 +249,7 @@ class _Campaign:
         options: LiveOptions,
         prices: PriceTable,
         scenarios: Sequence[live_report.ScenarioRuns],
-        items: Sequence[ScenarioCase],
+        items: Sequence[scenario_items.ScenarioCase],
     ) -> None:
         self._options, self._prices = options, prices
         self._scenarios, self._items = scenarios, items

@@ -18,15 +18,8 @@ from simkit.core.gc_pause import gc_paused
 from simkit.core.output import current_redactor, without_secrets
 from simkit.core.text import counted, guess, shell_word
 from simkit.language.yaml import DocumentCache
+from simkit.report import results
 from simkit.report.last_run import Ledger, failure_text
-from simkit.report.results import (
-    Result,
-    counts_of,
-    not_run,
-    refused_late,
-    result_of,
-    result_of_death,
-)
 from simkit.report.table import TABLE_WIDTH, rows_of, selected, table
 from simkit.report.text import judged_text, reproduce_line, result_text, title_line, warning_lines
 from simkit.report.wording import block, set_columns, wrapped
@@ -80,7 +73,7 @@ class Job(msgspec.Struct, frozen=True):
 class ScenarioRun(msgspec.Struct, frozen=True):
     """The result of one scenario, and its text."""
 
-    result: Result
+    result: results.Result
     text: str
     lines: tuple[bytes, ...] = ()
     """The stored form of the trace, if it is needed."""
@@ -134,7 +127,10 @@ class RunWriter:
         """Replaces the secrets of the scenario that was read last."""
 
     def report(
-        self, result: Result, outcome: Outcome | None = None, prepared: Prepared | None = None
+        self,
+        result: results.Result,
+        outcome: Outcome | None = None,
+        prepared: Prepared | None = None,
     ) -> ScenarioRun:
         """Return a result with its text, without secrets; ``outcome`` contains none already."""
         result = without_secrets(result, self.redactor)
@@ -161,7 +157,7 @@ class RunWriter:
         text = f"{title}\n\n{text}\n" if text else title
         return ScenarioRun(result, text, page=page, picture=picture, unknown=unknown)
 
-    def _diagram(self, result: Result, outcome: Outcome | None) -> str:
+    def _diagram(self, result: results.Result, outcome: Outcome | None) -> str:
         """Return a failed run's sequence diagram if it is wanted, else an empty text."""
         if not self._job.draws or not result.failed or outcome is None:
             return ""
@@ -169,7 +165,9 @@ class RunWriter:
 
         return sequence_text(outcome.view, result.findings)
 
-    def _page(self, result: Result, outcome: Outcome | None, prepared: Prepared | None) -> RunPage:
+    def _page(
+        self, result: results.Result, outcome: Outcome | None, prepared: Prepared | None
+    ) -> RunPage:
         # Most commands make no page.
         from simkit.viewer import run_page
 
@@ -178,7 +176,7 @@ class RunWriter:
         return run_page(result, outcome.view, prepared.document, prepared.redactor(os.environ))
 
     def _detail_blocks(
-        self, result: Result, prepared: Prepared, outcome: Outcome, is_long: bool
+        self, result: results.Result, prepared: Prepared, outcome: Outcome, is_long: bool
     ) -> Iterator[str]:
         job, paint = self._job, self._paint
         view = outcome.view
@@ -226,7 +224,7 @@ class Runner:
             return self._run(entry)
 
     def _run(self, entry: SelectedEntry) -> ScenarioRun:
-        if isinstance(entry, Result):
+        if isinstance(entry, results.Result):
             return self.writer.report(entry)
         standing = HOLDS
         try:
@@ -237,13 +235,15 @@ class Runner:
                 outcome, note = self._outcome(prepared)
         except SimkitError as problem:
             return self.writer.report(
-                self._turned(not_run(entry, "broken", error=str(problem)), standing)
+                self._turned(results.not_run(entry, "broken", error=str(problem)), standing)
             )
         except (Exception, SystemExit) as problem:
             again = f"simkit --traceback replay {shell_word(entry.id)}"
-            return self.writer.report(not_run(entry, "broken", error=bug_text(problem, again)))
+            return self.writer.report(
+                results.not_run(entry, "broken", error=bug_text(problem, again))
+            )
         outcome = self.strictly(outcome)
-        result = result_of(prepared, outcome, self._job.seed)
+        result = results.result_of(prepared, outcome, self._job.seed)
         result = msgspec.structs.replace(result, strict=self._job.strict)
         ran = self.finish_run(prepared, outcome, self._turned(result, standing))
         if self._job.proposes and ran.result.outcome == "failed":
@@ -277,7 +277,7 @@ class Runner:
             self.writer.redactor = prepared.redactor(os.environ)
         return prepared, standing
 
-    def _turned(self, result: Result, standing: Standing) -> Result:
+    def _turned(self, result: results.Result, standing: Standing) -> results.Result:
         return turned(result, standing, self._job.pipeline)
 
     def _outcome(self, prepared: Prepared) -> tuple[Outcome, str]:
@@ -291,12 +291,12 @@ class Runner:
         """Return the result of a scenario whose process has ended, with its trace until then."""
         prepared, standing = self.prepared(item)
         assert prepared is not None
-        result = result_of_death(prepared, self._job.seed, messages.turn, how)
+        result = results.result_of_death(prepared, self._job.seed, messages.turn, how)
         result = self._turned(result, standing)
         trace = messages.trace(how)
         if trace is None:
             return self.writer.report(result)
-        result = msgspec.structs.replace(result, **counts_of(trace.events))
+        result = msgspec.structs.replace(result, **results.counts_of(trace.events))
         judgement = Judgement(result.findings, (), (), ())
         outcome = Outcome(trace, judgement, view_of(trace.events))
         return self.finish_run(prepared, outcome, result, messages.environment)
@@ -311,28 +311,28 @@ class Runner:
         result = msgspec.structs.replace(
             ran.result,
             outcome="failed" if ran.result.outcome == "held" else ran.result.outcome,
-            findings=(*ran.result.findings, *refused_late(prepared, refused)),
+            findings=(*ran.result.findings, *results.refused_late(prepared, refused)),
         )
         again = self.writer.report(result)
         return msgspec.structs.replace(ran, result=result, text=again.text, page=again.page)
 
     def _left_out(
         self, item: ScenarioCase, prepared: Prepared | None, standing: Standing
-    ) -> Result:
+    ) -> results.Result:
         """Return the result of a scenario that does not run here; broken if it has to."""
         if standing.other:
-            return not_run(item, "skipped", reason=standing.other)
+            return results.not_run(item, "skipped", reason=standing.other)
         if prepared is None:
-            return not_run(item, "xfailed", reason=standing.left_out)
+            return results.not_run(item, "xfailed", reason=standing.left_out)
         if self._job.needs_met and prepared.scenario.skip is None:
-            return not_run(item, "broken", error=str(prepared.refusal()))
-        return not_run(item, "skipped", reason=prepared.skip or "")
+            return results.not_run(item, "broken", error=str(prepared.refusal()))
+        return results.not_run(item, "skipped", reason=prepared.skip or "")
 
     def finish_run(
         self,
         prepared: Prepared,
         outcome: Outcome,
-        result: Result,
+        result: results.Result,
         environment: Mapping[str, str] = os.environ,
     ) -> ScenarioRun:
         """Store the trace of a finished run, and return its report.
@@ -391,7 +391,7 @@ class Runs:
         return None
 
 
-def facts(result: Result) -> str:
+def facts(result: results.Result) -> str:
     """Return the facts about a scenario on one line."""
     return (
         f"{result.file}:{result.line}, pipeline {result.pipeline}, "

@@ -17,20 +17,9 @@ from simkit.core.errors import SimkitError, SourceError
 from simkit.core.text import late_pattern
 from simkit.language.yaml import Document, DocumentCache, near, text_of
 from simkit.report.results import Result
+from simkit.spec.scenario import items as scenario_items
 from simkit.spec.scenario.apps import HOLDS, App, Standing, standing
 from simkit.spec.scenario.files import Library, Prepared
-from simkit.spec.scenario.items import (
-    PIPELINE_SUFFIX,
-    SCENARIO_SUFFIX,
-    ScenarioCase,
-    is_pipeline,
-    items_in,
-    items_named,
-    missing,
-    parted,
-    readable,
-    scenario_files,
-)
 from simkit.spec.scenario.known import Subject
 
 Holds = Callable[[str], bool]
@@ -135,7 +124,7 @@ def _setting(file: Path, table: Sequence[str]) -> list[str]:
 
 DEFAULT_PATH: Final = "scenarios"
 """The default folder."""
-SelectedEntry: TypeAlias = ScenarioCase | Result
+SelectedEntry: TypeAlias = scenario_items.ScenarioCase | Result
 """A scenario to run, or the result of an unreadable file."""
 
 
@@ -149,9 +138,9 @@ class Selection(msgspec.Struct, frozen=True):
     """Whether the user named every scenario."""
 
     @property
-    def items(self) -> list[ScenarioCase]:
+    def items(self) -> list[scenario_items.ScenarioCase]:
         """Return the scenarios that can run."""
-        return [entry for entry in self.entries if isinstance(entry, ScenarioCase)]
+        return [entry for entry in self.entries if isinstance(entry, scenario_items.ScenarioCase)]
 
 
 def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
@@ -163,7 +152,8 @@ def paths_or_default(paths: Sequence[str]) -> Sequence[str]:
         paths = [
             path
             for path in configured_paths(".")
-            if path.endswith(SCENARIO_SUFFIX) or any(Path(path).rglob(f"*{SCENARIO_SUFFIX}"))
+            if path.endswith(scenario_items.SCENARIO_SUFFIX)
+            or any(Path(path).rglob(f"*{scenario_items.SCENARIO_SUFFIX}"))
         ]
     if not paths and not Path(DEFAULT_PATH).exists():
         raise SourceError(
@@ -191,7 +181,7 @@ def select(
         for entry in entries
         if fits is None or isinstance(entry, Result) or fits(" ".join((entry.id, *entry.tags)))
     )
-    by_name = all(parted(path)[1] for path in paths)
+    by_name = all(scenario_items.parted(path)[1] for path in paths)
     return Selection(kept_entries, len(entries) - len(kept_entries), by_name)
 
 
@@ -214,25 +204,25 @@ def _unique(entries: Iterable[SelectedEntry]) -> Iterator[SelectedEntry]:
 
 
 def _at(path: str, cache: DocumentCache) -> Iterator[SelectedEntry]:
-    place, name = parted(path)
-    items: list[ScenarioCase] = []
-    for file in scenario_files(place):
+    place, name = scenario_items.parted(path)
+    items: list[scenario_items.ScenarioCase] = []
+    for file in scenario_items.scenario_files(place):
         try:
-            entries_there = items_in(file, cache)
+            entries_there = scenario_items.items_in(file, cache)
         except SourceError as problem:
-            path = readable(file)
+            path = scenario_items.readable(file)
             yield Result(path, path, 1, "", "broken", error=str(problem))
             continue
         items += entries_there
         if not name:
             yield from entries_there
     if name:
-        yield from items_named(place, items, name)
+        yield from scenario_items.items_named(place, items, name)
 
 
 def paths_of(identities: Iterable[str]) -> list[str]:
     """Return the existing files of ids, each once."""
-    files = dict.fromkeys(parted(identity)[0] for identity in identities)
+    files = dict.fromkeys(scenario_items.parted(identity)[0] for identity in identities)
     return [file for file in files if Path(file).exists()]
 
 
@@ -247,7 +237,7 @@ class Other(msgspec.Struct, frozen=True):
     standing: Standing = HOLDS
 
 
-def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
+def other_pipeline(item: scenario_items.ScenarioCase, named: str, library: Library) -> Other:
     """Return a scenario on the pipeline of this name.
 
     Raise SourceError for errors there.
@@ -263,9 +253,9 @@ def other_pipeline(item: ScenarioCase, named: str, library: Library) -> Other:
         return Other(None, pipeline_file)
 
 
-def _standing(item: ScenarioCase, named: str, library: Library) -> Standing:
+def _standing(item: scenario_items.ScenarioCase, named: str, library: Library) -> Standing:
     """Return whether a scenario runs on the pipeline of this name."""
-    if not named.endswith(PIPELINE_SUFFIX):
+    if not named.endswith(scenario_items.PIPELINE_SUFFIX):
         return HOLDS
     folder = Path(item.file).parent
     if os.path.realpath(folder / named) == os.path.realpath(folder / item.pipeline):
@@ -302,7 +292,7 @@ def turned(result: Result, standing: Standing, pipeline: str) -> Result:
     return msgspec.structs.replace(result, outcome="failed", findings=(finding,))
 
 
-def on_pipeline(item: ScenarioCase, named: str, library: Library) -> Prepared:
+def on_pipeline(item: scenario_items.ScenarioCase, named: str, library: Library) -> Prepared:
     """Return a scenario ready to run on the pipeline of this name.
 
     Raise SourceError for errors there.
@@ -319,9 +309,9 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
     folder = Path(file).parent
     if ":" in pipeline:
         return pipeline
-    if pipeline.endswith(PIPELINE_SUFFIX):
+    if pipeline.endswith(scenario_items.PIPELINE_SUFFIX):
         if not Path(pipeline).is_file():
-            raise missing(pipeline, PIPELINE_SUFFIX)
+            raise scenario_items.missing(pipeline, scenario_items.PIPELINE_SUFFIX)
         return os.path.relpath(pipeline, folder)
     cache = DocumentCache() if cache is None else cache
     names_here = pipelines_in(file, cache)
@@ -329,7 +319,7 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
         return pipeline
     names_beside = {
         name: file_.name
-        for file_ in sorted(folder.glob(f"*{PIPELINE_SUFFIX}"))
+        for file_ in sorted(folder.glob(f"*{scenario_items.PIPELINE_SUFFIX}"))
         for name in pipelines_in(str(file_), cache)
     }
     if pipeline not in names_beside:
@@ -345,5 +335,5 @@ def named_for(file: str, pipeline: str, cache: DocumentCache | None = None) -> s
 
 def pipelines_in(file: str, cache: DocumentCache) -> list[str]:
     """Return the names of the pipelines that a file declares; raise SourceError."""
-    values = (head.values for head in cache.heads(file) if is_pipeline(head.values))
+    values = (head.values for head in cache.heads(file) if scenario_items.is_pipeline(head.values))
     return [str(text_of(value["pipeline"])) for value in values]

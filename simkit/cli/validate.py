@@ -16,23 +16,18 @@ from simkit.report.text import annotation_at, split_place
 from simkit.runtime.running import parsed
 from simkit.spec.lint_catalogue import CODES
 from simkit.spec.pipeline.model import Pipeline
+from simkit.spec.scenario import items as scenario_items
 from simkit.spec.scenario.apps import App, check_left_out
 from simkit.spec.scenario.files import Library
-from simkit.spec.scenario.items import (
-    PIPELINE_SUFFIX,
-    SCENARIO_SUFFIX,
-    SIMULATION_SUFFIX,
-    is_pipeline,
-    items_in,
-    misnamed,
-    scenario_files,
-    simulations_in,
-)
 from simkit.spec.scenario.simulations import prepare_simulation
 from simkit.spec.validation.problems import Problem, Problems, Report, code_of
 from simkit.spec.validation.usage import Usage, check_folder, named_files, yaml_files
 
-CHECKED: Final = (SCENARIO_SUFFIX, SIMULATION_SUFFIX, PIPELINE_SUFFIX)
+CHECKED: Final = (
+    scenario_items.SCENARIO_SUFFIX,
+    scenario_items.SIMULATION_SUFFIX,
+    scenario_items.PIPELINE_SUFFIX,
+)
 """The endings of the files of a folder that are checked."""
 
 
@@ -47,9 +42,9 @@ def checked(paths: Sequence[str]) -> Report:
     if not files:
         raise SourceError(
             ", ".join(paths),
-            f"there is nothing to check: no `*{SCENARIO_SUFFIX}`, `*{SIMULATION_SUFFIX}` or "
-            f"`*{PIPELINE_SUFFIX}` file",
-            advice=next(filter(None, map(misnamed, paths)), ""),
+            f"there is nothing to check: no `*{scenario_items.SCENARIO_SUFFIX}`, "
+            f"`*{scenario_items.SIMULATION_SUFFIX}` or `*{scenario_items.PIPELINE_SUFFIX}` file",
+            advice=next(filter(None, map(scenario_items.misnamed, paths)), ""),
         )
     checking = _Checking()
     for file in files:
@@ -65,9 +60,9 @@ def _files(path: str, inside: Sequence[str] | None) -> list[str]:
     if parting and not Path(path).exists():
         advice = f"Write `simkit validate {shell_word(str(file))}`."
         raise SourceError(path, "files are checked whole", advice=advice)
-    if path.endswith(SIMULATION_SUFFIX) and Path(path).is_file():
+    if path.endswith(scenario_items.SIMULATION_SUFFIX) and Path(path).is_file():
         return [path]
-    return scenario_files(path)
+    return scenario_items.scenario_files(path)
 
 
 class _Checking:
@@ -87,18 +82,20 @@ class _Checking:
     def file(self, file: str) -> None:
         """Check a file's documents."""
         try:
-            is_simulated = file.endswith(SIMULATION_SUFFIX)
-            items = (simulations_in if is_simulated else items_in)(file, self._library.cache)
+            is_simulated = file.endswith(scenario_items.SIMULATION_SUFFIX)
+            items = (scenario_items.simulations_in if is_simulated else scenario_items.items_in)(
+                file, self._library.cache
+            )
             documents = self._library.documents(file)
         except SourceError as problem:
             self._refuse(problem)
             self._is_broken = True
             return
         self._named.update(named_files(documents, self._library))
-        if file.endswith(SCENARIO_SUFFIX):
+        if file.endswith(scenario_items.SCENARIO_SUFFIX):
             self._complete.add(normpath(file))
         for document in documents:
-            if is_pipeline(document.data):
+            if scenario_items.is_pipeline(document.data):
                 self._pipeline(document)
         wrong: set[int] = set()
         for item in items:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from simkit import __version__
+from simkit import __version__, viewer
 from simkit.checks.coverage import CoverageReport, coverage_of
 from simkit.cli.console import Progress
 from simkit.cli.judge import JudgeRunner, ObservedRuns, files_at
@@ -20,18 +20,10 @@ from simkit.cli.plan import RunPlan, share_exit_code
 from simkit.cli.running import Job
 from simkit.cli.selection import select
 from simkit.cli.traces import SUFFIX, stored, stored_pairs, trace_files, unchanged
+from simkit.core import output
 from simkit.core.answers import answer, note_written
 from simkit.core.errors import SimkitError, SourceError, TraceError
 from simkit.core.files import check_place, write_whole
-from simkit.core.output import (
-    current_redactor,
-    echo,
-    echo_json,
-    echo_picture,
-    json_document,
-    picture,
-    without_secrets,
-)
 from simkit.core.text import counted, shell_word
 from simkit.report.diffs import Compared, diff_object
 from simkit.report.last_run import FOLDER, make_folder
@@ -45,20 +37,6 @@ from simkit.spec.scenario.items import PIPELINE_SUFFIX, is_pipeline
 from simkit.trace.store import redacted
 from simkit.trace.views import view_of
 from simkit.update.files import is_ci
-from simkit.viewer import (
-    CoverageCollector,
-    Graph,
-    Page,
-    RunPage,
-    RunsCoverage,
-    coverage_data,
-    dot_text,
-    graph_of,
-    mermaid_text,
-    page_html,
-    run_page,
-    together,
-)
 
 REPORT: Final = "report.html"
 
@@ -83,7 +61,7 @@ def view(traces: Sequence[str], question: str, file: str, base: str, opens: bool
     sides = (base, ", ".join(traces) or "the last run") if base else ("", "")
     title = ", ".join(traces) or "the last run"
     report = write_page(place, title, scenarios, sides)
-    echo(f"{counted(len(scenarios), 'scenario')}: wrote {report}")
+    output.echo(f"{counted(len(scenarios), 'scenario')}: wrote {report}")
     open_page(place, opens)
     return 0
 
@@ -102,7 +80,7 @@ def _scenarios(
     pairs: dict[str, Compared],
     base_only: Sequence[Compared],
     progress: Progress,
-) -> Iterator[RunPage]:
+) -> Iterator[viewer.RunPage]:
     """Yield the pages of traces, then of those that only the base has."""
     runner = _Viewer(Job(details="none", makes_pages=True), question)
     for file in files:
@@ -119,7 +97,7 @@ def _scenarios(
 class _Viewer(JudgeRunner):
     """Judges traces for a page; a trace without a scenario is shown without claims."""
 
-    def page_of(self, file: str) -> RunPage:
+    def page_of(self, file: str) -> viewer.RunPage:
         """Return the page of one trace."""
         ran = self.ran_on(file)
         page = ran.page
@@ -136,7 +114,7 @@ class _Viewer(JudgeRunner):
             pipeline=trace.view.pipeline.name,
             seed=trace.started.seed,
         )
-        unjudged = run_page(result, trace.view)
+        unjudged = viewer.run_page(result, trace.view)
         scenario = msgspec.structs.replace(
             unjudged.scenario,
             outcome="unjudged",
@@ -159,7 +137,7 @@ def _pairs(base: str, traces: Sequence[str]) -> tuple[dict[str, Compared], list[
     return both, [pair for pair in pairs if not pair.sources[1]]
 
 
-def _base_page(pair: Compared, runner: _Viewer) -> RunPage:
+def _base_page(pair: Compared, runner: _Viewer) -> viewer.RunPage:
     """Return the page of a base's trace; one that names no scenario has that of its pair."""
     page = runner.page_of(pair.sources[0])
     if page.scenario.outcome != "unjudged" or not pair.file:
@@ -167,7 +145,7 @@ def _base_page(pair: Compared, runner: _Viewer) -> RunPage:
     return _Viewer(Job(details="none", makes_pages=True), pair.name).page_of(pair.sources[0])
 
 
-def _with_base(page: RunPage, pair: Compared, runner: _Viewer) -> RunPage:
+def _with_base(page: viewer.RunPage, pair: Compared, runner: _Viewer) -> viewer.RunPage:
     """Return a page with the differences, and the base's run, judged like its own."""
     scenario = msgspec.structs.replace(page.scenario, diff=diff_object(pair))
     base = _base_page(pair, runner) if pair.sources[0] else None
@@ -175,7 +153,7 @@ def _with_base(page: RunPage, pair: Compared, runner: _Viewer) -> RunPage:
 
 
 DEFAULT: Final = str(Path(FOLDER, "graph.html"))
-TEXTS: Final = {"mermaid": mermaid_text, "dot": dot_text}
+TEXTS: Final = {"mermaid": viewer.mermaid_text, "dot": viewer.dot_text}
 FORMS: Final = ("page", *TEXTS)
 
 
@@ -187,7 +165,7 @@ def draw(path: str, form: str, file: str, opens: bool) -> int:
     """
     if form == "page" and file:
         check_place(file, "-o")
-    graphs = together(_graphs(path))
+    graphs = viewer.together(_graphs(path))
     if len(graphs) != 1:
         names = ", ".join(graph.name for graph in graphs) or "none"
         raise SourceError(path, f"a picture is of one pipeline, and here are: {names}")
@@ -197,23 +175,25 @@ def draw(path: str, form: str, file: str, opens: bool) -> int:
     if form == "page":
         if not file:
             make_default_folder()
-        echo(f"{graphs[0].name or path}: wrote {write_graph_page(file or DEFAULT, path, graphs)}")
+        output.echo(
+            f"{graphs[0].name or path}: wrote {write_graph_page(file or DEFAULT, path, graphs)}"
+        )
         open_page(file or DEFAULT, opens)
         return 0
-    text = picture(TEXTS[form](graphs[0]))
+    text = output.picture(TEXTS[form](graphs[0]))
     if file:
         write_file(file, f"{text}\n".encode(), "-o")
     else:
-        echo_picture(text)
+        output.echo_picture(text)
     return 0
 
 
-def _graphs(path: str) -> Iterator[Graph]:
+def _graphs(path: str) -> Iterator[viewer.Graph]:
     file = path.partition("::")[0]
     if Path(file).is_dir() or file.endswith(SUFFIX):
         for name in trace_files(file):
             view = stored(name).view
-            yield graph_of(view.pipeline, view)
+            yield viewer.graph_of(view.pipeline, view)
         return
     library = Library()
     if file.endswith(PIPELINE_SUFFIX):
@@ -226,23 +206,23 @@ def _graphs(path: str) -> Iterator[Graph]:
                         "this pipeline is code, and only a run shows its agents",
                         advice="Name one of its scenarios, which is run for that, or a trace.",
                     )
-                yield graph_of(facts_of(compile_pipeline(subject), Limits()))
+                yield viewer.graph_of(facts_of(compile_pipeline(subject), Limits()))
         return
     for entry in select([path], library.cache).entries:
         if isinstance(entry, Result):
             raise SourceError(path, entry.error)
         prepared = library.prepared(entry)
         if isinstance(prepared.pipeline, Pipeline):
-            yield graph_of(facts_of(compile_pipeline(prepared.pipeline), Limits()))
+            yield viewer.graph_of(facts_of(compile_pipeline(prepared.pipeline), Limits()))
             continue
         # Output of a user's function must not be inside a picture.
         with contextlib.redirect_stdout(sys.stderr):
-            trace = redacted(run(prepared), current_redactor().line)
+            trace = redacted(run(prepared), output.current_redactor().line)
         view = view_of(trace.events)
-        yield graph_of(view.pipeline, view)
+        yield viewer.graph_of(view.pipeline, view)
 
 
-def with_bases(pages: Sequence[RunPage], pairs: Iterable[Compared]) -> list[RunPage]:
+def with_bases(pages: Sequence[viewer.RunPage], pairs: Iterable[Compared]) -> list[viewer.RunPage]:
     """Return pages with the differences of their runs, and the runs on the other side."""
     runner = _Viewer(Job(details="none", makes_pages=True), "")
     by_id = {pair.name: pair for pair in pairs}
@@ -260,13 +240,13 @@ LARGE: Final = 1_000_000
 
 
 def write_page(
-    file: str, title: str, scenarios: Sequence[RunPage], sides: tuple[str, str] = ("", "")
+    file: str, title: str, scenarios: Sequence[viewer.RunPage], sides: tuple[str, str] = ("", "")
 ) -> str:
     """Write a page, and return its file for the user, with its size if it is large.
 
     Raise SimkitError if it cannot be written.
     """
-    return _write(file, Page(title, __version__, scenarios, sides))
+    return _write(file, viewer.Page(title, __version__, scenarios, sides))
 
 
 def make_default_folder() -> None:
@@ -283,23 +263,23 @@ def make_default_folder() -> None:
 
 
 def write_coverage_page(
-    file: str, title: str, collected: RunsCoverage, measured: str, notes: Sequence[str] = ()
+    file: str, title: str, collected: viewer.RunsCoverage, measured: str, notes: Sequence[str] = ()
 ) -> str:
     """Write a page of coverage, and return its file for the user; raise SimkitError.
 
     ``measured`` says what was run, such as ``5 scenarios``.
     """
-    redactor = current_redactor()
-    data = without_secrets(coverage_data(collected, measured, notes), redactor)
-    page = Page(redactor.text(title), __version__, (), coverage=data)
+    redactor = output.current_redactor()
+    data = output.without_secrets(viewer.coverage_data(collected, measured, notes), redactor)
+    page = viewer.Page(redactor.text(title), __version__, (), coverage=data)
     return _write(file, page)
 
 
-def write_graph_page(file: str, title: str, graphs: Sequence[Graph]) -> str:
+def write_graph_page(file: str, title: str, graphs: Sequence[viewer.Graph]) -> str:
     """Write a page of pipelines, and return its file for the user; raise SimkitError."""
-    redactor = current_redactor()
-    clean = [without_secrets(graph, redactor) for graph in graphs]
-    return _write(file, Page(redactor.text(title), __version__, (), graphs=clean))
+    redactor = output.current_redactor()
+    clean = [output.without_secrets(graph, redactor) for graph in graphs]
+    return _write(file, viewer.Page(redactor.text(title), __version__, (), graphs=clean))
 
 
 def open_page(file: str, opens: bool) -> None:
@@ -308,8 +288,8 @@ def open_page(file: str, opens: bool) -> None:
         webbrowser.open(Path(file).resolve().as_uri())
 
 
-def _write(file: str, page: Page) -> str:
-    content = page_html(page).encode()
+def _write(file: str, page: viewer.Page) -> str:
+    content = viewer.page_html(page).encode()
     write_file(file, content, "the page")
     size = f" ({len(content) / 1e6:.1f} MB)" if len(content) >= LARGE else ""
     return f"{file}{size}"
@@ -341,7 +321,7 @@ def coverage(
     if file:
         check_place(file, "-o")
     runs = ObservedRuns(RunPlan(paths=paths, expression=expression))
-    collector = CoverageCollector()
+    collector = viewer.CoverageCollector()
     for observed in runs:
         collector.add(observed.prepared, observed.outcome.view)
     collected = collector.coverage()
@@ -354,8 +334,8 @@ def coverage(
             make_default_folder()
         place = write_coverage_page(file or str(Path(FOLDER, PAGE)), title, collected, by, notes)
         for note in notes:
-            echo(note)
-        echo(f"{summary_line(report)} by {by}: wrote {place}")
+            output.echo(note)
+        output.echo(f"{summary_line(report)} by {by}: wrote {place}")
     else:
         _say(form, file, report, by, notes)
     percent = report.percent if report.items else None
@@ -375,13 +355,13 @@ def _say(form: str, file: str, report: CoverageReport, by: str, notes: Sequence[
         ),
     }[form]()
     if file:
-        content = json_document(text) if form == "json" else picture(text)
+        content = output.json_document(text) if form == "json" else output.picture(text)
         write_file(file, f"{content}\n".encode(), "-o")
-        echo(f"{summary_line(report)} by {by}: wrote {file}")
+        output.echo(f"{summary_line(report)} by {by}: wrote {file}")
     elif form == "json":
-        echo_json(text)
+        output.echo_json(text)
     else:
-        echo(text)
+        output.echo(text)
     if form == "lcov":
         for note in notes:
-            echo(note, err=True)
+            output.echo(note, err=True)

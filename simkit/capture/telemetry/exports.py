@@ -277,21 +277,29 @@ def _identity(value: Any) -> str:
 
 
 def _attributes(pairs: Any) -> dict[str, Any]:
-    return {str(pair["key"]): _value(pair.get("value")) for pair in pairs or ()}
+    return {text_of(pair["key"]): _value(pair.get("value")) for pair in pairs or ()}
+
+
+def text_of(value: Any) -> str:
+    """Return a text as it is; raise ValueError for anything else."""
+    if not isinstance(value, str):
+        raise ValueError("a text of it is none")
+    return value
 
 
 def _value(value: Any) -> Any:
     """Return an `AnyValue` as plain data."""
-    if not isinstance(value, Mapping):
-        return value
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError("a value of it has no type")
+    if not value:
+        return None
     if "kvlistValue" in value:
         return _attributes(value["kvlistValue"].get("values"))
     if "arrayValue" in value:
         return [_value(item) for item in value["arrayValue"].get("values", ())]
     if "intValue" in value:
         return int(value["intValue"])
-    if not isinstance(value.get("stringValue", ""), str):
-        raise ValueError("a text of it is none")
+    text_of(value.get("stringValue", ""))
     return next(iter(value.values()), None)
 
 

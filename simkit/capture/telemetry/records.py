@@ -14,7 +14,7 @@ from simkit.capture.telemetry.spans import (
     Step,
     name_graph_agents,
     or_absent,
-    read_user_text,
+    read_ends,
     reading_part,
     steps_of_spans,
     tool_result,
@@ -61,7 +61,7 @@ def _of_run(identity: str, run: Mapping[str, Any]) -> Step:
     elif step.kind == "tool":
         step.args = or_absent((inputs or {}).get("input", inputs))
         step.result = tool_result(or_absent(outputs))
-    read_user_text(step, inputs)
+    read_ends(step, inputs, outputs)
     return step
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, Literal
 
 import msgspec
@@ -56,6 +56,8 @@ class Step(msgspec.Struct, kw_only=True):
     """The MCP server of a tool."""
     text: str = ""
     """The user's message, where a step around all others has it."""
+    outcome: str = ""
+    """The text with which an agent, or a step around all others, ended."""
     missing: list[str] = []
     """Its parts that the export does not have."""
     attributes: Mapping[str, Any] = {}
@@ -117,19 +119,26 @@ _JSON_START: Final = re.compile(r"[{\[]\s*($|[\"{\[])")
 """The beginning of JSON, and hardly of a text that a user wrote."""
 
 
-def read_user_text(step: Step, value: Any) -> None:
-    """Read the user's text in the input of an outermost step: a text, or a graph's messages."""
-    if step.parent or step.kind == "model":
-        return
-    with reading_part(step, "the user's message that its outermost span has"):
-        value = loaded(value)
-        if isinstance(value, str) and _JSON_START.match(value):
-            raise ContentMissing("it is cut off")
-        if isinstance(value, Mapping):
-            value = value.get("messages", value.get("input"))
-        if isinstance(value, list) and value:
-            value = messages_in(value)[-1].content
-        step.text = value if isinstance(value, str) else ""
+def read_ends(step: Step, source: Any, output: Any) -> None:
+    """Read the texts with which an agent's or an outermost step began and ended."""
+    if not step.parent and step.kind != "model":
+        with reading_part(step, "the user's message that its outermost span has"):
+            step.text = _last_text(source)
+    if step.kind == "agent" or (step.kind == "other" and not step.parent):
+        with suppress(ContentMissing, *UNREADABLE):
+            step.outcome = _last_text(output)
+
+
+def _last_text(value: Any) -> str:
+    """Return a text, or that of the last message of a graph; empty for other values."""
+    value = loaded(value)
+    if isinstance(value, str) and _JSON_START.match(value):
+        raise ContentMissing("it is cut off")
+    if isinstance(value, Mapping):
+        value = value.get("messages", value.get("input", value.get("output")))
+    if isinstance(value, list) and value and not isinstance(value[-1], str):
+        value = messages_in(value)[-1].content
+    return value if isinstance(value, str) else ""
 
 
 # LangGraph, as LangChain's callbacks show it
@@ -289,7 +298,7 @@ def _read_genai(step: Step, attributes: _Attributes, span: Span) -> None:
         step.kind, step.name = "handoff", str(attributes[names.HANDOFF_TO])
     elif step.agent and operation in names.INVOKES:
         step.kind, step.name = "agent", step.agent
-    read_user_text(step, attributes.get(names.INPUT))
+    read_ends(step, attributes.get(names.INPUT), attributes.get(names.OUTPUT))
 
 
 def _value_of(attributes: _Attributes, key: str, span: Span) -> JsonValue:
@@ -374,7 +383,7 @@ def _read_openinference(step: Step, attributes: _Attributes, span: Span) -> None
         step.name = str(attributes.get("agent.name") or attributes.get("graph.node.id", span.name))
         if node_metadata(attributes):  # Each node of a graph is called an agent.
             step.kind = "other"
-    read_user_text(step, attributes.get("input.value"))
+    read_ends(step, attributes.get("input.value"), attributes.get("output.value"))
 
 
 def _read_tool(step: Step, attributes: _Attributes, name: str, args: str, result: str) -> None:
@@ -419,7 +428,9 @@ def _read_langfuse(step: Step, attributes: _Attributes, span: Span) -> None:
         step.name = span.name
         if node_metadata(attributes):
             step.kind = "other"
-    read_user_text(step, attributes.get("langfuse.observation.input"))
+    read_ends(
+        step, *map(attributes.get, ("langfuse.observation.input", "langfuse.observation.output"))
+    )
 
 
 def _is_offer(item: Any) -> bool:

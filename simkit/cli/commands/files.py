@@ -8,61 +8,47 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import Words, cli, complete_file, complete_id, form_option
+from simkit.cli.commands import options as arg
 from simkit.core.answers import answer, current_answer
 from simkit.core.gc_pause import imports_frozen
 
 
-@cli.command(
+@arg.cli.command(
     name="init",
     short_help="Write the first test of an app, or a sample project.",
     epilog="Exit codes: 0 written, 2 something could not be.",
 )
 @click.argument("folder", metavar="[DIR]", required=False)
-@click.option(
-    "--app",
-    "name",
-    default="",
-    metavar="MODULE:NAME",
-    help="Write the first scenario of this app: a function, an object, or a module that is an "
+@arg.word_option(
+    "--app name",
+    "MODULE:NAME",
+    "Write the first scenario of this app: a function, an object, or a module that is an "
     "input() loop.",
 )
-@click.option("--say", "messages", multiple=True, metavar="TEXT", help="A user's message: `Hello`.")
-@click.option(
-    "--reply",
-    "replies",
-    multiple=True,
-    metavar="TEXT",
-    help="A model's answer, in order, where the app must be able to read it: `price: Rome`.",
+@arg.words_option("--say messages", "TEXT", "A user's message: `Hello`.")
+@arg.words_option(
+    "--reply replies",
+    "TEXT",
+    "A model's answer, in order, where the app must be able to read it: `price: Rome`.",
 )
-@click.option(
-    "--record",
-    "is_recorded",
-    is_flag=True,
-    help="Ask the app's models, with your key; without it, scaffolded replies stand in.",
+@arg.flag(
+    "--record is_recorded",
+    "Ask the app's models, with your key; without it, scaffolded replies stand in.",
 )
-@click.option(
-    "--call", default="", metavar="METHOD", help="The method that takes the message, of several."
+@arg.word_option("--call", "METHOD", "The method that takes the message, of several.")
+@arg.words_option(
+    "--path folders",
+    "DIR",
+    "A folder from which the app's modules are imported, where they are not found.",
 )
-@click.option(
-    "--path",
-    "folders",
-    multiple=True,
-    metavar="DIR",
-    help="A folder from which the app's modules are imported, where they are not found.",
-)
-@click.option(
-    "--option",
-    "pairs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="What the app needs beside the message, as below `app:` in a file: `env.SHOP=test`, "
+@arg.words_option(
+    "--option pairs",
+    "KEY=VALUE",
+    "What the app needs beside the message, as below `app:` in a file: `env.SHOP=test`, "
     "`run_options=module:function`, `config.configurable.user_id=ada`.",
 )
-@click.option(
-    "--skill", "is_skill", is_flag=True, help="Write a skill for coding agents, and nothing else."
-)
-@click.option("--sample", "is_sample", is_flag=True, help="Write a sample project in any case.")
+@arg.flag("--skill is_skill", "Write a skill for coding agents, and nothing else.")
+@arg.flag("--sample is_sample", "Write a sample project in any case.")
 def init_command(
     folder: str | None, is_sample: bool, is_skill: bool, pairs: tuple[str, ...], **request: Any
 ) -> int:
@@ -81,14 +67,14 @@ def init_command(
     return start(folder or ".", app, is_sample=is_sample)
 
 
-@cli.command(
+@arg.cli.command(
     name="validate",
     short_help="Check files without running anything.",
     epilog="Exit codes: 0 no errors, 1 warnings and --strict, 2 errors.",
 )
-@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=complete_file)
-@click.option("--strict", is_flag=True, help="Warnings end with 1.")
-@form_option(
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=arg.complete_file)
+@arg.flag("--strict", "Warnings end with 1.")
+@arg.form_option(
     "text", "json", "github", help="text for people, json for programs, github for a pull request."
 )
 def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
@@ -118,15 +104,15 @@ def validate_command(paths: tuple[str, ...], strict: bool, form: str) -> int:
     return code
 
 
-@cli.command(
+@arg.cli.command(
     name="expect",
     short_help="Write a first full set of claims for turns that have none.",
     epilog="Exit codes: 0 written, or nothing to write; 1 not written; 2 a file was broken.",
 )
 @click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=arg.complete_file
 )
-@click.option("--yes", "accepts_all", is_flag=True, help="Write without asking.")
+@arg.flag("--yes accepts_all", "Write without asking.")
 def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
     """Write claims for every turn that has no `expect:`, from a run of it.
 
@@ -142,12 +128,12 @@ def expect_command(paths: tuple[str, ...], accepts_all: bool) -> int:
     return expect(paths, accepts_all)
 
 
-@cli.command(
+@arg.cli.command(
     name="schema", short_help="Print the JSON Schema of scenario and pipeline files, for editors."
 )
 @click.argument(
     "kind",
-    type=Words(["scenario", "simulation", "pipeline", "code", "program", "answers"]),
+    type=arg.Words(["scenario", "simulation", "pipeline", "code", "program", "answers"]),
     required=False,
 )
 @click.option("-o", "file", type=click.Path(dir_okay=False), help="Write to this file instead.")
@@ -172,13 +158,13 @@ def schema_command(kind: str | None, file: str | None) -> None:
         write_file(file, f"{text}\n".encode(), "-o")
 
 
-@cli.command(
+@arg.cli.command(
     name="doctor",
     short_help="Show the installed client libraries and what simkit sees of them.",
     epilog="Exit codes: 0 all is well, 2 the scenario's pipeline cannot be run, or nothing of it "
     "was seen.",
 )
-@click.argument("scenario", metavar="[PATH[::NAME]]", default="", shell_complete=complete_file)
+@click.argument("scenario", metavar="[PATH[::NAME]]", default="", shell_complete=arg.complete_file)
 def doctor_command(scenario: str) -> int:
     """Show the installed client libraries, how simkit observes them, and possible problems.
 
@@ -196,8 +182,10 @@ def doctor_command(scenario: str) -> int:
     return 0 if is_well else 2
 
 
-@cli.command(name="explain", short_help="Explain a finding or an error by its id: cause and fix.")
-@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]", shell_complete=complete_id)
+@arg.cli.command(
+    name="explain", short_help="Explain a finding or an error by its id: cause and fix."
+)
+@click.argument("words", nargs=-1, metavar="[ID|MESSAGE]", shell_complete=arg.complete_id)
 def explain_command(words: tuple[str, ...]) -> None:
     """Explain a finding or an error: what should hold, the usual cause, the fix.
 
@@ -217,7 +205,7 @@ def explain_command(words: tuple[str, ...]) -> None:
     echo("\n".join(explanation_lines(chosen[0])))
 
 
-@cli.group(
+@arg.cli.group(
     name="bdd",
     short_help="List what the lines of a feature file may say.",
     invoke_without_command=False,
@@ -249,7 +237,7 @@ def steps(word: str) -> int:
 # The command for coding agents: `mcp`
 
 
-@cli.command(
+@arg.cli.command(
     name="mcp",
     short_help="Give coding agents the commands as MCP tools, over stdio.",
     epilog="Exit codes: 0 the agent closed the pipe, 2 the SDK of MCP is not installed.",

@@ -6,73 +6,64 @@ from typing import Any
 
 import click
 
-from simkit.cli.commands.options import (
-    FITTING,
-    FiniteNumber,
-    WholeNumber,
-    cli,
-    complete_file,
-    form_option,
-    processes_option,
-)
+from simkit.cli.commands import options as arg
 
 
-@cli.command(
+@arg.cli.command(
     name="live",
     short_help="Run scenarios with real models, many times; say how often each claim holds.",
     epilog="Exit codes: 0 every scenario held as often as --fail-under says, 1 one did not, "
     "2 nothing could be run: a file, a key or a price is missing or wrong.",
 )
 @click.argument(
-    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=complete_file
+    "paths", nargs=-1, required=True, metavar="PATH[::NAME]...", shell_complete=arg.complete_file
 )
-@click.option("--runs", type=WholeNumber(min=1), default=10, help="Run each so many times.")
-@processes_option("Make N runs at the same time.")
+@click.option("--runs", type=arg.WholeNumber(min=1), default=10, help="Run each so many times.")
+@arg.processes_option("Make N runs at the same time.")
 @click.option(
     "--budget-usd",
-    type=FiniteNumber(min=0, min_open=True),
+    type=arg.FiniteNumber(min=0, min_open=True),
     metavar="USD",
     help="Start no run that could exceed this. It needs prices of all models.",
 )
 @click.option(
     "--timeout",
     "timeout_s",
-    type=FiniteNumber(min=0, min_open=True),
+    type=arg.FiniteNumber(min=0, min_open=True),
     default=600.0,
     metavar="SECONDS",
     help="End with an error if a run takes longer; 600 without it.",
 )
-@click.option(
+@arg.word_option(
     "--prices",
-    default="",
-    metavar="FILE",
-    help="A file of prices of models; without it `prices.yaml` here, if there is one.",
+    "FILE",
+    "A file of prices of models; without it `prices.yaml` here, if there is one.",
 )
 @click.option(
     "--from",
     "first_turn",
-    type=WholeNumber(min=1),
+    type=arg.WholeNumber(min=1),
     default=1,
     metavar="TURN",
     help="Replay the turns before this one, and ask real models from it on.",
 )
-@click.option("--all-claims", is_flag=True, help="Judge claims that only the script can keep, too.")
+@arg.flag("--all-claims", "Judge claims that only the script can keep, too.")
 @click.option(
     "--k",
-    type=WholeNumber(min=1),
+    type=arg.WholeNumber(min=1),
     help="The k of pass@k (one run holds) and pass^k (all hold): 3, or --runs if that is less.",
 )
 @click.option(
     "--fail-under",
-    type=FiniteNumber(0, 100),
+    type=arg.FiniteNumber(0, 100),
     default=100.0,
     metavar="PERCENT",
     help="End with 1 if a scenario holds in a smaller share of its runs; 100 without it.",
 )
 @click.option("--to", "folder", default="live", metavar="DIR", help="Keep failed runs here.")
-@FITTING
-@form_option("text", "json")
-@click.option("--force", is_flag=True, help="Run although CI is set.")
+@arg.FITTING
+@arg.form_option("text", "json")
+@arg.flag("--force", "Run although CI is set.")
 def live_command(**options: Any) -> int:
     """Run scenarios with real models in place of their reply lines, and count what holds.
 

@@ -64,6 +64,21 @@ def complete_id(
     ]
 
 
+def flag(names: str, help: str) -> Callable[[CommandT], CommandT]:
+    """Return an option without a value; ``names`` are apart by spaces."""
+    return click.option(*names.split(), is_flag=True, help=help)
+
+
+def word_option(names: str, metavar: str, help: str) -> Callable[[CommandT], CommandT]:
+    """Return an option with a text, which is empty without it."""
+    return click.option(*names.split(), default="", metavar=metavar, help=help)
+
+
+def words_option(names: str, metavar: str, help: str) -> Callable[[CommandT], CommandT]:
+    """Return an option that may be given several times."""
+    return click.option(*names.split(), multiple=True, metavar=metavar, help=help)
+
+
 def form_option(*forms: str, help: str | None = None) -> Callable[[CommandT], CommandT]:
     """Return ``--format``, whose default is the first form."""
     return click.option(
@@ -90,22 +105,15 @@ SHOW: Final = click.option(
     callback=lambda context, parameter, value: value or "",
     help="Show every model call's messages, the state after each turn, or all events.",
 )
-QUIET: Final = click.option(
-    "-q", "quiet", is_flag=True, help="Print only what fails, and the last line."
-)
+QUIET: Final = flag("-q quiet", "Print only what fails, and the last line.")
 FITTING: Final = click.option(
     "-k", "expression", default="", help="Run only what fits: words, and, or, not, ()."
 )
-BASE: Final = click.option(
-    "--base",
-    default="",
-    metavar="DIR",
-    help="Compare with the traces of this folder, such as those of the base branch.",
+BASE: Final = word_option(
+    "--base", "DIR", "Compare with the traces of this folder, such as those of the base branch."
 )
-STRICT: Final = click.option(
-    "--strict",
-    is_flag=True,
-    help="Claims that were not looked at, or that nothing could break (RUN-03), end with 1.",
+STRICT: Final = flag(
+    "--strict", "Claims that were not looked at, or that nothing could break (RUN-03), end with 1."
 )
 FAIL_UNDER: Final = click.option(
     "--fail-under",

@@ -8,69 +8,46 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.options import (
-    BASE,
-    FITTING,
-    PATHS,
-    QUIET,
-    SHOW,
-    STRICT,
-    WholeNumber,
-    Words,
-    cli,
-    complete_file,
-    form_option,
-    processes_option,
-)
+from simkit.cli.commands import options as arg
 from simkit.core.errors import SimkitError
 from simkit.core.gc_pause import imports_frozen
 
 
-@cli.command(
+@arg.cli.command(
     name="replay",
     short_help="Run scenarios; show what every agent was sent, and which claims fail.",
     epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
 )
-@PATHS
-@SHOW
-@click.option("--turn", type=WholeNumber(min=1), help="Show only this turn.")
+@arg.PATHS
+@arg.SHOW
+@click.option("--turn", type=arg.WholeNumber(min=1), help="Show only this turn.")
 @click.option("--agent", default="", help="Show only this agent.")
 @click.option("--seed", type=int, help="Run with this seed instead of the scenario's own.")
-@click.option(
-    "--verify", is_flag=True, help="Run everything twice, and show where two runs differ."
+@arg.flag("--verify", "Run everything twice, and show where two runs differ.")
+@arg.flag("--failed", "Run only what failed when it last ran.")
+@arg.FITTING
+@arg.processes_option(
+    "Run N scenarios at a time; fewer than 50 of pipeline files are run one by one."
 )
-@click.option("--failed", is_flag=True, help="Run only what failed when it last ran.")
-@FITTING
-@processes_option("Run N scenarios at a time; fewer than 50 of pipeline files are run one by one.")
-@click.option(
+@arg.flag(
     "--in-process",
-    is_flag=True,
-    help="Run code in this process, where `breakpoint()` works; RUN-08 says what is carried over.",
+    "Run code in this process, where `breakpoint()` works; RUN-08 says what is carried over.",
 )
-@form_option("table", "json", "github")
-@QUIET
-@BASE
-@click.option(
-    "--needs-met",
-    is_flag=True,
-    help="A scenario is broken, not skipped, if what it needs is not installed.",
+@arg.form_option("table", "json", "github")
+@arg.QUIET
+@arg.BASE
+@arg.flag("--needs-met", "A scenario is broken, not skipped, if what it needs is not installed.")
+@arg.STRICT
+@arg.word_option(
+    "--pipeline", "NAME", "Run on this pipeline instead: a name, a file, or module:function."
 )
-@STRICT
-@click.option(
-    "--pipeline",
-    default="",
-    metavar="NAME",
-    help="Run on this pipeline instead: a name, a file, or module:function.",
+@arg.word_option(
+    "--html page",
+    "FILE",
+    "Write a page that shows every run: what each agent was sent, and where it went.",
 )
-@click.option(
-    "--html",
-    "page",
-    default="",
-    metavar="FILE",
-    help="Write a page that shows every run: what each agent was sent, and where it went.",
-)
-@click.option("--update", is_flag=True, help="Change failing claims into what was found.")
-@click.option("--yes", "accepts_all", is_flag=True, help="With --update: write without asking.")
+@arg.flag("--update", "Change failing claims into what was found.")
+@arg.flag("--yes accepts_all", "With --update: write without asking.")
 def replay_command(**options: Any) -> int:
     """Run scenarios, and check their claims and all lints.
 
@@ -113,23 +90,21 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
     refuse_in_ci("simkit replay --update", os.environ)
 
 
-@cli.command(
+@arg.cli.command(
     name="serve",
     short_help="Answer programs in other languages from a scenario, on this machine's own network.",
     epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
     "--then fails. Ctrl-C ends it, and judges.",
 )
-@click.argument("path", metavar="PATH[::NAME]", shell_complete=complete_file)
-@click.option("--port", type=WholeNumber(0, 65535), default=0, help="0 takes any free one.")
-@click.option(
-    "--then",
-    "program",
-    default="",
-    metavar="COMMAND",
-    help="Run this with the environment that points clients here, and judge at its end.",
+@click.argument("path", metavar="PATH[::NAME]", shell_complete=arg.complete_file)
+@click.option("--port", type=arg.WholeNumber(0, 65535), default=0, help="0 takes any free one.")
+@arg.word_option(
+    "--then program",
+    "COMMAND",
+    "Run this with the environment that points clients here, and judge at its end.",
 )
-@form_option("shell", "json", help="Without --then: how the environment is printed.")
-@SHOW
+@arg.form_option("shell", "json", help="Without --then: how the environment is printed.")
+@arg.SHOW
 def serve_command(**options: Any) -> int:
     """Serve the providers' protocols on the loopback interface, and answer from a scenario.
 
@@ -146,30 +121,26 @@ def serve_command(**options: Any) -> int:
 _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
 
 
-@cli.command(
+@arg.cli.command(
     name="record",
     short_help="Run scenarios with real traffic, and keep it as cassettes.",
     epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
 )
-@PATHS
+@arg.PATHS
 @click.option(
     "--mode",
-    type=Words(_MODES),
+    type=arg.Words(_MODES),
     default="once",
     help="once: where nothing is recorded yet. new_episodes: what the cassette does not answer. "
     "all: everything anew. verify: send everything, hold requests and the shape of responses "
     "against the cassette, write nothing. none: replay.",
 )
-@click.option("--keep-failed", is_flag=True, help="Write also what a failed scenario recorded.")
-@click.option("--force", is_flag=True, help="Record although CI is set.")
-@FITTING
-@form_option("table", "json")
-@QUIET
-@click.option(
-    "--outside",
-    is_flag=True,
-    help="Write cassettes that scenarios name outside their project, too.",
-)
+@arg.flag("--keep-failed", "Write also what a failed scenario recorded.")
+@arg.flag("--force", "Record although CI is set.")
+@arg.FITTING
+@arg.form_option("table", "json")
+@arg.QUIET
+@arg.flag("--outside", "Write cassettes that scenarios name outside their project, too.")
 def record_command(mode: str, keep_failed: bool, force: bool, outside: bool, **options: Any) -> int:
     """Run scenarios against their real providers, and keep the traffic.
 
@@ -197,17 +168,17 @@ def record_command(mode: str, keep_failed: bool, force: bool, outside: bool, **o
     return replay(ReplayOptions(plan=plan, recording=recording, **options))
 
 
-@cli.command(
+@arg.cli.command(
     name="cassettes",
     short_help="List recordings that are unused, old, or hold a secret.",
     epilog="Exit codes: 0 listed or imported, 1 a secret was found (or, with --strict, an orphan "
     "or one over age), 2 a file cannot be read or written.",
 )
 @click.argument(
-    "words", nargs=-1, metavar="[scan | import] [PATH]...", shell_complete=complete_file
+    "words", nargs=-1, metavar="[scan | import] [PATH]...", shell_complete=arg.complete_file
 )
-@form_option("text", "json")
-@click.option("--strict", is_flag=True, help="Orphans and cassettes over age end with 1.")
+@arg.form_option("text", "json")
+@arg.flag("--strict", "Orphans and cassettes over age end with 1.")
 def cassettes_command(words: tuple[str, ...], form: str, strict: bool) -> int:
     """List cassettes with their interactions, size and age.
 

@@ -6,19 +6,7 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.options import (
-    FAIL_UNDER,
-    FITTING,
-    PATHS,
-    FiniteNumber,
-    WholeNumber,
-    Words,
-    cli,
-    complete_file,
-    file_option,
-    form_option,
-    processes_option,
-)
+from simkit.cli.commands import options as arg
 from simkit.core.gc_pause import imports_frozen
 
 RUNS_LIMIT, TURNS_LIMIT = 1_000_000_000, 8_000
@@ -29,31 +17,33 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
 """The names of `simkit.explore.subjects.PROFILES`, which `--help` must not load."""
 
 
-@cli.command(
+@arg.cli.command(
     name="explore",
     short_help="Search for conversations that break a rule; write scenarios.",
     epilog="Exit codes: 0 nothing found, 1 something found, 2 the pipeline cannot be run.",
 )
-@click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=complete_file)
+@click.argument("subject", metavar="PATH[::NAME]|MODULE:NAME", shell_complete=arg.complete_file)
 @click.option(
-    "--runs", type=WholeNumber(1, RUNS_LIMIT), default=300, help="Draw so many conversations."
+    "--runs", type=arg.WholeNumber(1, RUNS_LIMIT), default=300, help="Draw so many conversations."
 )
 @click.option(
     "--turns",
-    type=WholeNumber(1, TURNS_LIMIT),
+    type=arg.WholeNumber(1, TURNS_LIMIT),
     help="Of at most so many turns; else as the simulation says, or 3.",
 )
 @click.option("--seed", type=int, help="Draw others; else as the simulation says, or 0.")
 @click.option(
     "--time",
     "seconds",
-    type=FiniteNumber(min=0, min_open=True),
+    type=arg.FiniteNumber(min=0, min_open=True),
     metavar="SECONDS",
     help="End after so long, with what was found.",
 )
-@click.option("--profile", type=Words(PROFILE_NAMES), help="Let failures of a class happen, too.")
-@click.option("--exhaustive", is_flag=True, help="Run every conversation, instead of drawing some.")
-@processes_option("Run in N processes.")
+@click.option(
+    "--profile", type=arg.Words(PROFILE_NAMES), help="Let failures of a class happen, too."
+)
+@arg.flag("--exhaustive", "Run every conversation, instead of drawing some.")
+@arg.processes_option("Run in N processes.")
 @click.option(
     "--cluster",
     metavar="ADDRESS",
@@ -68,17 +58,8 @@ PROFILE_NAMES: Final = ("overload", "chaos", "models", "users", "races", "restar
     help="Write a page with what of the pipeline the conversations made happen.",
 )
 @click.option("--to", "folder", default="found", metavar="DIR", help="Write scenario files here.")
-@click.option(
-    "--needs-met",
-    is_flag=True,
-    help="A file whose libraries are not installed ends with 2; it is not skipped.",
-)
-@click.option(
-    "--strict",
-    "is_strict",
-    is_flag=True,
-    help="Claims under `always` that no conversation judged end with 1.",
-)
+@arg.flag("--needs-met", "A file whose libraries are not installed ends with 2; it is not skipped.")
+@arg.flag("--strict is_strict", "Claims under `always` that no conversation judged end with 1.")
 def explore_command(
     subject: str, folder: str, page: str, needs_met: bool, is_strict: bool, **options: Any
 ) -> int:
@@ -98,22 +79,22 @@ def explore_command(
     return explore(subject, bounds, folder, page, needs_met, is_strict)
 
 
-@cli.command(
+@arg.cli.command(
     name="coverage",
     short_help="List what no scenario makes a pipeline do.",
     epilog="Exit codes: 0 measured, 1 below --fail-under, 2 a file or script was broken.",
 )
-@PATHS
-@FITTING
-@form_option(
+@arg.PATHS
+@arg.FITTING
+@arg.form_option(
     "text",
     "json",
     "html",
     "lcov",
     help="html for a page; lcov for editors and coverage services: the lines of pipeline files.",
 )
-@file_option("Write here, not to the terminal; a page is else .simkit/coverage.html.")
-@FAIL_UNDER
+@arg.file_option("Write here, not to the terminal; a page is else .simkit/coverage.html.")
+@arg.FAIL_UNDER
 def coverage_command(**options: Any) -> int:
     """Run scenarios, and list what their pipelines can do and never did.
 
@@ -128,26 +109,24 @@ def coverage_command(**options: Any) -> int:
     return coverage(**options)
 
 
-@cli.command(
+@arg.cli.command(
     name="mutate",
     short_help="Mutate runs and list mutants that no claim catches.",
     epilog="Exit codes: 0 judged, 1 below --fail-under, 2 a file or script was broken.",
 )
-@PATHS
-@FITTING
+@arg.PATHS
+@arg.FITTING
 @click.option(
     "--max",
     "most",
-    type=WholeNumber(min=1),
+    type=arg.WholeNumber(min=1),
     default=500,
     help="Judge at most so many mutants of traces, and so many of pipelines.",
 )
 @click.option("--seed", type=int, default=0, help="Choose others, where there are more.")
-@click.option(
-    "--traces", "is_of_traces", is_flag=True, help="Change traces only: nothing runs again."
-)
-@form_option("text", "json")
-@FAIL_UNDER
+@arg.flag("--traces is_of_traces", "Change traces only: nothing runs again.")
+@arg.form_option("text", "json")
+@arg.FAIL_UNDER
 def mutate_command(**options: Any) -> int:
     """Mutate runs and list mutants that no claim catches.
 

@@ -6,39 +6,29 @@ from typing import Any, Final
 
 import click
 
-from simkit.cli.commands.options import (
-    BASE,
-    QUIET,
-    STRICT,
-    cli,
-    complete_file,
-    file_option,
-    form_option,
-)
+from simkit.cli.commands import options as arg
 from simkit.core.gc_pause import imports_frozen
 
-QUESTION: Final = click.option(
-    "--scenario",
-    "question",
-    default="",
-    metavar="PATH[::NAME]",
-    help="The scenarios that made the traces, if the traces do not name them.",
+QUESTION: Final = arg.word_option(
+    "--scenario question",
+    "PATH[::NAME]",
+    "The scenarios that made the traces, if the traces do not name them.",
 )
 NO_OPEN: Final = click.option(
     "--no-open", "opens", is_flag=True, flag_value=False, default=True, help="Only write the page."
 )
 
 
-@cli.command(
+@arg.cli.command(
     name="judge",
     short_help="Check stored traces with today's claims and lints; nothing runs.",
     epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
 )
-@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=arg.complete_file)
 @QUESTION
-@form_option("text", "json", "github")
-@STRICT
-@QUIET
+@arg.form_option("text", "json", "github")
+@arg.STRICT
+@arg.QUIET
 def judge_command(**options: Any) -> int:
     """Check stored traces with the current claims and lints.
 
@@ -52,20 +42,19 @@ def judge_command(**options: Any) -> int:
     return judge_traces(**options)
 
 
-@cli.command(
+@arg.cli.command(
     name="diff",
     short_help="Compare traces, or a scenario on two pipelines: what each agent was sent.",
     epilog="Exit codes: 0 equal, 1 different, 2 something was broken.",
 )
-@click.argument("paths", nargs=-1, metavar="[A] [B]", shell_complete=complete_file)
-@BASE
-@click.option(
+@click.argument("paths", nargs=-1, metavar="[A] [B]", shell_complete=arg.complete_file)
+@arg.BASE
+@arg.word_option(
     "--pipeline",
-    default="",
-    metavar="X",
-    help="Run the scenario A on its own pipeline and on this one: a file, or a pipeline's name.",
+    "X",
+    "Run the scenario A on its own pipeline and on this one: a file, or a pipeline's name.",
 )
-@form_option("text", "json", "github", "markdown")
+@arg.form_option("text", "json", "github", "markdown")
 def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) -> int:
     """Show the differences of two runs: the first event, then contexts, handoffs and state.
 
@@ -99,19 +88,17 @@ def diff_command(paths: tuple[str, ...], base: str, pipeline: str, form: str) ->
     return tell(pairs, sides, form)
 
 
-@cli.command(
+@arg.cli.command(
     name="view",
     short_help="Show runs in a browser: one file, with what every agent was sent.",
     epilog="Exit codes: 0 written, 2 there is no trace, or the page cannot be written.",
 )
-@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=complete_file)
-@file_option("Write here, not to .simkit/report.html.")
-@click.option(
-    "--diff",
-    "base",
-    default="",
-    metavar="BASE",
-    help="Show each run beside the one of the same scenario in this trace or folder.",
+@click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=arg.complete_file)
+@arg.file_option("Write here, not to .simkit/report.html.")
+@arg.word_option(
+    "--diff base",
+    "BASE",
+    "Show each run beside the one of the same scenario in this trace or folder.",
 )
 @QUESTION
 @NO_OPEN
@@ -128,20 +115,20 @@ def view_command(**options: Any) -> int:
     return view(**options)
 
 
-@cli.command(
+@arg.cli.command(
     name="graph",
     short_help="Draw a pipeline: its agents, edges and handoffs.",
     epilog="Exit codes: 0 drawn, 2 there is no pipeline, or it cannot be read.",
 )
-@click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=complete_file)
-@form_option(
+@click.argument("path", metavar="PIPELINE|SCENARIO|TRACE", shell_complete=arg.complete_file)
+@arg.form_option(
     "page",
     "mermaid",
     "dot",
     "json",
     help="page for a browser, mermaid for Markdown, dot for Graphviz, json for programs.",
 )
-@file_option("Write here: a page not to .simkit/graph.html, a text not to the screen.")
+@arg.file_option("Write here: a page not to .simkit/graph.html, a text not to the screen.")
 @NO_OPEN
 def graph_command(**options: Any) -> int:
     """Draw the pipeline of a file, of a scenario or of traces.
@@ -154,30 +141,21 @@ def graph_command(**options: Any) -> int:
     return draw(**options)
 
 
-@cli.command(
+@arg.cli.command(
     name="import",
     short_help="Make scenarios of an exported trace: OTLP, LangSmith, OpenAI Agents.",
     epilog="Exit codes: 0 written (and all held), 1 the code sends something else, 2 no scenario "
     "can be made of it.",
 )
-@click.argument("trace", metavar="TRACE", shell_complete=complete_file)
-@click.option(
+@click.argument("trace", metavar="TRACE", shell_complete=arg.complete_file)
+@arg.word_option(
     "--pipeline",
-    default="",
-    metavar="NAME",
-    help="The pipeline that made the trace, `myapp:run` or a name; the scenarios run on it.",
+    "NAME",
+    "The pipeline that made the trace, `myapp:run` or a name; the scenarios run on it.",
 )
-@click.option(
-    "--option", "options", multiple=True, metavar="KEY=VALUE", help="As in `simkit init`."
-)
-@click.option("--path", "folders", multiple=True, metavar="DIR", help="As in `simkit init`.")
-@click.option(
-    "-o",
-    "target",
-    default="",
-    metavar="FILE",
-    help="Write here, not to TRACE.scenario.yaml in this folder.",
-)
+@arg.words_option("--option options", "KEY=VALUE", "As in `simkit init`.")
+@arg.words_option("--path folders", "DIR", "As in `simkit init`.")
+@arg.word_option("-o target", "FILE", "Write here, not to TRACE.scenario.yaml in this folder.")
 def import_command(trace: str, **options: Any) -> int:
     """Write what happened elsewhere as scenarios: users' messages, replies, results of tools.
 
@@ -192,13 +170,13 @@ def import_command(trace: str, **options: Any) -> int:
     return import_trace(trace, **options)
 
 
-@cli.command(
+@arg.cli.command(
     name="export",
     short_help="Write runs as OTLP, for tools that show traces.",
     epilog="Exit codes: 0 written, 2 there is no trace, or the file cannot be written.",
 )
-@click.argument("path", metavar="[TRACE]", default="", shell_complete=complete_file)
-@file_option("Write here, not to the screen.")
+@click.argument("path", metavar="[TRACE]", default="", shell_complete=arg.complete_file)
+@arg.file_option("Write here, not to the screen.")
 def export_command(path: str, file: str) -> int:
     """Write runs as OTLP JSON by today's GenAI conventions, one line a run.
 

@@ -52,12 +52,7 @@ from simkit.language.yaml import load_text
 from simkit.providers.protocols import PROTOCOLS
 from simkit.session.execution.first_run import MANNERS, ScaffoldedReplies
 from simkit.spec.lint_catalogue import LINTS
-from simkit.spec.scenario.code_names import (
-    advice_on,
-    advice_on_inner,
-    advice_on_other_files,
-    parted_method,
-)
+from simkit.spec.scenario import code_names
 from simkit.spec.scenario.items import PIPELINE_SUFFIX, SCENARIO_SUFFIX
 from simkit.spec.scenario.writing import block, comment, flow
 
@@ -110,9 +105,11 @@ def write_for_app(request: AppRequest, project: Project) -> Iterator[str]:
 
     The working directory is the project's. Raises SimkitError if the app cannot be run or tested.
     """
-    if request.name.partition(":")[0].endswith(".ipynb") and (advice := advice_on(request.name)):
+    if request.name.partition(":")[0].endswith(".ipynb") and (
+        advice := code_names.advice_on(request.name)
+    ):
         raise SimkitError(f"{request.name}: is a notebook\n  {advice}")
-    if other := advice_on_other_files(request.name):
+    if other := code_names.advice_on_other_files(request.name):
         raise SimkitError(f"{request.name}: {other}")
     request = _by_its_name(request, project)
     for stem in _stems(request.name):
@@ -233,8 +230,8 @@ def _by_its_name(request: AppRequest, project: Project) -> AppRequest:
 
     Of ``module:Class.method`` it has the class as its name, and the method to call.
     """
-    entry, method = parted_method(request.name)
-    if inner := advice_on_inner(request.name):
+    entry, method = code_names.parted_method(request.name)
+    if inner := code_names.advice_on_inner(request.name):
         raise SimkitError(f"{request.name}: {inner}")
     if method:
         request = msgspec.structs.replace(request, name=entry, call=request.call or method)
@@ -339,7 +336,7 @@ def _with_variables(options: Mapping[str, Any], env: Mapping[str, str]) -> dict[
 
 def _advised(problem: str, name: str) -> str:
     """Return an error with what to type here, where it says what to write in a scenario."""
-    if _NO_PROGRAM in problem and (advice := advice_on(name)):
+    if _NO_PROGRAM in problem and (advice := code_names.advice_on(name)):
         return f"{problem}\n  {advice}"
     method = re.search(r"app: \{call: (\w+)\}", problem)
     if method:

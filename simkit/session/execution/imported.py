@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from simkit.capture.telemetry import conventions as names
-from simkit.capture.telemetry.conversations import RecordedConversation, RecordedTurn
 from simkit.capture.telemetry.exports import json_value
 from simkit.capture.telemetry.messages import loaded
+from simkit.capture.telemetry.recorded import RecordedConversation, RecordedTurn
 from simkit.capture.telemetry.spans import Step
 from simkit.core.messages import ABSENT, HANDOFF_PREFIX, Message
 from simkit.providers.failures import MALFORMED

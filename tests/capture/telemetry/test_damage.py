@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -14,13 +15,15 @@ import pytest
 
 from simkit.capture.telemetry.conversations import conversations_of
 from simkit.capture.telemetry.exports import read_export
+from simkit.capture.telemetry.losses import ONLY_CALLS
 from simkit.capture.telemetry.records import steps_of
-from simkit.cli.importing import import_trace, scenario_tree, scenarios_text
+from simkit.cli.importing import import_trace, missing_lines, scenario_tree, scenarios_text
 from simkit.cli.init.first_scenario import AppRequest
 from simkit.core.errors import TraceError
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
 from tests.capture.telemetry.test_imports import EXPORTS, content_of, lines_and_turns
+from tests.conftest import sample_by_day
 
 COUNT: Final = 3_000 if os.environ.get("SIMKIT_NIGHTLY") else 150
 FILES: Final = sorted(EXPORTS.glob("*.jsonl.gz"))
@@ -58,11 +61,40 @@ def damaged(value: Any, random: Random) -> Any:
     return value
 
 
+def lines_and_trees(lines: list[str]) -> tuple[Counter[str], list[Any]]:
+    """Return each line that is said of a file, and the scenarios that are written."""
+    try:
+        export = read_export("\n".join(lines).encode(), "trace.jsonl")
+        conversations = conversations_of(steps_of(export))
+    except TraceError as problem:
+        return Counter([str(problem)]), []
+    texts = [*missing_lines(export, conversations), *(t for c in conversations for t in c.refused)]
+    whole = [row for row in conversations if not row.refused]
+    return Counter(texts), [scenario_tree(row, "n", REQUEST, Path("t")) for row in whole]
+
+
+def lines_of(file: Path) -> list[str]:
+    return gzip.decompress(file.read_bytes()).decode().splitlines()
+
+
+@pytest.mark.parametrize("file", sample_by_day(FILES, 3), ids=lambda file: file.name)
+def test_a_line_that_is_lost_is_said_or_cannot_be_known(file: Path) -> None:
+    lines = lines_of(file)
+    before, scenarios = lines_and_trees(lines)
+
+    for place, line in enumerate(lines):
+        missing, left = lines_and_trees([*lines[:place], *lines[place + 1 :]])
+        if left and left != scenarios and not missing - before:
+            assert ONLY_CALLS in missing
+            # Nothing else in the file speaks of the last call of a client by hand.
+            assert line == lines[-1]
+
+
 @pytest.mark.parametrize("seed", range(COUNT // 50))
 def test_a_damaged_part_is_no_error_of_simkit(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     for _ in range(50):
-        lines = gzip.decompress(random.choice(FILES).read_bytes()).decode().splitlines()
+        lines = lines_of(random.choice(FILES))
         place = random.randrange(len(lines))
         lines[place] = json.dumps(damaged(json.loads(lines[place]), random))
 
@@ -83,7 +115,7 @@ def test_a_damaged_part_is_no_error_of_simkit(tmp_path: Path, seed: int) -> None
 @pytest.mark.parametrize("file", FILES[::3], ids=lambda file: file.name)
 def test_order_and_repetition_change_nothing(file: Path) -> None:
     lines = []
-    for number, line in enumerate(gzip.decompress(file.read_bytes()).decode().splitlines()):
+    for number, line in enumerate(lines_of(file)):
         value = json.loads(line)
         # Time stood while these were made.
         for resource in value.get("resourceLogs", ()):

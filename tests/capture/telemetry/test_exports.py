@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from simkit.capture.telemetry.conversations import RecordedConversation, conversations_of
+from simkit.capture.telemetry.conversations import conversations_of
 from simkit.capture.telemetry.exports import read_export
+from simkit.capture.telemetry.recorded import RecordedConversation
 from simkit.capture.telemetry.records import steps_of
 from simkit.capture.telemetry.writing import otlp_of
 from simkit.cli.importing import import_trace
