@@ -120,8 +120,6 @@ def planted(mutation: Mutation) -> Prepared:
 
 def with_its_script_alone(mutation: Mutation) -> Outcome:
     """Returns what comes of the scenario's edits without those of the pipeline."""
-    if not mutation.edit_scenario:
-        return unmutated(mutation.folder, mutation.scenario)
     edited = _script_edited(library(), mutation)
     return simulate(edited.prepared(item(mutation.folder, mutation.scenario)))
 

@@ -105,7 +105,7 @@ class OwnProcesses:
         """
         key = None if app is None else _key_of(app)
         answer = partial(self._answer, app)
-        with _refusals_told(hear) as refusals, self._copy_of(key, app) as worker:
+        with _refusals_told(hear) as refusals, self._copy_of(key, app, function) as worker:
             self._working.add(worker)
             try:
                 if self._is_closed:
@@ -134,7 +134,7 @@ class OwnProcesses:
             raise SimkitError(f"{prepared.item.id}: its process ended {death.how}") from None
         return result
 
-    def _copy_of(self, key: _Key, app: App | None) -> Worker:
+    def _copy_of(self, key: _Key, app: App | None, function: Callable[..., Any]) -> Worker:
         """Return a copy of an application process; raise WorkerDied if all are closed."""
         self._begin_next(key)
         for process in (self._by_app.get(key), self._cold):
@@ -147,7 +147,7 @@ class OwnProcesses:
                     self._by_app.pop(key, None)
         if self._is_closed:
             raise WorkerDied(None)
-        return start_worker(MODULES)
+        return start_worker((*MODULES, function.__module__))
 
     def _begin_next(self, key: _Key) -> None:
         """Let the application after this one be imported meanwhile, if this one is new."""
