@@ -21,7 +21,7 @@ class Server:
         self.loop = asyncio.new_event_loop()
         self.url = ""
         self.connections = 0
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def start(self) -> None:
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
@@ -29,6 +29,7 @@ class Server:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self.writers.append(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -69,14 +70,19 @@ class Server:
         self.loop.run_until_complete(self.start())
         ready.set()
         self.loop.run_forever()
+        self.turn_around()  # What is accepted begins: a closed server would leave it open.
         self.server.close()
-        left = asyncio.all_tasks(self.loop)
-        for task in left:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        for _ in range(3):  # what is closed is told so in the next round
-            self.loop.run_until_complete(asyncio.sleep(0))
+        for writer in self.writers:
+            writer.transport.abort()
+        tasks = asyncio.all_tasks(self.loop)
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.turn_around()  # What is closed is told so.
         self.loop.close()
+
+    def turn_around(self) -> None:
+        """Let the loop do what it does in its next rounds."""
+        for _ in range(4):
+            self.loop.run_until_complete(asyncio.sleep(0))
 
 
 @pytest.fixture(scope="module")
