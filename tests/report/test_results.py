@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from simkit.report.results import OutcomeName, Result, lints_off, result_of, skips, summary_of
+from simkit.report.results import (
+    OutcomeName,
+    Result,
+    asked_by_libraries,
+    lints_off,
+    result_of,
+    skips,
+    summary_of,
+)
 from simkit.session.simulate import simulate
 from simkit.spec.scenario.files import Library
 from simkit.spec.scenario.items import items_in
@@ -49,6 +57,22 @@ def test_lints_that_are_off_are_counted_by_reason() -> None:
         ("CTX-07", "legacy", 1),
         ("CTX-07", "meant", 2),
     ]
+
+
+def test_hosts_that_libraries_asked_are_one_warning_at_the_turns(tmp_path: Path) -> None:
+    file = tmp_path / "x.scenario.yaml"
+    file.write_text(f"{ECHO}{GOOD}", encoding="utf-8")
+    prepared = Library().prepared(items_in(str(file))[0])
+
+    warning = asked_by_libraries(prepared, [("crewai", "a.example"), ("lib", "b.example")])
+
+    assert (warning.id, warning.severity, warning.path) == ("RUN-02", "W", ("turns",))
+    assert warning.where == prepared.document.position(("turns",))
+    assert warning.what == (
+        "`crewai` asked a.example, `lib` asked b.example: there is no network, and the run went on "
+        "without it"
+    )
+    assert "`allow_hosts`" in warning.fix
 
 
 def came_of(folder: Path, scenario: str) -> Result:

@@ -98,6 +98,10 @@ CASES: Final = {
     "model_calls: {billing: 1}": Pinned("call", agent="refunds"),
     "logs: {$has: [{message: nothing}]}": Pinned("call", agent="refunds"),
     "events: {$not: {$has: [{kind: ToolReturned}]}}": Pinned("tool", agent="triage", nth=1),
+    # No mark of its own: the first one of its run.
+    "events: {$not: {$has: [{kind: AgentStarted, agent: refunds}]}}": Pinned(
+        "call", agent="refunds"
+    ),
     "events: {$has: [{kind: HandoffMade, to_agent: billing}]}": Pinned("handoff", agent="triage"),
     "findings: [{id: CTX-07}]": Pinned("call", agent="refunds"),
     "error: ReplyMissing": Pinned("call", agent="refunds"),
