@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -386,16 +387,20 @@ def _install_lines(root: Path, settings: Mapping[str, Any]) -> Iterator[str]:
 def _imported_lines(root: Path) -> Iterator[str]:
     """Yield the command that installs what a project's modules import, as it is installed here."""
     modules = _modules(root)
-    own = {module.name.partition(".")[0] for module in modules}
-    brought_by = packages_distributions()
+    imports = {name for module in modules for name in module.imports}
+    own = {"simkit", *(module.name.partition(".")[0] for module in modules)}
+    others = own | sys.stdlib_module_names
+    names = sorted(name for name in imports if name.partition(".")[0] not in others)
+    # It reads which files each installed package has.
+    brought_by = packages_distributions() if names else {}
     needed: dict[str, str] = {}
-    for name in sorted(name for module in modules for name in module.imports):
+    for name in names:
         parts = name.split(".")
         distributions = dict.fromkeys(brought_by.get(parts[0], ()))
         # A namespace has many: the one of its own name, as `google.adk` has.
         path = "-".join((*parts, ""))
         named = [each for each in distributions if path.startswith(f"{canonicalize_name(each)}-")]
-        if parts[0] not in {*own, "simkit"} and len(chosen := named or [*distributions]) == 1:
+        if len(chosen := named or [*distributions]) == 1:
             needed[chosen[0]] = version(chosen[0])
     if needed:
         # A framework may import its provider's client by itself.
