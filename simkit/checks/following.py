@@ -222,19 +222,13 @@ def _has_too_few_calls(finding: Finding, scope: Scope) -> bool:
 
 
 _CUT_OFF: Final[Mapping[str, Callable[[Finding, Scope], bool]]] = {
-    "agents": _lacks,
+    **dict.fromkeys(("agents", "tool_calls", "logs", "events"), _lacks),
     "handoffs": _lacks_or_waits,
-    "tool_calls": _lacks,
-    "logs": _lacks,
-    "events": _lacks,
-    "context": _is_without_call,
-    "runs": _is_without_call,
+    **dict.fromkeys(("context", "runs"), _is_without_call),
     "model_calls": _has_too_few_calls,
     "reply": lambda _, scope: scope.reply is None,
     "interrupt": lambda _, scope: scope.interrupt is None,
-    "state": lambda _finding, _scope: True,
-    "findings": lambda _finding, _scope: True,
-    "judge": lambda _finding, _scope: True,
+    **dict.fromkeys(("state", "findings", "judge"), lambda _finding, _scope: True),
 }
 """Claim to whether an error that ended the turn explains its finding."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
@@ -351,10 +352,6 @@ def explore(
     return _joined(parts, skipped, broken)
 
 
-def _notes_of(campaigns: Sequence[Campaign]) -> tuple[str, ...]:
-    return (NO_PAST,) if any(campaign.noted for campaign in campaigns) else ()
-
-
 def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str]) -> Exploration:
     """Return the exploration of several subjects."""
     campaigns = [part.campaign for part in parts]
@@ -366,7 +363,7 @@ def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str
     return Exploration(
         findings=tuple(finding for part in parts for finding in part.findings),
         warnings=tuple(warning for part in parts for warning in part.warnings),
-        notes=_notes_of(campaigns),
+        notes=(NO_PAST,) if any(campaign.noted for campaign in campaigns) else (),
         conversations=sum(campaign.runs for campaign in campaigns),
         turns=sum(campaign.turns for campaign in campaigns),
         model_calls=sum(campaign.model_calls for campaign in campaigns),
@@ -389,7 +386,7 @@ def _check(subject: object, bounds: Bounds) -> None:
     if bounds.turns is not None:
         _check_number("turns", bounds.turns, most=TURNS_LIMIT)
     if bounds.seed is not None:
-        _check_number("seed", bounds.seed, least=None)
+        _check_number("seed", bounds.seed, least=-math.inf)
     seconds, profile = bounds.seconds, bounds.profile
     if seconds is not None and not (is_number(seconds) and seconds > 0):
         raise SimkitError(f"`seconds` must be a number above 0, not {shown_value(seconds)}")
@@ -403,15 +400,13 @@ def _check(subject: object, bounds: Bounds) -> None:
         raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
 
 
-def _check_number(
-    name: str, value: object, *, least: int | None = 1, most: int | None = None
-) -> None:
+def _check_number(name: str, value: object, *, least: float = 1, most: float = math.inf) -> None:
     """Raise SimkitError for an option that is no whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise SimkitError(f"`{name}` must be a whole number, not {shown_value(value)}")
-    if least is not None and value < least:
+    if value < least:
         raise SimkitError(f"`{name}` must be at least {least}, not {value}")
-    if most is not None and value > most:
+    if value > most:
         raise SimkitError(f"`{name}` must be at most {most:,}, not {value:,}")
 
 

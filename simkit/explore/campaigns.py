@@ -149,13 +149,10 @@ def _difference(alone: ExploredRun, after: ExploredRun) -> tuple[str, str]:
     for expected, actual in zip_longest(_requests(alone), _requests(after)):
         if expected != actual:
             turn, agent, _ = actual or expected
-            contents = [
-                request[2] if request and request[:2] == (turn, agent) else []
-                for request in (expected, actual)
+            before, now = [
+                repr(short(each[2], _TEXT_MAX)) if each and each[:2] == (turn, agent) else "nothing"
+                for each in (expected, actual)
             ]
-            pairs = zip_longest(*contents, fillvalue="")
-            pair = next(pair for pair in pairs if pair[0] != pair[1])
-            before, now = [repr(short(text, _TEXT_MAX)) if text else "nothing" for text in pair]
             return (
                 f"after other conversations, agent {agent!r} is sent {now} in turn {turn}, "
                 f"where it is sent {before} without them"
@@ -163,12 +160,12 @@ def _difference(alone: ExploredRun, after: ExploredRun) -> tuple[str, str]:
     return "", ""
 
 
-def _requests(record: ExploredRun) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the turn, agent and texts of each request, without numbers that an import draws."""
+def _requests(record: ExploredRun) -> Iterator[tuple[int, str, str]]:
+    """Yield turn, agent and text of each message sent, without numbers that an import draws."""
     assert record.observed is not None
     for call in record.observed[1].calls.values():
-        texts = [_DRAWN.sub("#", message.content) for message in call.context.messages]
-        yield call.turn, call.agent, texts
+        for message in call.context.messages:
+            yield call.turn, call.agent, _DRAWN.sub("#", message.content)
 
 
 def _sizes(subject: Subject) -> Mapping[str, object]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from simkit.checks.findings import CLAIM, Finding
+from simkit.spec.lint_catalogue import LINTS
 from simkit.spec.scenario.apps import App
 from simkit.spec.scenario.items import SIMULATION_SUFFIX
 from simkit.spec.scenario.writing import block
@@ -112,16 +113,10 @@ def _tool_of(turns: Sequence[Mapping[str, Any]]) -> str:
         for given in turn.get("replies", {}).values():
             for line in given if isinstance(given, list) else [given]:
                 calls = line.get("calls", ()) if isinstance(line, Mapping) else ()
-                names.update(str(name) for call in calls for name in _names_in(call))
+                for each in calls:
+                    is_name = isinstance(each, str)
+                    names.add(str(each if is_name else each.get("tool", next(iter(each)))))
     return names.pop() if len(names) == 1 else ""
-
-
-def _names_in(call: Any) -> Iterator[str]:
-    """Yield the name of the tool of a call, as a reply line has it."""
-    if isinstance(call, str):
-        yield call
-    elif isinstance(call, Mapping):
-        yield str(call["tool"]) if "tool" in call else str(next(iter(call)))
 
 
 def _function_of(pipeline: object, tool: str) -> str:
@@ -220,16 +215,6 @@ def line_refused(cause: Cause, turns: Sequence[Mapping[str, Any]]) -> tuple[str,
     return (agent, line) if is_kept else ("", None)
 
 
-OF_APPLICATION: Final = frozenset(
-    (
-        "CTX-06", "CTX-18", "CTX-19", "CTX-21", "CTX-22", "CTX-24", "FLW-06", "FLW-10", "FLW-11",
-        "FLW-12", "FLW-13", "FLW-14", "HND-13", "HND-14", "STA-12", "STA-13",
-    )
-)  # fmt: skip
-"""The lints whose warnings are worth a conversation of their own: they say what the application
-does with what it knows, whatever models answer."""
-
-
 REFERENCE_LOST: Final = "CTX-22"
 """The lint that is a note where an application has no past at all."""
 NO_PAST: Final = (
@@ -239,8 +224,11 @@ NO_PAST: Final = (
 
 
 def is_of_application(warning: Finding) -> bool:
-    """Return whether a warning is about the application, and not about what models answer."""
-    return warning.id in OF_APPLICATION
+    """Return whether a warning is worth a conversation of its own.
+
+    It says what the application does with what it knows, whatever models answer.
+    """
+    return warning.id in LINTS and LINTS[warning.id].of_application
 
 
 def is_error(finding: Finding) -> bool:

@@ -115,6 +115,7 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
         for tally in other.causes:
             known = causes.get(tally.cause)
             causes[tally.cause] = tally if known is None else known.merged(tally)
+        mine, its = self.coverage, other.coverage
         return Tally(
             self.runs + other.runs,
             self.turns + other.turns,
@@ -122,16 +123,12 @@ class Tally(msgspec.Struct, frozen=True, omit_defaults=True):
             tuple(sorted(causes.values(), key=lambda tally: (tally.first, tally.cause))),
             self.reach.joined(other.reach),
             self.is_stopped or other.is_stopped,
-            _both(self.coverage, other.coverage),
+            mine.merged(its) if mine and its else mine or its,
         )
 
 
 Tell: TypeAlias = Callable[[Tally], None]
 """Gets the tally of conversations so far."""
-
-
-def _both(coverage: RunsCoverage | None, other: RunsCoverage | None) -> RunsCoverage | None:
-    return coverage.merged(other) if coverage and other else coverage or other
 
 
 class TallyBuilder:

@@ -207,7 +207,7 @@ def run_on_worker(task: bytes) -> tuple[str, bytes]:
 
 def answer_here(task: bytes) -> bytes:
     """Return the answer of a process of this machine to a task; raise WorkerDied."""
-    folder = msgspec.json.decode(task, type=_Place).setup.folder
+    folder = msgspec.json.decode(task)["setup"]["folder"]
     if not os.path.isdir(folder):
         return msgspec.json.encode(Answer(error=f"there is no folder {folder}\n{SAME_PROJECT}"))
     process = _process(folder)
@@ -219,16 +219,6 @@ def answer_here(task: bytes) -> bytes:
     with _lock:
         _free.append(process)
     return answer
-
-
-class _Setup(msgspec.Struct, frozen=True):
-    folder: str
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """The part of a task that a worker reads."""
-
-    setup: _Setup
 
 
 def _process(folder: str) -> Worker:

@@ -109,14 +109,10 @@ def check_restarts(
     ``of_profile`` are the faults that a profile asks for, and no file.
     """
     ended = events[-1]
-    if type(ended) is not e.RunFinished:
-        return
-    for misfit in ended.misfits:
-        if misfit.path[-1:] != ("restart",):
-            continue
+    misfits = ended.misfits if type(ended) is e.RunFinished else ()
+    for misfit in (each for each in misfits if each.path[-1:] == ("restart",)):
         says_more = "\n" in misfit.what
-        all_faults = [fault for fault in _TRIALS if simulation.faults.get(fault)]
-        faults = [fault for fault in all_faults if fault not in of_profile]
+        faults = [it for it in _TRIALS if simulation.faults.get(it) and it not in of_profile]
         if not faults:
             advice = _advice("Explore it with another `--profile`.", says_more)
             raise SimkitError(f"{misfit.what}\n  {advice}")

@@ -159,18 +159,11 @@ OWN_SLICE_S: Final = 1.0
 RunBy = Callable[[Source], ExploredRun]
 
 
-class Part(msgspec.Struct, frozen=True):
-    """Conversations that were run one after the other, numbered from 1."""
-
-    start: Interval
-    """The interval that begins with the first one."""
-    tally: Tally
-
-
 class Slice(msgspec.Struct, frozen=True):
     """The conversations of an interval that one task has run, and those that it left."""
 
     start: Interval
+    """The interval that begins with the first one."""
     tally: Tally
     left: tuple[Interval, ...]
 
@@ -253,14 +246,14 @@ def spread(
     Return their tally, and whether there are no others. ``done`` are the slices that an earlier
     call gave to ``keep``, in that order.
     """
-    places: list[Interval | Part] = [Interval()]
+    places: list[Interval | Slice] = [Interval()]
     for part in done:
         place = places.index(part.start)
-        places[place : place + 1] = [Part(part.start, part.tally), *part.left]
+        places[place : place + 1] = [part, *part.left]
     total, is_stopped = merged(part.tally for part in done), False
     try:
         while not is_stopped and (wave := _wave(places, runs, work.wave)):
-            answers: dict[int, list[Interval | Part]] = {}
+            answers: dict[int, list[Interval | Slice]] = {}
             try:
                 for place, tally, left in work.intervals(
                     wave,
@@ -271,7 +264,7 @@ def spread(
                     start = places[place]
                     assert isinstance(start, Interval)
                     part = Slice(start, msgspec.structs.replace(tally, is_stopped=False), left)
-                    answers[place] = [Part(part.start, part.tally), *left]
+                    answers[place] = [part, *left]
                     if part.tally.runs:
                         keep(part)
                     total = total.merged(part.tally)
@@ -285,12 +278,12 @@ def spread(
     except KeyboardInterrupt:
         is_stopped = True
     is_complete = not any(isinstance(each, Interval) for each in places)
-    parts = [each for each in places if isinstance(each, Part)]
+    parts = [each for each in places if isinstance(each, Slice)]
     return _first(work, parts, runs, is_stopped, is_complete)
 
 
 def _wave(
-    places: Sequence[Interval | Part], runs: int, most: int
+    places: Sequence[Interval | Slice], runs: int, most: int
 ) -> list[tuple[int, Interval, int]]:
     """Return the next intervals by their places, each with the most conversations that count.
 
@@ -309,7 +302,7 @@ def _wave(
 
 
 def _first(
-    work: Work, parts: Sequence[Part], runs: int, is_stopped: bool, is_complete: bool
+    work: Work, parts: Sequence[Slice], runs: int, is_stopped: bool, is_complete: bool
 ) -> tuple[Tally, bool]:
     """Return the tally of the first conversations of parts, and whether there are no others."""
     tallies: list[Tally] = []

@@ -29,6 +29,8 @@ class LintEntry(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=Tru
     """The advice if the pipeline is code; empty if ``fix`` fits code too."""
     cause: str = ""
     """Why it usually happens."""
+    of_application: bool = False
+    """Whether its warnings are about what the application does, whatever models answer."""
 
     def advice(self, is_code: bool) -> str:
         """Return what to do, for a pipeline that is code or for a declared one."""

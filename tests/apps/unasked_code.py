@@ -295,6 +295,142 @@ class Summed:
         return a.content
 
 
+class Limited:
+    """hermes-agent#11351: a run that ends at its limit is stored with calls without results."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        self.history.append(user_message(text))
+        for result in "ok", "":
+            a = ask("You work.", self.history, tool("run", "command"))
+            self.history.append(call_of(a))
+            if not a.tool_calls:
+                return a.content
+            if result or self.is_mended:
+                results = [result_of(call, result or "not run") for call in a.tool_calls]
+                self.history += results
+        return "I stopped."
+
+
+class Store:
+    """voltagent#1026: a sub-agent stores its task in the conversation of the agent that asks it."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        messages = [*self.history, user_message(text)]
+        self.history.append(user_message(text))
+        while (a := ask("You lead.", messages, tool("delegate", "task"))).tool_calls:
+            results = [result_of(call, self.work(call)) for call in a.tool_calls]
+            messages += [call_of(a), *results]
+        self.history.append({"role": "assistant", "content": a.content})
+        return a.content
+
+    def work(self, call: Any) -> str:
+        task = user_message(json.loads(call.function.arguments)["task"])
+        answer: str = ask("You work.", [task]).content
+        if not self.is_mended:
+            self.history += [task, {"role": "assistant", "content": answer}]
+        return answer
+
+
+class Nameless:
+    """llama_index#17721: with a history, the instructions are not sent."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        self.history.append(user_message(text))
+        whole: Any = self.history
+        if self.is_mended or len(self.history) == 1:
+            whole = [{"role": "system", "content": "Your name is Steve."}, *self.history]
+        a = client.chat.completions.create(model="gpt-5-mini", messages=whole).choices[0].message
+        self.history.append({"role": "assistant", "content": a.content})
+        return a.content
+
+
+class Specialists:
+    """ai-sdk-tools#112: from one specialist to the next, no result of a tool is passed on."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        messages = [user_message(text)]
+        if not (a := ask("You route.", messages, tool("transfer_to_reports"))).tool_calls:
+            return a.content
+        messages += [call_of(a), *(result_of(call, "ok") for call in a.tool_calls)]
+        own = [*messages]
+        tools = tool("revenue", "month"), tool("transfer_to_analytics")
+        while (a := ask("You report.", own, *tools)).tool_calls:
+            found = {"revenue": "Revenue 48,210 EUR"}
+            own.append(call_of(a))
+            own += [result_of(call, found.get(call.function.name, "ok")) for call in a.tool_calls]
+            if any(call.function.name == "transfer_to_analytics" for call in a.tool_calls):
+                return ask("You analyse.", own if self.is_mended else messages).content
+        return a.content
+
+
+class Swallowed:
+    """swarms#1963: what a tool raises is dropped, and the model is asked the same again."""
+
+    is_mended = False
+
+    def chat(self, text: str) -> Any:
+        memory = [user_message(text)]
+        for _ in range(3):
+            a = ask("You read.", memory, tool("fetch", "page"))
+            if not a.tool_calls:
+                return a.content
+            try:
+                for call in a.tool_calls:
+                    found = {"home": "Welcome."}[json.loads(call.function.arguments)["page"]]
+                    memory.append(user_message(f"fetch returned {found}"))
+            except KeyError as problem:
+                if self.is_mended:
+                    memory.append(user_message(f"fetch failed: {problem!r}"))
+        return "I give up."
+
+
+class Roles:
+    """autogen#3009: what the user says is stored with the role of the assistant."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.history: Messages = []
+
+    def chat(self, text: str) -> Any:
+        a = ask("You help.", [*self.history, user_message(text)])
+        stored = user_message(text) if self.is_mended else {"role": "assistant", "content": text}
+        self.history += [stored, {"role": "assistant", "content": a.content}]
+        return a.content
+
+
+class OneMemory:
+    """agno#1669: a new session of an agent begins with the messages of its others."""
+
+    is_mended = False
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Messages] = {}
+
+    def chat(self, text: str, session: str) -> Any:
+        memory = self.sessions.setdefault(session if self.is_mended else "", [])
+        a = ask("You help.", [*memory, user_message(text)])
+        memory += [user_message(text), {"role": "assistant", "content": a.content}]
+        return a.content
+
+
 CASES = (
     Plan,
     Swarm,
@@ -310,6 +446,24 @@ CASES = (
     Trip,
     Appended,
     Summed,
+    Limited,
+    Store,
+    Nameless,
+    Specialists,
+    Swallowed,
+    Roles,
+    OneMemory,
 )
 for case in CASES:
     globals()[f"Mended{case.__name__}"] = type("Mended", (case,), {"is_mended": True})
+one_memory, memory_each = OneMemory(), globals()["MendedOneMemory"]()
+
+
+def remember(text: str, session: str) -> Any:
+    """Answers in all sessions with one object."""
+    return one_memory.chat(text, session)
+
+
+def remember_each(text: str, session: str) -> Any:
+    """Keeps the sessions apart."""
+    return memory_each.chat(text, session)

@@ -351,3 +351,29 @@ def answering(*, clears: bool) -> Any:
 
 shadowed = answering(clears=False)
 answered = answering(clears=True)
+
+
+# adk-python#4837: a step that answers from a cache does not write what its answer writes.
+
+
+def cached(*, writes: bool) -> Any:
+    cache: dict[str, str] = {}
+
+    def analyst(state: Any) -> Any:
+        topic = state["topic"]
+        if topic in cache:
+            return {"findings": cache[topic]} if writes else {}
+        cache[topic] = model.invoke([("system", "You analyse."), ("user", topic)]).text
+        return {"findings": cache[topic]}
+
+    def writer(state: Any) -> Any:
+        text = f"{state['topic']}\nAnalysis: {state['findings']}"
+        return {"report": model.invoke([("system", "You write."), ("user", text)]).text}
+
+    graph = StateGraph(Report, input_schema=Topic).add_node(analyst).add_node(writer)
+    graph.add_edge(START, "analyst").add_edge("analyst", "writer").add_edge("writer", END)
+    return graph.compile(checkpointer=InMemorySaver())
+
+
+stale = cached(writes=False)
+written = cached(writes=True)

@@ -20,6 +20,7 @@ from simkit.spec.lint_catalogue import LINTS
 from simkit.trace import events as e
 from simkit.trace.store import Trace
 from simkit.trace.views import View
+from simkit.trace.views.states import handlers_of
 
 NotesT = TypeVar("NotesT")
 NAMES_MAX: Final = 5
@@ -90,7 +91,7 @@ class Facts:
 
     def add(self, event: e.AnyEvent) -> None:
         """Take the next event into account."""
-        add = _HANDLERS.get(type(event))
+        add = _HANDLERS[type(event)]
         if add is not None:
             add(self, event)
 
@@ -170,18 +171,7 @@ class Facts:
         self.retried = self._retries.pop((event.session, event.agent), None)
 
 
-_HANDLERS: Final[Mapping[type, Callable[[Facts, Any], None]]] = {
-    e.RunStarted: Facts._run_started,
-    e.TurnStarted: Facts._turn_started,
-    e.MessageAdded: Facts._message_added,
-    e.RouteChosen: Facts._route_chosen,
-    e.AgentStarted: Facts._agent_started,
-    e.ContextBuilt: Facts._context_built,
-    e.ModelRetried: Facts._model_retried,
-    e.HandoffRequested: Facts._handoff_requested,
-    e.FaultInjected: Facts._fault_injected,
-    e.TurnFinished: Facts._turn_finished,
-}
+_HANDLERS: Final = handlers_of(Facts)
 
 
 # The registration of lints, and their pass over a trace: which functions read which event.

@@ -12,7 +12,7 @@ from simkit.core.messages import JsonValue, Message
 from simkit.core.text import short
 from simkit.language.paths import as_text, leaves
 from simkit.trace import events as e
-from simkit.trace.views import HandoffView, RunView, TurnView, View
+from simkit.trace.views import CallView, HandoffView, RunView, TurnView, View
 
 
 @lint("FLW-01", e.LimitReached)
@@ -213,7 +213,11 @@ def _reads_the_same(first_run: str, second_run: str, view: View) -> bool:
     first, second = view.runs[first_run].calls[:1], view.runs[second_run].calls[:1]
     if not first or not second:
         return not view.pipeline.is_code and len(first) == len(second)
-    a, b = first[0].context, second[0].context
+    return _is_sent_the_same(first[0], second[0])
+
+
+def _is_sent_the_same(first: CallView, second: CallView) -> bool:
+    a, b = first.context, second.context
     return a.tools == b.tools and [*map(_words_of, a.messages)] == [*map(_words_of, b.messages)]
 
 
@@ -233,6 +237,28 @@ def _is_same(before: e.AgentStarted, after: e.AgentStarted, view: View) -> bool:
         return first is second
     a, b = first.event, second.event
     return (a.type, a.query, a.payload) == (b.type, b.query, b.payload)
+
+
+@lint("FLW-14", e.ModelReplied, when="is_code")
+def asked_the_same(event: e.ModelReplied, facts: Facts) -> Iterable[Hit]:
+    """FLW-14: a model that repeats its calls is sent something between the two.
+
+    In one run it is sent exactly what it was sent before, and calls the same tools again: neither
+    what they gave, nor that they failed, has reached it. Forced calls are left out. Seen in
+    swarms#1963.
+    """
+    calls = facts.view.runs[event.run].calls[-2:]
+    before, call = calls[0], calls[-1]
+    if event.reply != "calls" or before is call or before.reply is None or call.reply is None:
+        return
+    is_free = (call.context.settings or {}).get("tool_choice", "auto") == "auto"
+    if is_free and _words_of(before.reply) == _words_of(call.reply) and _is_sent_the_same(*calls):
+        names = " and ".join(dict.fromkeys(repr(each.name) for each in call.reply.calls))
+        problem = (
+            f"agent {event.agent!r} is sent in turn {event.turn} exactly what it was sent before "
+            f"it called {names}, and does so again: nothing of the first time has reached it"
+        )
+        yield Hit.at("FLW-14", call, problem)
 
 
 @lint("FLW-05", e.ModelCalled)

@@ -10,10 +10,11 @@ from simkit.checks.findings import Hit
 from simkit.checks.lints.facts import SHOWN_MAX, Facts, first_of, lint, texts_of
 from simkit.core.messages import Message
 from simkit.core.text import counted, short
+from simkit.language.paths import leaves
 from simkit.language.recognition import whole_places
 from simkit.providers.caching import LEAST, caching_rule
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ContextView, Relation, Relations, TurnView, View
+from simkit.trace.views import CallView, ContextView, Relation, Relations, View
 from simkit.trace.views.contexts import INSTRUCTIONS
 from simkit.trace.views.prefixes import Prefix, prefix_between, repeated_behind
 
@@ -34,6 +35,8 @@ class _Past:
         """Session and agent to the turn in which nothing of the past was there, and what it was."""
         self.kinds: dict[tuple[str, str], str] = {}
         """Session and agent to the kind of its last relation."""
+        self.told: dict[tuple[str, str], int] = {}
+        """Session and agent to the last turn in which it was sent instructions."""
 
 
 @lint("CTX-21", e.ContextBuilt, when="is_code")
@@ -44,6 +47,29 @@ def _relate(event: e.ContextBuilt, facts: Facts) -> None:
         past.relations = past.relations or Relations(facts.view)
         past.call = event.call
         past.relation = past.relations.add(facts.view.calls[event.call])
+
+
+@lint("CTX-03", e.ContextBuilt, when="is_code")
+def instructions_gone(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-03: an agent whose conversation goes on is sent instructions, as it was before.
+
+    Found is a first call of a turn with the user's message and some of the agent's own past, and
+    without a system message. A warning, since code may make such calls under one rule. Seen in
+    llama_index#17721.
+    """
+    past, key, turn = facts.notes_of(_Past), (event.session, event.agent), facts.view.turns[-1]
+    if any(type(part) is e.Made and part.message.role == "system" for part in event.parts):
+        past.told[key] = event.turn
+    elif key in past.told and past.relation is not None and turn.message is not None:
+        call = facts.view.calls[event.call]
+        last = {each.role: each.number for each in call.context.messages}
+        goes_on = any(each.agent == event.agent for each in past.relation.rest)
+        if goes_on and "system" not in last and last.get("user") == turn.message.number:
+            problem = (
+                f"agent {event.agent!r} is sent no instructions in turn {event.turn}, where its "
+                f"conversation goes on, and was sent some in turn {past.told.pop(key)}"
+            )
+            yield Hit.at("CTX-03", call, problem, is_warning=True)
 
 
 @lint("CTX-21", e.ContextBuilt, when="is_code")
@@ -68,16 +94,12 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         past.losses[key] = event.turn, frozenset(each.number for each in relation.missing)
     if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
         return
-    if _has_failed(view.turns[relation.turn - 1]):
-        return
+    earlier = view.turns[relation.turn - 1]
+    if earlier.error is not None or (earlier.calls and earlier.calls[-1].reply is None):
+        return  # Code may leave out a turn that failed, or whose last model call did, on purpose.
     if kind_before == "continued" and (problem := _with_a_hole(relation, event)):
         ids = [message.id for message in relation.missing]
         yield Hit.at("CTX-21", call, problem, earlier_turn=relation.turn, ids=ids)
-
-
-def _has_failed(turn: TurnView) -> bool:
-    """Return whether a turn, or its last model call, failed: code may leave it out on purpose."""
-    return turn.error is not None or (bool(turn.calls) and turn.calls[-1].reply is None)
 
 
 def _come_back(call: CallView, turn: int, lost: frozenset[int]) -> Iterable[Hit]:
@@ -166,6 +188,51 @@ def _with_a_hole(relation: Relation, event: e.ContextBuilt) -> str:
         f"agent {event.agent!r} is sent in turn {event.turn} nothing of turn "
         f"{' and '.join(map(str, turns))}, and turn {min(turns_there)} before it is there"
     )
+
+
+class _Said(dict[tuple[str, str], tuple[str, int]]):
+    """Session and text to its author, "" for the user, and the turn: users' messages and tasks."""
+
+
+class _Others(dict[int, tuple[str, int]]):
+    """Message to the author and the turn of its text, which it has from somebody else."""
+
+
+@lint("CTX-25", e.MessageAdded, when="is_code")
+def _note_author(event: e.MessageAdded, facts: Facts) -> None:
+    message, runs, said = event.message, facts.view.runs, facts.notes_of(_Said)
+    if message.role == "user" and not event.run:
+        said.setdefault((event.session, message.content), ("", event.turn))
+    elif message.role in ("user", "assistant") and message.agent is None:
+        who, turn = said.get((event.session, message.content), ("", event.turn))
+        is_task = who and event.run in runs and runs[event.run].agent != who
+        if is_task if message.role == "user" else not who and turn < event.turn:
+            facts.notes_of(_Others)[message.number] = who, turn
+    for text in (leaf for call in message.calls for leaf in leaves(call.args)):
+        if isinstance(text, str) and " " in text:
+            said.setdefault((event.session, text), (event.agent, event.turn))
+
+
+@lint("CTX-25", e.ContextBuilt, when=_Others)
+def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
+    """CTX-25: what somebody has said is sent as theirs.
+
+    Found are a message that the user said in an earlier turn, and that comes back to an agent that
+    was asked in it as an agent's; and a task that the agent itself gave another one, word for word
+    an argument of its call, and that comes back as the user's. Seen in autogen#3009 and
+    voltagent#1026.
+    """
+    others, view = facts.notes_of(_Others), facts.view
+    shown = [part for part in event.parts if type(part) is e.Shown]
+    sent = (number for part in shown for number in (*part.kept, *part.tail) if number in others)
+    for number in sent:
+        who, turn = others[number]
+        is_own = who == event.agent if who else event.agent in view.turns[turn - 1].calls_by_agent
+        if is_own and facts.is_new("CTX-25", event.agent, number):
+            text = short(view.messages[number].content, SHOWN_MAX)
+            said = "a user's what it told another agent" if who else "an agent's what the user said"
+            problem = f"agent {event.agent!r} is sent in turn {event.turn} as {said}: {text!r}"
+            yield Hit.at("CTX-25", view.calls[event.call], problem, ids=[f"m{number}"])
 
 
 class _Reference(NamedTuple):
