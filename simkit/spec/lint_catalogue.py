@@ -124,6 +124,7 @@ def _all() -> Iterator[Explanation]:
         yield Explanation(id=name, kind="claim", **msgspec.structs.asdict(claim))
     for code, entry in (*LINTS.items(), *CODES.items()):
         fields = {**msgspec.structs.asdict(entry), "severity": SEVERITIES[entry.severity]}
+        del fields["of_application"]
         kind: Kind = "lint" if code in LINTS else "validation"
         yield Explanation(id=code, kind=kind, can_be_turned_off=code not in REFUSALS, **fields)
     for name, error in ERRORS.items():

@@ -224,8 +224,7 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """
     others, view = facts.notes_of(_Others), facts.view
     shown = [part for part in event.parts if type(part) is e.Shown]
-    sent = (number for part in shown for number in (*part.kept, *part.tail) if number in others)
-    for number in sent:
+    for number in (n for part in shown for n in (*part.kept, *part.tail) if n in others):
         who, turn = others[number]
         is_own = who == event.agent if who else event.agent in view.turns[turn - 1].calls_by_agent
         if is_own and facts.is_new("CTX-25", event.agent, number):
