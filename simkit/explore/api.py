@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike, fspath
@@ -352,6 +351,10 @@ def explore(
     return _joined(parts, skipped, broken)
 
 
+def _notes_of(campaigns: Sequence[Campaign]) -> tuple[str, ...]:
+    return (NO_PAST,) if any(campaign.noted for campaign in campaigns) else ()
+
+
 def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str]) -> Exploration:
     """Return the exploration of several subjects."""
     campaigns = [part.campaign for part in parts]
@@ -363,7 +366,7 @@ def _joined(parts: Sequence[_Part], skipped: Sequence[str], broken: Sequence[str
     return Exploration(
         findings=tuple(finding for part in parts for finding in part.findings),
         warnings=tuple(warning for part in parts for warning in part.warnings),
-        notes=(NO_PAST,) if any(campaign.noted for campaign in campaigns) else (),
+        notes=_notes_of(campaigns),
         conversations=sum(campaign.runs for campaign in campaigns),
         turns=sum(campaign.turns for campaign in campaigns),
         model_calls=sum(campaign.model_calls for campaign in campaigns),
@@ -386,7 +389,7 @@ def _check(subject: object, bounds: Bounds) -> None:
     if bounds.turns is not None:
         _check_number("turns", bounds.turns, most=TURNS_LIMIT)
     if bounds.seed is not None:
-        _check_number("seed", bounds.seed, least=-math.inf)
+        _check_number("seed", bounds.seed, least=float("-inf"))
     seconds, profile = bounds.seconds, bounds.profile
     if seconds is not None and not (is_number(seconds) and seconds > 0):
         raise SimkitError(f"`seconds` must be a number above 0, not {shown_value(seconds)}")
@@ -400,7 +403,9 @@ def _check(subject: object, bounds: Bounds) -> None:
         raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
 
 
-def _check_number(name: str, value: object, *, least: float = 1, most: float = math.inf) -> None:
+def _check_number(
+    name: str, value: object, *, least: float = 1, most: float = float("inf")
+) -> None:
     """Raise SimkitError for an option that is no whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise SimkitError(f"`{name}` must be a whole number, not {shown_value(value)}")

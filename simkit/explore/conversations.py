@@ -112,7 +112,7 @@ def check_restarts(
     misfits = ended.misfits if type(ended) is e.RunFinished else ()
     for misfit in (each for each in misfits if each.path[-1:] == ("restart",)):
         says_more = "\n" in misfit.what
-        faults = [it for it in _TRIALS if simulation.faults.get(it) and it not in of_profile]
+        faults = [f for f in _TRIALS if simulation.faults.get(f) and f not in of_profile]
         if not faults:
             advice = _advice("Explore it with another `--profile`.", says_more)
             raise SimkitError(f"{misfit.what}\n  {advice}")

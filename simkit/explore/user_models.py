@@ -124,7 +124,7 @@ def answer_in(answer: HttpAnswer, request: ParsedRequest) -> UserAnswer | str:
     return user_answer
 
 
-class _Written(msgspec.Struct, frozen=True):
+class _Choice(msgspec.Struct, frozen=True):
     done: bool
     message: str
 
@@ -132,7 +132,7 @@ class _Written(msgspec.Struct, frozen=True):
 def answer_of_text(text: str) -> UserAnswer | None:
     """Return the answer in a text; None if it is of another form."""
     try:
-        value = msgspec.convert(parsed(text, "json_in_text", "")[0], _Written)
+        value = msgspec.convert(parsed(text, "json_in_text", "")[0], _Choice)
     except (OutputInvalid, msgspec.ValidationError):
         return None
     return UserAnswer(value.message if value.message.strip() else "", value.done)
@@ -387,9 +387,8 @@ def persona_count(possible: Any) -> int:
     """Return the number of values that a persona permits."""
     if isinstance(possible, Mapping) and possible.keys() == {SAMPLE}:
         return sum(map(persona_count, possible[SAMPLE]))
-    values = possible.values() if isinstance(possible, Mapping) else possible
-    is_inner = isinstance(possible, (Mapping, list, tuple))
-    return math.prod(map(persona_count, values)) if is_inner else 1
+    values = [*possible.values()] if isinstance(possible, Mapping) else possible
+    return math.prod(map(persona_count, values)) if isinstance(values, (list, tuple)) else 1
 
 
 def _key(persona: Mapping[str, Any]) -> bytes:

@@ -47,11 +47,7 @@ def answer_to(question: JsonValue, choices: Choices) -> JsonValue:
     for part in _parts_of(question):
         if isinstance(part, Mapping) and isinstance(part.get("action_requests"), (list, tuple)):
             return {"decisions": [*_decisions(part, choices)]}
-        if (
-            isinstance(part, (list, tuple))
-            and part
-            and all(isinstance(each, Mapping) and "action_request" in each for each in part)
-        ):
+        if isinstance(part, (list, tuple)) and part and all(map(_is_of_inbox, part)):
             return [_response(request, choices) for request in part]
         if isinstance(part, Mapping) and {"tool", "args"} <= {*part}:
             return choices.below(2) == 0
@@ -91,6 +87,10 @@ def _decisions(request: Mapping[str, Any], choices: Choices) -> Iterator[JsonVal
         }
         names = [name for name in decisions if name in allowed.get(action.get("name"), ())]
         yield decisions[choices.one_of(names or ["approve"])]
+
+
+def _is_of_inbox(request: JsonValue) -> bool:
+    return isinstance(request, Mapping) and "action_request" in request
 
 
 def _response(request: Mapping[str, Any], choices: Choices) -> JsonValue:

@@ -372,9 +372,9 @@ class Specialists:
         own = [*messages]
         tools = tool("revenue", "month"), tool("transfer_to_analytics")
         while (a := ask("You report.", own, *tools)).tool_calls:
-            found = {"revenue": "Revenue 48,210 EUR"}
+            results = {"revenue": "Revenue 48,210 EUR"}
             own.append(call_of(a))
-            own += [result_of(call, found.get(call.function.name, "ok")) for call in a.tool_calls]
+            own += [result_of(call, results.get(call.function.name, "ok")) for call in a.tool_calls]
             if any(call.function.name == "transfer_to_analytics" for call in a.tool_calls):
                 return ask("You analyse.", own if self.is_mended else messages).content
         return a.content
@@ -393,8 +393,8 @@ class Swallowed:
                 return a.content
             try:
                 for call in a.tool_calls:
-                    found = {"home": "Welcome."}[json.loads(call.function.arguments)["page"]]
-                    memory.append(user_message(f"fetch returned {found}"))
+                    page = {"home": "Welcome."}[json.loads(call.function.arguments)["page"]]
+                    memory.append(user_message(f"fetch returned {page}"))
             except KeyError as problem:
                 if self.is_mended:
                     memory.append(user_message(f"fetch failed: {problem!r}"))

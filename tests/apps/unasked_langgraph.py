@@ -376,4 +376,4 @@ def cached(*, writes: bool) -> Any:
 
 
 stale = cached(writes=False)
-written = cached(writes=True)
+cleared_cache = cached(writes=True)

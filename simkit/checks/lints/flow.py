@@ -241,7 +241,7 @@ def _is_same(before: e.AgentStarted, after: e.AgentStarted, view: View) -> bool:
 
 @lint("FLW-14", e.ModelReplied, when="is_code")
 def asked_the_same(event: e.ModelReplied, facts: Facts) -> Iterable[Hit]:
-    """FLW-14: a model that repeats its calls is sent something between the two.
+    """Find a model that repeats its calls, and is sent nothing between the two.
 
     In one run it is sent exactly what it was sent before, and calls the same tools again: neither
     what they gave, nor that they failed, has reached it. Forced calls are left out. Seen in

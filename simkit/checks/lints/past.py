@@ -14,7 +14,7 @@ from simkit.language.paths import leaves
 from simkit.language.recognition import whole_places
 from simkit.providers.caching import LEAST, caching_rule
 from simkit.trace import events as e
-from simkit.trace.views import CallView, ContextView, Relation, Relations, View
+from simkit.trace.views import CallView, ContextView, Relation, Relations, TurnView, View
 from simkit.trace.views.contexts import INSTRUCTIONS
 from simkit.trace.views.prefixes import Prefix, prefix_between, repeated_behind
 
@@ -35,7 +35,7 @@ class _Past:
         """Session and agent to the turn in which nothing of the past was there, and what it was."""
         self.kinds: dict[tuple[str, str], str] = {}
         """Session and agent to the kind of its last relation."""
-        self.told: dict[tuple[str, str], int] = {}
+        self.instructions: dict[tuple[str, str], int] = {}
         """Session and agent to the last turn in which it was sent instructions."""
 
 
@@ -51,7 +51,7 @@ def _relate(event: e.ContextBuilt, facts: Facts) -> None:
 
 @lint("CTX-03", e.ContextBuilt, when="is_code")
 def instructions_gone(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
-    """CTX-03: an agent whose conversation goes on is sent instructions, as it was before.
+    """Find an agent that was sent instructions before, and now goes on without them.
 
     Found is a first call of a turn with the user's message and some of the agent's own past, and
     without a system message. A warning, since code may make such calls under one rule. Seen in
@@ -59,15 +59,15 @@ def instructions_gone(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     """
     past, key, turn = facts.notes_of(_Past), (event.session, event.agent), facts.view.turns[-1]
     if any(type(part) is e.Made and part.message.role == "system" for part in event.parts):
-        past.told[key] = event.turn
-    elif key in past.told and past.relation is not None and turn.message is not None:
+        past.instructions[key] = event.turn
+    elif key in past.instructions and past.relation is not None and turn.message is not None:
         call = facts.view.calls[event.call]
         last = {each.role: each.number for each in call.context.messages}
         goes_on = any(each.agent == event.agent for each in past.relation.rest)
         if goes_on and "system" not in last and last.get("user") == turn.message.number:
             problem = (
                 f"agent {event.agent!r} is sent no instructions in turn {event.turn}, where its "
-                f"conversation goes on, and was sent some in turn {past.told.pop(key)}"
+                f"conversation goes on, and was sent some in turn {past.instructions.pop(key)}"
             )
             yield Hit.at("CTX-03", call, problem, is_warning=True)
 
@@ -94,12 +94,16 @@ def past_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
         past.losses[key] = event.turn, frozenset(each.number for each in relation.missing)
     if relation.kind != "filtered" or relation.is_declared or not _is_sent_on(relation, view):
         return
-    earlier = view.turns[relation.turn - 1]
-    if earlier.error is not None or (earlier.calls and earlier.calls[-1].reply is None):
-        return  # Code may leave out a turn that failed, or whose last model call did, on purpose.
+    if _has_failed(view.turns[relation.turn - 1]):
+        return
     if kind_before == "continued" and (problem := _with_a_hole(relation, event)):
         ids = [message.id for message in relation.missing]
         yield Hit.at("CTX-21", call, problem, earlier_turn=relation.turn, ids=ids)
+
+
+def _has_failed(turn: TurnView) -> bool:
+    """Return whether a turn, or its last model call, failed: code may leave it out on purpose."""
+    return turn.error is not None or (bool(turn.calls) and turn.calls[-1].reply is None)
 
 
 def _come_back(call: CallView, turn: int, lost: frozenset[int]) -> Iterable[Hit]:
@@ -190,7 +194,7 @@ def _with_a_hole(relation: Relation, event: e.ContextBuilt) -> str:
     )
 
 
-class _Said(dict[tuple[str, str], tuple[str, int]]):
+class _Authors(dict[tuple[str, str], tuple[str, int]]):
     """Session and text to its author, "" for the user, and the turn: users' messages and tasks."""
 
 
@@ -200,17 +204,17 @@ class _Others(dict[int, tuple[str, int]]):
 
 @lint("CTX-25", e.MessageAdded, when="is_code")
 def _note_author(event: e.MessageAdded, facts: Facts) -> None:
-    message, runs, said = event.message, facts.view.runs, facts.notes_of(_Said)
+    message, runs, authors = event.message, facts.view.runs, facts.notes_of(_Authors)
     if message.role == "user" and not event.run:
-        said.setdefault((event.session, message.content), ("", event.turn))
+        authors.setdefault((event.session, message.content), ("", event.turn))
     elif message.role in ("user", "assistant") and message.agent is None:
-        who, turn = said.get((event.session, message.content), ("", event.turn))
-        is_task = who and event.run in runs and runs[event.run].agent != who
-        if is_task if message.role == "user" else not who and turn < event.turn:
-            facts.notes_of(_Others)[message.number] = who, turn
+        author, turn = authors.get((event.session, message.content), ("", event.turn))
+        is_task = author and event.run in runs and runs[event.run].agent != author
+        if is_task if message.role == "user" else not author and turn < event.turn:
+            facts.notes_of(_Others)[message.number] = author, turn
     for text in (leaf for call in message.calls for leaf in leaves(call.args)):
         if isinstance(text, str) and " " in text:
-            said.setdefault((event.session, text), (event.agent, event.turn))
+            authors.setdefault((event.session, text), (event.agent, event.turn))
 
 
 @lint("CTX-25", e.ContextBuilt, when=_Others)
@@ -223,14 +227,14 @@ def author_changed(event: e.ContextBuilt, facts: Facts) -> Iterable[Hit]:
     voltagent#1026.
     """
     others, view = facts.notes_of(_Others), facts.view
-    shown = [part for part in event.parts if type(part) is e.Shown]
-    for number in (n for part in shown for n in (*part.kept, *part.tail) if n in others):
-        who, turn = others[number]
-        is_own = who == event.agent if who else event.agent in view.turns[turn - 1].calls_by_agent
+    parts = [part for part in event.parts if type(part) is e.Shown]
+    for number in (n for part in parts for n in (*part.kept, *part.tail) if n in others):
+        author, turn = others[number]
+        is_own = event.agent in ([author] if author else view.turns[turn - 1].calls_by_agent)
         if is_own and facts.is_new("CTX-25", event.agent, number):
             text = short(view.messages[number].content, SHOWN_MAX)
-            said = "a user's what it told another agent" if who else "an agent's what the user said"
-            problem = f"agent {event.agent!r} is sent in turn {event.turn} as {said}: {text!r}"
+            change = "the user's what it told others" if author else "an agent's what the user said"
+            problem = f"agent {event.agent!r} is sent in turn {event.turn} as {change}: {text!r}"
             yield Hit.at("CTX-25", view.calls[event.call], problem, ids=[f"m{number}"])
 
 
