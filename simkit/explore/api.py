@@ -403,9 +403,7 @@ def _check(subject: object, bounds: Bounds) -> None:
         raise SimkitError(f"no profile {profile!r}.{hint} Known: {', '.join(PROFILES)}")
 
 
-def _check_number(
-    name: str, value: object, *, least: float = 1, most: float = float("inf")
-) -> None:
+def _check_number(name: str, value: object, least: float = 1, most: float = float("inf")) -> None:
     """Raise SimkitError for an option that is no whole number within its bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise SimkitError(f"`{name}` must be a whole number, not {shown_value(value)}")
