@@ -36,13 +36,13 @@ def tab(chromium: Any) -> Iterator[Any]:
     assert problems == []
 
 
-def _page_of(text: str) -> Any:
+def _page_of(text: str, name: str = "shop") -> Any:
     """A fixture: the address of a page with the scenarios of a file."""
 
     @pytest.fixture(scope="package")
     def address(tmp_path_factory: pytest.TempPathFactory) -> str:
         folder = tmp_path_factory.mktemp("page")
-        file = folder / "shop.scenario.yaml"
+        file = folder / f"{name}.scenario.yaml"
         file.write_text(text, encoding="utf-8")
         return write_page(folder / "report.html", pages_of(file))
 
@@ -55,8 +55,8 @@ hostile = _page_of(HOSTILE)
 """Texts of an attacker."""
 hostile_names = _page_of(HOSTILE_NAMES)
 """Names of an attacker."""
-long_words = _page_of(LONG_WORDS)
-"""Values without a place to break."""
+long_words = _page_of(LONG_WORDS, "a_name_of_a_file_that_is_wider_than_a_narrow_screen_" * 2)
+"""Values, and a file's name, without a place to break."""
 late = _page_of(LATE)
 """A run in which time passes."""
 

@@ -65,12 +65,14 @@ def test_axe_finds_nothing_serious(
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_is_wider_than_the_screen(
-    tab: Any, shop: str, late: str, two: str, width: int
+    tab: Any, shop: str, late: str, two: str, long_words: str, width: int
 ) -> None:
     tab.set_viewport_size({"width": width, "height": 800})
     widths = {}
     places = [(shop, view) for view in VIEWS]
     places += [(late, "#two-at-once"), (two, f"#{FAILING}/diff"), (two, f"#{FAILING}/base")]
+    tabs = ("", "/turn-1/call-1", "/turn-1", "/who", "/state", "/pipeline", "/file")
+    places += [(long_words, f"#long-words{view}") for view in tabs]
     for address, view in places:
         opened(tab, address, view)
         widths[address, view] = tab.evaluate("document.documentElement.scrollWidth")

@@ -5,7 +5,7 @@ import type { Claim, RunData, Scenario } from "./document";
 import { counted, Differences, visible } from "./parts";
 
 const WORDS: Record<string, [string, string]> = {
-  held: ["✓", "held"], failing: ["✗", "fails"], skipped: ["–", "not looked at"],
+  held: ["✓", "passed"], failing: ["✗", "failed"], skipped: ["–", "not looked at"],
 };
 
 export const File = ({ run, scenario, text }: { run: RunData | null; scenario: Scenario; text: string }): JSX.Element => {
@@ -20,7 +20,7 @@ export const File = ({ run, scenario, text }: { run: RunData | null; scenario: S
   const count = (state: string): number => all.filter((claim) => claim.state === state).length;
   return (
     <section class="panel" aria-label="Scenario file">
-      <h2>{scenario.file}<small> {counted(all.length, "claim")}: {count("held")} held, {count("failing")} failing{count("skipped") ? `, ${count("skipped")} not looked at` : ""}</small></h2>
+      <h2>{scenario.file}<small> {counted(all.length, "claim")}: {count("held")} passed, {count("failing")} failed{count("skipped") ? `, ${count("skipped")} not looked at` : ""}</small></h2>
       <ol class="source code" ref={box}>
         {text.split("\n").map((line, place) => {
           const here = claims.get(place + 1) ?? [];

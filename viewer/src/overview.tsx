@@ -8,8 +8,8 @@ import { counted, named, number, one, time, visible, Windowed } from "./parts";
 
 export const ORDER = ["broken", "failed", "unjudged", "xfailed", "held", "skipped"];
 export const WORDS: Record<string, string> = {
-  broken: "broken", failed: "failed", unjudged: "not judged", xfailed: "failed as expected",
-  held: "held", skipped: "skipped",
+  broken: "error", failed: "failed", unjudged: "not judged", xfailed: "failed as expected",
+  held: "passed", skipped: "skipped",
 };
 const SIGNS: Record<string, string> = {
   broken: "!", failed: "✗", unjudged: "?", xfailed: "✗", held: "✓", skipped: "–",
