@@ -41,6 +41,17 @@ def assert_file_is(file: Path, text: str) -> None:
     assert part == text, hint(part, text)
 
 
+def assert_files_are(texts: Mapping[Path, str]) -> None:
+    """Compare whole files with texts; report each that differs."""
+    different = []
+    for file, text in texts.items():
+        try:
+            assert_file_is(file, text)
+        except AssertionError:
+            different.append(f"{file.name}: {hint(file.read_text(encoding='utf-8'), text)}")
+    assert not different, "\n\n".join(different)
+
+
 def assert_part_is(file: Path, part: str, text: str) -> None:
     """Compare a part of a file, as it stands there, with a text."""
     if is_writing() and part != text:

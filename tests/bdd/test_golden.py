@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.golden import assert_file_is
+from tests.golden import assert_files_are
 from tests.plugins import OTHERS_OFF
 from tests.processes import run_python
 
@@ -29,10 +29,8 @@ def golden(feature: str) -> tuple[str, str, str]:
     return old[2:], new[2:], answer[0].strip() if answer else ""
 
 
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def answers(root: Path) -> dict[str, str]:
     """What one run of all changed features prints, by feature."""
-    root = tmp_path_factory.mktemp("changed")
     for folder in ("cassettes", "scenarios"):
         (root / folder).symlink_to(ROOT / folder)
     (root / "features").mkdir()
@@ -65,12 +63,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.golden
-@pytest.mark.slow
-@pytest.mark.parametrize("feature", [file.stem for file in FEATURES])
-def test_a_changed_word_is_answered_as_the_golden_file_says(
-    feature: str, answers: dict[str, str]
-) -> None:
-    old, new, _ = golden(feature)
+@pytest.mark.slow(10)
+def test_a_changed_word_of_each_feature_is_answered_as_the_golden_file_says(tmp_path: Path) -> None:
+    texts = {}
+    answers_by_feature = answers(tmp_path)
+    for file in FEATURES:
+        old, new, _ = golden(file.stem)
+        answer = answers_by_feature.get(file.stem, "").strip()
+        texts[GOLDEN / f"{file.stem}.txt"] = f"- {old}\n+ {new}\n\n{answer}\n"
 
-    text = f"- {old}\n+ {new}\n\n{answers[feature].strip()}\n"
-    assert_file_is(GOLDEN / f"{feature}.txt", text)
+    assert_files_are(texts)

@@ -155,8 +155,8 @@ def test_claims_of_a_simulation_have_rates_and_its_failed_runs_replay_offline(
     assert server.requests == []
     # Each run draws users of its own, and the same ones each time.
     again = server.answer = Desk()
-    live("desk.simulation.yaml", "--runs", "12", "--to", "again")
-    assert again.orders == orders
+    live("desk.simulation.yaml", "--runs", "3", "--to", "again")
+    assert again.orders == orders[:3]
 
 
 @pytest.mark.slow
