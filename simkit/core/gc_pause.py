@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -141,6 +142,12 @@ def collected_rarely() -> Iterator[None]:
     finally:
         if gc.get_threshold() == rare:  # Else it is the application's.
             gc.set_threshold(*usual)
+
+
+def thread_count() -> int:
+    """Return the number of this process's threads, also of those that Python does not know."""
+    tasks = Path("/proc/self/task")
+    return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 
 
 def current_frames() -> dict[int, FrameType]:

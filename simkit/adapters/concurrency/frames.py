@@ -176,7 +176,11 @@ _CHILD_WATCHERS: Final = [
 _JOIN: Final = getattr(threading.Thread, "_wait_for_tstate_lock", threading.Thread.join).__code__
 
 
-_SELECTORS: Final = ("SelectSelector", "PollSelector", "EpollSelector", "KqueueSelector")
+BY_THREADS: Final = (threading.Condition.wait.__code__, _JOIN, pool_threads._worker.__code__)
+"""Functions in which only another thread wakes one."""
+_SELECTS: Final = {
+    each.select.__code__ for name, each in vars(selectors).items() if name.endswith("Selector")
+}
 _KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool]]] = {
     threading.Condition.wait.__code__: _in_condition,
     _JOIN: _in_join,
@@ -184,11 +188,7 @@ _KNOWN: Final[dict[CodeType, Callable[[FrameType, Mapping[int, FrameType]], bool
     process_pool.Pool._handle_tasks.__code__: _in_tasks,  # type: ignore[attr-defined]
     process_pool.Pool._handle_results.__code__: _in_results,  # type: ignore[attr-defined]
     **dict.fromkeys(_CHILD_WATCHERS, _in_waitpid),
-    **{
-        getattr(selectors, name).select.__code__: _in_select
-        for name in _SELECTORS
-        if hasattr(selectors, name)
-    },
+    **dict.fromkeys(_SELECTS, _in_select),
 }
 _TAKERS: Final = (
     process_pool.Pool._handle_tasks.__code__,  # type: ignore[attr-defined]
@@ -228,13 +228,13 @@ def _call_at(code: CodeType, offset: int) -> _CallSite | None:
     # PRECALL is in Python 3.11 alone (python/cpython#92925).
     if not steps[place].opname.startswith(("CALL", "PRECALL")):
         return None
-    start = _start_of(steps[place])
+    start = (steps[place].positions or ())[::2]  # Line and column.
     for before in range(place - 1, -1, -1):
         step = steps[before]
-        if _start_of(step) == start and step.opname in (*_ATTRIBUTES, *_NAMES):
+        if (step.positions or ())[::2] == start and step.opname in (*_ATTRIBUTES, *_NAMES):
+            name = str(step.argval)
             is_method = step.opname in _ATTRIBUTES
-            path = _path_to(steps, before - 1) if is_method else (_name_of(step),)
-            return _CallSite(_name_of(step), path)
+            return _CallSite(name, _path_to(steps, before - 1) if is_method else (name,))
     return None
 
 
@@ -243,24 +243,15 @@ _ATTRIBUTES: Final = ("LOAD_METHOD", "LOAD_ATTR")
 _NAMES: Final = ("LOAD_FAST", "LOAD_GLOBAL", "LOAD_DEREF", "LOAD_NAME", "LOAD_CLOSURE")
 
 
-def _start_of(step: dis.Instruction) -> tuple[int | None, int | None] | None:
-    where = step.positions
-    return (where.lineno, where.col_offset) if where is not None else None
-
-
-def _name_of(step: dis.Instruction) -> str:
-    return str(step.argval)
-
-
 def _path_to(steps: tuple[dis.Instruction, ...], place: int) -> tuple[str, ...]:
     """Return the names ``a``, ``b``, ``c`` of ``a.b.c``, which is loaded at a place; else none."""
     names: list[str] = []
     while place >= 0 and steps[place].opname in _ATTRIBUTES:
-        names.append(_name_of(steps[place]))
+        names.append(str(steps[place].argval))
         place -= 1
     if place < 0 or steps[place].opname not in _NAMES:
         return ()
-    return (_name_of(steps[place]), *reversed(names))
+    return (str(steps[place].argval), *reversed(names))
 
 
 def _object(names: tuple[str, ...], frame: FrameType) -> Any:

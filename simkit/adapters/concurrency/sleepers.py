@@ -98,6 +98,11 @@ class StoppedThread:
         self.lock = threading.Lock()
         self.lock.acquire()
 
+    @property
+    def sleeps(self) -> bool:
+        """Return whether it waits for a time alone."""
+        return self.wakes is not None and self.call is None
+
     def go_on(self) -> None:
         """Let the thread continue."""
         self.goes_on = True
@@ -218,6 +223,14 @@ class LoopSleeps:
             await task.future
         finally:
             self._forget(task)
+
+    def end_first(self, mine: Timer, advance_to: Callable[[int], None]) -> None:
+        """Let the wait of a thread that ends first end now, unless a task sleeps."""
+        first = self.timer_before(mine.wakes + 1) if self.is_empty else None
+        if first is not None and first.thread:
+            advance_to(first.wakes)
+            self.wake(first)
+            mine.has_expired = first is mine
 
     def wake(self, task: SleepingTask | Timer) -> None:
         """Let a task continue, or a timer end, from any thread."""

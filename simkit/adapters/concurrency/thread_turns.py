@@ -185,9 +185,16 @@ class ThreadTurns:
         await asyncio.sleep(0)
 
     def set_timer(self, timer: Timer) -> None:
-        """Let a timer end in virtual time, if something would sleep beyond it."""
+        """Let a timer end in virtual time, if something would sleep beyond it.
+
+        The first wait of a thread ends at once if all wait for one another: nobody wakes one.
+        """
         if self.is_led and not self.is_over:
             self._tasks.add_timer(timer, self._now())
+            if timer.thread and not (self._stopped or self._next or self.is_awaited()):
+                with self._lock:
+                    if self.threads.only_wait(timer.thread):
+                        self._tasks.end_first(timer, self._advance_to)
 
     def end_overdue(self, *, is_outside: bool = False) -> None:
         """Let the timers end whose time has passed, since code kept their loop from running.
@@ -222,8 +229,7 @@ class ThreadTurns:
         call.check()
 
     def _callers(self) -> list[StoppedThread | SleepingTask]:
-        threads = [thread for thread in self._stopped.values() if thread.call is not None]
-        return [*threads, *self._tasks.calling]
+        return [*(each for each in self._stopped.values() if each.call), *self._tasks.calling]
 
     def _stop(
         self, wakes: int | None, follows: IsOver | None = None, call: PendingCall | None = None
@@ -294,10 +300,7 @@ class ThreadTurns:
                 is_resting = self.is_over or (
                     self._advance(wait_s, frozenset((me,)), wakes=False)
                     and not self._next
-                    and all(
-                        thread.wakes is not None and thread.call is None
-                        for thread in self._stopped.values()
-                    )
+                    and all(thread.sleeps for thread in self._stopped.values())
                 )
                 if not is_resting and self._after_reply > AFTER_REPLY:
                     self.is_endless = is_resting = True
@@ -345,8 +348,7 @@ class ThreadTurns:
         """Return the stopped threads that may continue at once, or else the first follower."""
         ready = [thread for thread in self._stopped.values() if thread.wakes is None]
         at_once = [thread for thread in ready if thread.follows is None]
-        ranked = sorted(at_once, key=lambda thread: thread.rank)
-        return ranked or self._following(ready, waited_s)
+        return sorted(at_once, key=lambda each: each.rank) or self._following(ready, waited_s)
 
     def _next_sleepers(self, *, wakes: bool) -> list[StoppedThread | SleepingTask | Timer]:
         """Return what continues next of those that sleep or wait for a model; advance the time.
@@ -386,16 +388,11 @@ class ThreadTurns:
 
         Of several sleepers, threads come first.
         """
-        sleepers = (
-            thread
-            for thread in self._stopped.values()
-            if thread.wakes is not None and thread.call is None
-        )
+        sleepers = (thread for thread in self._stopped.values() if thread.sleeps)
         sleeper = min(sleepers, key=lambda thread: (thread.wakes or 0, thread.rank), default=None)
         task = self._tasks.first
-        first: StoppedThread | SleepingTask | None = sleeper or task
-        if sleeper is not None and task is not None and task.wakes < (sleeper.wakes or 0):
-            first = task
+        is_task = sleeper is None or (task is not None and task.wakes < (sleeper.wakes or 0))
+        first: StoppedThread | SleepingTask | None = task if is_task else sleeper
         return first and (self._tasks.timer_before(first.wakes or 0) or first)
 
     def _rest(self, resting: Iterable[int], waited_s: float = 0.0) -> bool:

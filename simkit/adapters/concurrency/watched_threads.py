@@ -14,9 +14,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from simkit.adapters.concurrency.frames import (
+    BY_THREADS,
+    Waiting,
     awaits_work,
     idle_worker,
     instructions_of,
@@ -25,7 +27,7 @@ from simkit.adapters.concurrency.frames import (
     waiting,
 )
 from simkit.capture.http.places import place, user_frame
-from simkit.core.gc_pause import current_frames
+from simkit.core.gc_pause import current_frames, thread_count
 
 SETTLE_S: Final = 0.02
 """Seconds that a thread must not move while it waits for something unknown.
@@ -113,8 +115,6 @@ class WatchedThread:
 
 LIMIT_S: Final = 10.0
 """Seconds that stopped threads wait for one that does not rest."""
-Rest = Literal["no", "yes", "perhaps"]
-"""Whether a thread rests; ``perhaps`` until it was observed for long enough."""
 
 
 class WatchedThreads:
@@ -217,6 +217,20 @@ class WatchedThreads:
         """Return whether there is no other thread."""
         return not self._starting and all(each == ident for each in self._watched)
 
+    def only_wait(self, me: int) -> bool:
+        """Return whether all other threads of the process wait for one another, and for no loop.
+
+        Threads that were started by no `threading.Thread` are simkit's own.
+        """
+        frames = current_frames()
+        if self._starting or thread_count() > len(frames):
+            return False  # It begins, or native code's thread may wake one.
+        return all(
+            frame.f_code in BY_THREADS and self.waiting(frame, ident, frames) != "no"
+            for ident, frame in frames.items()
+            if ident != me and (ident in self._watched or thread_of(ident) is not None)
+        )
+
     def unfinished(self) -> frozenset[int]:
         """Return the identifiers of the other threads that are busy."""
         frames = current_frames()
@@ -290,18 +304,17 @@ class WatchedThreads:
         """Return whether each thread of the run is where it was, or none waits for it."""
         frames_now = current_frames()
         now = instructions_of(frames_now)
-        me = threading.get_ident()
         is_as_seen = True
         for ident, watched in [*self._watched.items()]:
-            if ident == me or ident in stopped or watched.is_left:
+            if ident == threading.get_ident() or ident in stopped or watched.is_left:
                 continue
             frame = frames_now.get(ident)
             if frame is not frames.get(ident) or now.get(ident) != counts.get(ident):
                 is_as_seen &= not self._is_waited_for(watched, frame, waited_s)
         return is_as_seen
 
-    def waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Rest:
-        """Return whether a thread rests where it is."""
+    def waiting(self, frame: FrameType, ident: int, frames: dict[int, FrameType]) -> Waiting:
+        """Return whether a thread rests where it is; ``perhaps`` until it was seen long enough."""
         queue = idle_worker(frame)
         if queue is not None and self._is_about_to_take(queue):
             return "no"

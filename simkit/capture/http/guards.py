@@ -329,7 +329,7 @@ def _call_at(before: Replacement) -> Replacement:
 def _wait(before: Replacement) -> Replacement:
     def wait(self: threading.Condition, timeout: float | None = None) -> bool:
         with _limited(timeout, self) as timer:
-            return bool(before(self, timeout)) and not timer.has_expired
+            return not timer.has_expired and bool(before(self, timeout)) and not timer.has_expired
 
     return wait
 
@@ -337,12 +337,12 @@ def _wait(before: Replacement) -> Replacement:
 def _join(before: Replacement) -> Replacement:
     def join(self: threading.Thread, timeout: float | None = None) -> None:
         with _limited(timeout, None) as timer:
-            until, left_s = time.perf_counter() + timer.delay_s, timeout
+            left_s = timeout
             while left_s is None or left_s > 0 or left_s == timeout:
                 before(self, left_s if left_s is None else min(left_s, _LOOKS_S))
-                left_s = until - time.perf_counter()
                 if timer.has_expired or not self.is_alive():
                     break
+                left_s = None if left_s is None else left_s - _LOOKS_S
 
     return join
 

@@ -21,9 +21,10 @@ class Timer:
 
     is_passed_outside = False
     """Whether its time has passed at a server, for which its loop waits."""
-    is_over = is_ending = waits_outside = False
+    is_over = is_ending = waits_outside = has_expired = False
     """Whether it has ended or was cancelled; whether its thread was let go, and has still to notice
-    it; whether it may wait for something that virtual time does not know."""
+    it; whether it may wait for something that virtual time does not know; whether virtual time
+    ended it."""
     wakes = thread = 0
     """The virtual time at which it ends, and the thread that waits; 0 for a loop."""
     call: None = None
@@ -123,7 +124,6 @@ class ThreadTimer(Timer):
         """Begin a wait of this thread; without a condition, it looks at `has_expired` itself."""
         super().__init__(delay_s)
         self._condition, self.thread = condition, threading.get_ident()
-        self.has_expired = False
 
     @property
     def is_ending(self) -> bool:  # type: ignore[override]

@@ -22,11 +22,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 from weakref import WeakSet
 
-from simkit.core.gc_pause import collected_rarely
+from simkit.core.gc_pause import collected_rarely, thread_count
 
 MODULE: Final = "simkit.session.workers"
 _MESSAGE_MAX: Final = 1 << 20
@@ -82,7 +81,7 @@ def is_traced() -> bool:
 
 def is_watched() -> bool:
     """Return whether a copy would lack a thread, or be followed by a debugger or coverage."""
-    return _thread_count() - _Threads.own > 1 or is_traced()
+    return thread_count() - _Threads.own > 1 or is_traced()
 
 
 class _Threads:
@@ -95,12 +94,6 @@ def start_own_thread(function: Callable[[], object]) -> None:
     _Threads.own += 1
     # A thread of this kind does not count as one of the user's code.
     _thread.start_new_thread(function, ())
-
-
-def _thread_count() -> int:
-    """Return the number of this process's threads, also of those that Python does not know."""
-    tasks = Path("/proc/self/task")
-    return len(list(tasks.iterdir())) if tasks.exists() else threading.active_count()
 
 
 class ForkedProcess:

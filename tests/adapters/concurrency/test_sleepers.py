@@ -10,7 +10,9 @@ import pytest
 
 from simkit.capture.http.timers import waits_outside
 from tests.adapters.running import check_app, run_app
+from tests.processes import ROOT, run_python
 
+APPS = ROOT / "tests" / "apps"
 APP = '''
 import asyncio
 import socket
@@ -226,3 +228,25 @@ def test_a_framework_gives_a_tool_the_time_that_it_has(way: str) -> None:
   expect: {{reply: {reply}, tool_calls: [{call}]}}
 """,
     )
+
+
+def test_a_wait_that_nobody_ends_is_over_at_once_in_virtual_time(tmp_path: Path) -> None:
+    ways = [
+        "event",
+        "condition",
+        "semaphore",
+        "barrier",
+        "queue",
+        "future",
+        "timer",
+        "polled",
+        "joined",
+    ]
+    turns = "".join(f"- {{user: {way}, expect: {{reply: '8'}}}}\n" for way in (*ways, "joined"))
+    head = f"version: 1\nscenario: waits\npipeline: lone_waits:run\napp: {{path: ['{APPS}']}}\n"
+    file = tmp_path / "waits.scenario.yaml"
+    file.write_text(f"{head}turns:\n{turns}", encoding="utf-8")
+
+    done = run_python("-m", "simkit", "replay", str(file), folder=tmp_path)
+
+    assert done.returncode == 0, done.stdout
