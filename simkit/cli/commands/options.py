@@ -203,7 +203,7 @@ class _Group(click.Group):
 @click.group(
     cls=_Group,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="`simkit COMMAND --help` says more. Exit codes: 0 all held, 1 findings, 2 broken.",
+    epilog="`simkit COMMAND --help` says more. Exit codes: 0 all passed, 1 findings, 2 errors.",
 )
 @click.version_option(
     package_name="agent-simkit",

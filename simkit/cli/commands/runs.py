@@ -16,7 +16,7 @@ from simkit.core.gc_pause import imports_frozen
 @arg.cli.command(
     name="replay",
     short_help="Run scenarios; show what every agent was sent, and which claims fail.",
-    epilog="Exit codes: 0 all held, 1 findings, 2 a file or script was broken (2 beats 1).",
+    epilog="Exit codes: 0 all passed, 1 findings, 2 a file or script was broken (2 beats 1).",
 )
 @arg.PATHS
 @arg.SHOW
@@ -93,7 +93,7 @@ def _check_update(update: bool, accepts_all: bool, form: str, seed: int | None) 
 @arg.cli.command(
     name="serve",
     short_help="Answer programs in other languages from a scenario, on this machine's own network.",
-    epilog="Exit codes: 0 all held, 1 findings, 2 broken; 2 also where the command given with "
+    epilog="Exit codes: 0 all passed, 1 findings, 2 errors; 2 also where the command given with "
     "--then fails. Ctrl-C ends it, and judges.",
 )
 @click.argument("path", metavar="PATH[::NAME]", shell_complete=arg.complete_file)
@@ -124,7 +124,7 @@ _MODES: Final = ("once", "new_episodes", "all", "verify", "none")
 @arg.cli.command(
     name="record",
     short_help="Run scenarios with real traffic, and keep it as cassettes.",
-    epilog="Exit codes: 0 all held, 1 findings or differences, 2 broken (2 beats 1).",
+    epilog="Exit codes: 0 all passed, 1 findings or differences, 2 errors (2 beats 1).",
 )
 @arg.PATHS
 @click.option(

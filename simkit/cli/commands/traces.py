@@ -22,7 +22,7 @@ NO_OPEN: Final = click.option(
 @arg.cli.command(
     name="judge",
     short_help="Check stored traces with today's claims and lints; nothing runs.",
-    epilog="Exit codes: 0 all held, 1 findings, 2 a trace or a file was broken (2 beats 1).",
+    epilog="Exit codes: 0 all passed, 1 findings, 2 a trace or a file was broken (2 beats 1).",
 )
 @click.argument("traces", nargs=-1, metavar="[TRACE]...", shell_complete=arg.complete_file)
 @QUESTION
